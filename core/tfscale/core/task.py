@@ -1,0 +1,62 @@
+"""The names of tasks and subjects, in TensorFlow's terms."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tfscale.core.errors import UsageError
+
+CLUSTER = "cluster"
+"""The subject of a diagnosis that blames nobody."""
+
+
+class Role(StrEnum):
+    """A task type of `TF_CONFIG`, in the order in which tables list them."""
+
+    CHIEF = "chief"
+    WORKER = "worker"
+    PS = "ps"
+    EVALUATOR = "evaluator"
+
+
+_ORDER = {role: position for position, role in enumerate(Role)}
+_ALIASES = {"master": Role.CHIEF}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One TensorFlow task; `str(task)` is its name everywhere: `worker:1`."""
+
+    role: Role
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.role}:{self.index}"
+
+    def __lt__(self, other: Task) -> bool:
+        return (_ORDER[self.role], self.index) < (_ORDER[other.role], other.index)
+
+    @classmethod
+    def parse(cls, name: str) -> Task:
+        """`worker:1` as a Task. Raises UsageError for anything else."""
+        match = re.fullmatch(r"([a-z]+):(\d+)", name)
+        if match is None:
+            raise UsageError(f"{name!r} is not a task: write role:index, for example worker:1")
+        return cls(parse_role(match[1]), int(match[2]))
+
+
+def parse_role(name: str) -> Role:
+    """A task type as its Role; AI Platform's `master` is the chief. Raises UsageError for an unknown one."""
+    if name in _ALIASES:
+        return _ALIASES[name]
+    try:
+        return Role(name)
+    except ValueError:
+        raise UsageError(f"unknown role {name!r}: use one of {', '.join(Role)}") from None
+
+
+def subject_task(subject: str) -> Task | None:
+    """The task that a subject (`worker:1`, `worker:1/replica:0`, `cluster`) belongs to; None for the cluster."""
+    return None if subject == CLUSTER else Task.parse(subject.partition("/")[0])
