@@ -1,0 +1,125 @@
+"""The stream of reports to the agent of this host, over its Unix socket."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import grpc
+
+from tfscale.v1 import report_pb2
+
+SCHEMA_VERSION = 1
+_METHOD = "/tfscale.v1.Reports/Report"
+_RETRY_SECONDS = 0.5
+_REFUSALS = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which attempt of which task this process is, as its agent said in the environment."""
+
+    socket: str
+    task: str
+    generation: int
+    attempt: int
+
+    @classmethod
+    def from_environment(cls) -> Identity:
+        """Raises KeyError or ValueError when no agent, or one of another version, set the variables."""
+        return cls(
+            socket=os.environ["TFSCALE_REPORT"],
+            task=os.environ["TFSCALE_TASK"],
+            generation=int(os.environ["TFSCALE_GENERATION"]),
+            attempt=int(os.environ["TFSCALE_ATTEMPT"]),
+        )
+
+
+class Reporter:
+    """Sends reports in order, again and again to whichever agent listens; keeps the newest while none does."""
+
+    def __init__(self, identity: Identity, capacity: int = 240) -> None:
+        self.identity = identity
+        self.refused: str | None = None
+        """Why the agent does not want this process's reports."""
+        self.dropped = 0
+        """Reports that were pushed out while no agent listened."""
+        self._reports: queue.Queue[report_pb2.TaskReport | None] = queue.Queue(capacity)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._deliver, name="tfscale-reporter", daemon=True)
+        self._thread.start()
+
+    def send(self, report: report_pb2.TaskReport) -> None:
+        """Queue a report; the oldest gives way when the queue is full. Never blocks."""
+        while True:
+            try:
+                return self._reports.put_nowait(report)
+            except queue.Full:
+                self._drop_oldest()
+
+    def close(self, timeout: float) -> None:
+        """Deliver what is queued, for at most `timeout` seconds."""
+        self._closing.set()
+        try:
+            self._reports.put_nowait(None)
+        except queue.Full:
+            self._drop_oldest()
+            self._reports.put_nowait(None)
+        self._thread.join(timeout)
+
+    def _drop_oldest(self) -> None:
+        try:
+            self._reports.get_nowait()
+            self.dropped += 1
+        except queue.Empty:
+            pass
+
+    def _deliver(self) -> None:
+        while self.refused is None:
+            try:
+                self._stream()
+                return
+            except grpc.RpcError as error:
+                if error.code() in _REFUSALS:
+                    self.refused = error.details()
+                    return
+            if self._closing.wait(_RETRY_SECONDS):
+                return
+
+    def _stream(self) -> None:
+        with grpc.insecure_channel(f"unix:{self.identity.socket}") as channel:
+            call = channel.stream_unary(
+                _METHOD,
+                request_serializer=report_pb2.TaskReport.SerializeToString,
+                response_deserializer=report_pb2.ReportReply.FromString,
+            )
+            done = threading.Event()
+            response = call.future(self._requests(done))
+            response.add_done_callback(lambda _: done.set())
+            response.result()
+
+    def _requests(self, done: threading.Event) -> Iterator[report_pb2.TaskReport]:
+        identity = self.identity
+        yield report_pb2.TaskReport(
+            hello=report_pb2.Hello(
+                schema_version=SCHEMA_VERSION,
+                task=identity.task,
+                generation=identity.generation,
+                attempt=identity.attempt,
+                pid=os.getpid(),
+            )
+        )
+        while not done.is_set():
+            try:
+                report = self._reports.get(timeout=0.5)
+            except queue.Empty:
+                continue
+            if report is None:
+                return
+            if done.is_set():
+                self._reports.put(report)
+                return
+            yield report

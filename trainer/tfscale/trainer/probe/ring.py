@@ -1,0 +1,95 @@
+"""Stamps inside TensorFlow graphs, written to a small ring variable that a thread reads now and then.
+
+Nothing that training computes depends on a stamp, so collectives never wait for one. Every op made here is freed from
+the automatic control dependencies of `tf.function`: chained like other stateful ops, stamps would wait for one another
+and name the wrong replica (docs/spikes/phases.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import ops
+from tensorflow.python.ops import gen_bitwise_ops, gen_logging_ops, gen_resource_variable_ops, gen_state_ops
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable
+
+from tfscale.trainer.probe.spans import Site, Sites, Span
+
+ROWS = 4096
+"""A power of two. At 3 spans a step and 4 reads a second, enough for 5,000 steps a second."""
+
+_ENDLESS = 2**62
+_MARK = "_independent_side_effects"
+"""The attribute that `run_independently` sets."""
+
+
+class Ring:
+    """A variable of ROWS rows (site, begin, end, examples) and the number of collectives entered.
+
+    Made at the first stamp of a trace: any variable made before the strategy would break the collectives' start-up.
+    """
+
+    def __init__(self) -> None:
+        with ops.init_scope(), ops.device("/device:CPU:0"):
+            # ResourceVariable and not tf.Variable: a strategy's scope would make the latter a distributed one.
+            self._rows = ResourceVariable(np.zeros((ROWS, 4)), trainable=False, name="tfscale_ring")
+            self._written = ResourceVariable(np.int64(0), trainable=False, name="tfscale_written")
+            self._entered = ResourceVariable(np.int64(0), trainable=False, name="tfscale_entered")
+        self._seen = np.zeros((ROWS, 4))
+        self._read = 0
+
+    def stamp(self, after: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
+        """The Unix time at which all of `after` are done, as a float64 scalar of the graph being traced."""
+        with _beside(after):
+            return _free(gen_logging_ops.timestamp())
+
+    def enter(self, stamp: tf.Tensor) -> None:
+        """Count a collective as entered at `stamp`."""
+        with _beside([stamp.op]):
+            _free(gen_state_ops.resource_count_up_to(self._entered.handle, limit=_ENDLESS, T=tf.int64))
+
+    def write(self, site: Site, begin: tf.Tensor, end: tf.Tensor, examples: tf.Tensor | float = 0.0) -> None:
+        """Record a span when `end` is known."""
+        with _beside([]):
+            row = tf.stack([tf.constant(float(site.number), tf.float64), begin, end, tf.cast(examples, tf.float64)])
+            # count_up_to hands out each number once, which assign_add followed by a read would not.
+            number = _free(gen_state_ops.resource_count_up_to(self._written.handle, limit=_ENDLESS, T=tf.int64))
+            slot = gen_bitwise_ops.bitwise_and(number, tf.constant(ROWS - 1, tf.int64))
+            _free(gen_resource_variable_ops.resource_scatter_update(self._rows.handle, slot, row))
+
+    def read(self, sites: Sites) -> tuple[list[Span], int]:
+        """The spans since the last read, in the order of their ends, and how many were overwritten before."""
+        written = int(self._written.numpy())
+        rows = self._rows.numpy()
+        fresh = rows[rows[:, 2] != self._seen[:, 2]]
+        self._seen = rows
+        # A row may still be on its way when its number is counted, so only a true overrun counts as lost.
+        lost = max(0, written - self._read - ROWS)
+        self._read = written
+        fresh = fresh[np.argsort(fresh[:, 2], kind="stable")]
+        return [Span(sites[int(row[0])], *row[1:]) for row in fresh.tolist()], lost
+
+    def entered(self) -> int:
+        """Collectives entered so far; readable while the main thread is blocked in one."""
+        return int(self._entered.numpy())
+
+
+def is_own(op: tf.Operation) -> bool:
+    """Whether an op was made here, and not by the program."""
+    return op.type in ("ResourceCountUpTo", "ResourceScatterUpdate") and _MARK in op.node_def.attr
+
+
+@contextmanager
+def _beside(after: Sequence[tf.Tensor | tf.Operation]) -> Iterator[None]:
+    """Make ops on the CPU that wait for `after` and for nothing else around them."""
+    with ops.control_dependencies(None), ops.device("/device:CPU:0"), ops.control_dependencies(list(after)):
+        yield
+
+
+def _free(made: tf.Tensor | tf.Operation) -> tf.Tensor:
+    op = made if isinstance(made, tf.Operation) else made.op
+    op.graph.experimental_acd_manager.run_independently(op)
+    return made
