@@ -1,0 +1,162 @@
+"""Real delays in a chosen phase of a training step, to show and test what the probe and the console say of them.
+
+A program builds its parts through a `Delays`; where nothing is delayed the parts are plain. The delays are ops of the
+graph that sleep: what they hold up is held up for real.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+PHASES = ("input", "host", "compute", "update")
+
+_PATIENCE = 1.0
+"""Seconds that a batch waits to be asked for, so that no pipeline hangs at the end of the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """`60ms` or `1.3x`, in a phase, from a number of seconds after the first step on."""
+
+    phase: str = "compute"
+    seconds: float = 0.0
+    factor: float = 1.0
+    """Of the worker's own time from batch to gradients; only in compute."""
+    start: float = 0.0
+
+    @classmethod
+    def parse(cls, text: str) -> Delay:
+        """`60ms|1.3x[,PHASE][@30s]`. Raises ValueError that says what is wrong."""
+        match = re.fullmatch(r"(?:([\d.]+)(ms|s)|([\d.]+)x)(?:,(\w+))?(?:@([\d.]+)s)?", text)
+        if match is None:
+            raise ValueError(f"{text!r} is not a delay: write 60ms or 1.3x, then ,PHASE and @30s if you like")
+        amount, unit, factor, phase, start = match.groups()
+        phase = phase or "compute"
+        if phase not in PHASES:
+            raise ValueError(f"{phase!r} is not a phase that can be delayed: use one of {', '.join(PHASES)}")
+        if factor and phase != "compute":
+            raise ValueError(f"{text!r}: a factor is of the time to compute, so its phase can only be compute")
+        if factor and float(factor) < 1:
+            raise ValueError(f"{text!r}: a factor below 1 would need a faster machine")
+        seconds = float(amount) * (0.001 if unit == "ms" else 1.0) if amount else 0.0
+        return cls(phase, seconds, float(factor or 1.0), float(start or 0.0))
+
+
+class Delays:
+    """The parts of a Keras program, delayed where `due(phase)` says how much now.
+
+    Args:
+        keras: the Keras to build for, Keras 3 or tf_keras.
+        due: the Delay of a phase at this moment, None for none.
+    """
+
+    def __init__(self, keras: Any, due: Callable[[str], Delay | None]) -> None:
+        self._keras = keras
+        self._due = due
+        self._asked = 0
+        self._asked_at = 0.0
+        self._begun = 0.0
+        self._turn = threading.Condition()
+
+    def ask(self) -> None:
+        """The next batch is about to be asked for. Loops without the callback of `callback` call it themselves."""
+        with self._turn:
+            self._asked += 1
+            self._asked_at = time.monotonic()
+            self._turn.notify_all()
+
+    def pause(self, phase: str) -> None:
+        """Delay this thread by what is due in `phase`, at once."""
+        if (delay := self._due(phase)) is not None:
+            time.sleep(delay.seconds)
+
+    def input(self, batches: tf.data.Dataset) -> tf.data.Dataset:
+        """The data set, each batch of which is ready only so long after it was asked for.
+
+        A pipeline makes batches ahead; a mere pause while making one would hide behind the step before.
+        """
+
+        def wait(number: Any) -> bool:
+            delay = self._due("input")
+            if delay is not None:
+                with self._turn:
+                    self._turn.wait_for(lambda: self._asked > number, _PATIENCE)
+                    ready = self._asked_at + delay.seconds
+                time.sleep(max(0.0, ready - time.monotonic()))
+            return True
+
+        def after_wait(number: tf.Tensor, batch: Any) -> Any:
+            with tf.control_dependencies([tf.numpy_function(wait, [number], tf.bool)]):
+                return tf.nest.map_structure(tf.identity, batch)
+
+        return batches.enumerate().map(after_wait)
+
+    def callback(self) -> Any:
+        """A Keras callback that delays the host part of each `fit` step."""
+        delays = self
+
+        class Host(self._keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+            def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+                delays.ask()
+
+            def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+                delays.pause("host")
+
+        return Host()
+
+    def begin(self) -> Any:
+        """A first layer, from which on the time to compute is taken for a Delay with a factor."""
+        delays = self
+
+        def now(inputs: Any) -> Any:
+            delays._begun = time.monotonic()
+            return inputs
+
+        class Begin(self._keras.layers.Layer):  # type: ignore[misc, name-defined]
+            def call(self, inputs: tf.Tensor) -> tf.Tensor:
+                return tf.ensure_shape(tf.numpy_function(now, [inputs], inputs.dtype), inputs.shape)
+
+            def compute_output_shape(self, input_shape: Any) -> Any:
+                return input_shape
+
+        return Begin()
+
+    def optimizer(self, kind: type, *args: Any, **kwargs: Any) -> Any:
+        """An optimizer of `kind` that delays the gradients (compute) and the last variable's update."""
+        delays = self
+
+        class Delayed(kind):  # type: ignore[misc, valid-type]
+            def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+                *others, (gradient, variable) = grads_and_vars
+                self._held_shape = tuple(variable.shape)
+                with tf.control_dependencies([gradient, *(each for each, _ in others)]):
+                    held = delays._held(gradient, delays._pause_compute)
+                return super().apply_gradients([*others, (held, variable)], *args, **kwargs)
+
+            def update_step(self, gradient: tf.Tensor, variable: Any, *rate: Any) -> Any:
+                # The two Keras versions hand over different objects for a variable; of its traits both keep the shape.
+                if tuple(variable.shape) == self._held_shape:
+                    gradient = delays._held(gradient, lambda: delays.pause("update"))
+                return super().update_step(gradient, variable, *rate)
+
+        return Delayed(*args, **kwargs)
+
+    def _pause_compute(self) -> None:
+        if (delay := self._due("compute")) is not None:
+            taken = time.monotonic() - self._begun
+            time.sleep(delay.seconds + (delay.factor - 1) * taken * (delay.factor > 1))
+
+    def _held(self, tensor: tf.Tensor, pause: Callable[[], None]) -> tf.Tensor:
+        def hold(value: Any) -> Any:
+            pause()
+            return value
+
+        return tf.ensure_shape(tf.numpy_function(hold, [tensor], tensor.dtype), tensor.shape)
+
