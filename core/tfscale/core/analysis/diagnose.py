@@ -17,8 +17,8 @@ from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame
 from tfscale.core.task import subject_task
 
-SILENT_STEPS = 50
-"""A subject this many steps behind the newest is not waited for: its frames do not arrive."""
+SILENT_SECONDS, SILENT_STEPS = 5.0, 50
+"""A subject that is behind the newest by more than both is not waited for: its frames do not arrive."""
 STALE = 10.0
 """Seconds without a step from which on the last rates are no longer the present ones."""
 
@@ -97,14 +97,24 @@ class _Group:
         """Line up what was reported and ask who straggles, among subjects whose task runs."""
         running = [subject for subject in self.table.subjects() if _is_judged(subject, tasks)]
         self._forget_restarted(running, tasks)
-        newest = max((self.table.newest(subject) or 0 for subject in running), default=0)
-        heard = [subject for subject in running if (self.table.newest(subject) or 0) >= newest - SILENT_STEPS]
+        heard = self._heard(running)
         self.aligned = self.table.aligned(sorted(heard, key=_order), first=WARM_UP_STEPS)
         self.diagnoses = self.watch.diagnose(self.aligned)
 
+    def _heard(self, running: list[str]) -> list[str]:
+        """Those whose frames still arrive: the others are not waited for."""
+        newest = {subject: self.table.newest(subject) or 0 for subject in running}
+        if len(newest) < 2:
+            return running
+        leader = max(newest, key=lambda subject: newest[subject])
+        silent = newest[leader] - len(self.table.recent(leader, SILENT_SECONDS, SILENT_STEPS)[0])
+        return [subject for subject in running if newest[subject] >= silent]
+
     def _forget_restarted(self, running: list[str], tasks: dict[str, TaskView]) -> None:
         current = {subject: tasks[str(subject_task(subject))].attempt for subject in running}
-        self.watch.forget({name for name in self.watch.named if current.get(name) != self._attempts.get(name)})
+        changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
+        if changed:
+            self.watch.restart(changed)
         self._attempts = current
 
 

@@ -1,7 +1,7 @@
 """How far the median of a window wanders by chance, when neighbouring steps resemble each other.
 
 Host noise lasts for seconds, so that a thousand quick steps may be worth a handful of independent ones. The spread is
-read from differences (a variogram), which a persistent slowdown within the data hardly touches, and carried to the
+read from differences (a variogram), which a lasting slowdown within the data hardly touches, and carried to the
 window with the formula of a first-order autoregression, at several block sizes, the most doubtful of which counts.
 """
 
@@ -11,23 +11,32 @@ import math
 from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 from tfscale.core.analysis.steps import Floats
 
-_FEWEST = 10
+_FEWEST = 12
 """Blocks below which a coarser block size says nothing."""
+_ENOUGH = 60
+"""Blocks from which on their plain spread is a bound."""
 _MEDIAN = 1.15
 """A median wanders more than a mean: 1.25 times for normal noise, less for heavier tails."""
 
 
-def wander(blocks: Floats, length: int) -> tuple[Floats, float]:
-    """((n,) standard errors of the median of `length` blocks, degrees of freedom) from (N, n) block values."""
-    error, size, freedom = np.zeros(blocks.shape[1]), 1, 1.0
-    while len(blocks) // size >= _FEWEST and length >= 2 * size:
-        count = len(blocks) // size
-        coarse = blocks[len(blocks) - count * size :].reshape(count, size, -1).mean(axis=1)
-        error = np.maximum(error, _autoregressive(coarse, length / size))
-        freedom = max(freedom, count - 2.0)
+def wander(levels: Floats, length: int, onset: int) -> tuple[Floats, float]:
+    """((n,) standard errors of the median of `length` blocks, degrees of freedom) from (N, n) block values.
+
+    `onset` is the block from which on somebody may be slower: the step between it and the one before is no noise.
+    """
+    before, after = levels[:onset], levels[onset:]
+    error, size, freedom = np.zeros(levels.shape[1]), 1, 1.0
+    while len(levels) // size >= _FEWEST and length >= 2 * size:
+        parts = [part for part in (_coarse(before, size), _coarse(after, size)) if len(part) >= 3]
+        if parts:
+            error = np.maximum(error, _autoregressive(parts, length / size))
+        freedom = max(freedom, len(levels) // size - 2.0)
         size *= 2
+    if len(before) >= _ENOUGH:
+        error = np.minimum(error, 1.5 * before.std(axis=0).max())
     return error * _MEDIAN, freedom
 
 
@@ -37,14 +46,21 @@ def quantile(chance: float, freedom: float) -> float:
     return math.sqrt(freedom * math.expm1(min(z * z / freedom, 50.0)))
 
 
-def _autoregressive(values: Floats, length: float) -> Floats:
+def _coarse(values: Floats, size: int) -> Floats:
+    count = len(values) // size
+    return np.asarray(values[len(values) - count * size :].reshape(count, size, values.shape[1]).mean(axis=1))
+
+
+def _autoregressive(parts: list[Floats], length: float) -> Floats:
     """(n,) standard errors of the mean of `length` values, from their spread at distance 1 and 2; pooled over n."""
-    near, far = _spread(np.diff(values, axis=0)), _spread(values[2:] - values[:-2])
+    near = _spread(np.concatenate([np.diff(part, axis=0) for part in parts]))
+    far = _spread(np.concatenate([part[2:] - part[:-2] for part in parts]))
     pooled = max(float(near.mean()), 1e-12)
-    estimate = float(far.mean()) / pooled - 1
-    memory = float(np.clip(estimate + 1 / math.sqrt(values.size / 2), 0.0, 0.98))
-    variance = np.maximum(near, pooled) / (2 * (1 - min(memory, max(0.0, estimate))))
-    return np.sqrt(variance * _of_mean(memory, length))
+    estimate = min(max(0.0, float(far.mean()) / pooled - 1), 0.98)
+    doubt = math.sqrt((1 - estimate**2) / sum(part.size for part in parts)) + 2 / sum(map(len, parts))
+    memory = min(estimate + doubt, 0.98)
+    variance = np.maximum(near, pooled) / (2 * (1 - estimate))
+    return np.asarray(np.sqrt(variance * _of_mean(memory, length)))
 
 
 def _of_mean(memory: float, length: float) -> float:
@@ -55,6 +71,25 @@ def _of_mean(memory: float, length: float) -> float:
 
 
 def _spread(differences: Floats) -> Floats:
-    """(n,) mean squares, with what is beyond 3 robust deviations pulled in: onsets and ends of slowdowns."""
-    centre = np.median(np.abs(differences), axis=0) * 1.4826
-    return np.asarray((np.minimum(np.abs(differences), 3 * centre + 1e-9) ** 2).mean(axis=0))
+    """(n,) mean squares, with what is beyond 4 robust deviations pulled in: bursts are judged by how long they last."""
+    size = np.abs(differences)
+    centre = np.median(size, axis=0) * 1.4826
+    return np.asarray((np.minimum(size, 4 * centre + 1e-9) ** 2).mean(axis=0))
+
+
+def longest_spell(levels: Floats, column: int, threshold: float, ignore: int) -> int:
+    """The most blocks in a row that anybody was above the threshold before, other than `column` now.
+
+    How long this cluster's noise is known to last. Spells of `ignore` blocks and more were real slowdowns.
+    """
+    above = levels > threshold
+    above[_spell_begin(above[:, column]) :, column] = False
+    padded = np.pad(above, ((1, 1), (0, 0))).astype(np.int8).T.ravel()
+    change = np.flatnonzero(np.diff(padded))
+    lengths = change[1::2] - change[::2]
+    return int(lengths[lengths < ignore].max(initial=0))
+
+
+def _spell_begin(above: NDArray[np.bool_]) -> int:
+    below = np.flatnonzero(~above)
+    return int(below[-1]) + 1 if len(below) else 0

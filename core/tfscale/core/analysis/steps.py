@@ -15,7 +15,7 @@ from tfscale.core.records import PHASES, StepBatch
 
 Floats = NDArray[np.floating]
 
-KEEP_SECONDS = 90.0
+KEEP_SECONDS = 30.0
 """How far back the steps are kept."""
 CELLS = 4_000_000
 """Bound on rows x subjects, so that a thousand fast workers keep less time instead of more memory."""
@@ -49,7 +49,17 @@ class Aligned:
 
     def last(self, rows: int) -> Aligned:
         """The newest `rows` of these steps."""
-        start = max(0, len(self) - rows)
+        return self._from(max(0, len(self) - rows))
+
+    def since(self, at: float) -> Aligned:
+        """The steps that ended after `at`."""
+        return self._from(int(np.searchsorted(self.end, at, side="right")))
+
+    def after(self, sequence: int) -> Aligned:
+        """The steps after this collective."""
+        return self._from(int(np.searchsorted(self.sequence, sequence, side="right")))
+
+    def _from(self, start: int) -> Aligned:
         return Aligned(self.subjects, self.sequence[start:], self.end[start:], self.phases[:, start:])
 
 

@@ -49,18 +49,25 @@ def _together(window: Aligned) -> dict[str, tuple[float, float]]:
 
 def _alone(table: StepTable, subject: str, wait: float | None, ratio: float | None) -> SubjectSummary:
     end, phases = table.recent(subject, SECONDS, STEPS)
-    lag = phases[:-1].sum(axis=0)
-    whole = phases.sum(axis=0)
-    values = {name: known_median(plane) for name, plane in zip(PHASES, phases, strict=True)}
+    planes = np.vstack([phases, phases[:-1].sum(axis=0), phases.sum(axis=0)])
+    *parts, lag, whole = known_medians(planes)
+    values = dict(zip(PHASES, parts, strict=True))
     return SubjectSummary(
         step=table.newest(subject),
         global_step=table.global_step(subject),
-        step_time=known_median(whole) or known_median(np.diff(end)),
+        step_time=known_median(np.diff(end)) if whole is None else whole,
         wait=wait,
-        lag=known_median(lag),
+        lag=lag,
         ratio=ratio,
         **values,
     )
+
+
+def known_medians(planes: Floats) -> list[float | None]:
+    """The median of each (k,) row of planes."""
+    if planes.shape[1] and np.isfinite(planes).all():
+        return [float(value) for value in np.median(planes, axis=1)]
+    return [known_median(plane) for plane in planes]
 
 
 def known_median(values: Floats) -> float | None:
