@@ -6,6 +6,7 @@ Each step is looked at once, when its block is whole, so that the cost of a look
 from __future__ import annotations
 
 import numpy as np
+
 from tfscale.core.analysis.phases import excess, relative, transfer
 from tfscale.core.analysis.steps import Aligned, Floats
 

@@ -11,10 +11,10 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
+
 from tfscale.core.analysis.steps import Floats
 
-_FEWEST = 12
+_FEWEST = 24
 """Blocks below which a coarser block size says nothing."""
 _ENOUGH = 60
 """Blocks from which on their plain spread is a bound."""
@@ -27,9 +27,9 @@ def wander(levels: Floats, length: int, onset: int) -> tuple[Floats, float]:
 
     `onset` is the block from which on somebody may be slower: the step between it and the one before is no noise.
     """
-    before, after = levels[:onset], levels[onset:]
+    before, after = _tamed(levels[:onset]), _tamed(levels[onset:])
     error, size, freedom = np.zeros(levels.shape[1]), 1, 1.0
-    while len(levels) // size >= _FEWEST and length >= 2 * size:
+    while size == 1 or (len(levels) // size >= _FEWEST and length >= 2 * size):
         parts = [part for part in (_coarse(before, size), _coarse(after, size)) if len(part) >= 3]
         if parts:
             error = np.maximum(error, _autoregressive(parts, length / size))
@@ -71,25 +71,26 @@ def _of_mean(memory: float, length: float) -> float:
 
 
 def _spread(differences: Floats) -> Floats:
-    """(n,) mean squares, with what is beyond 4 robust deviations pulled in: bursts are judged by how long they last."""
-    size = np.abs(differences)
-    centre = np.median(size, axis=0) * 1.4826
-    return np.asarray((np.minimum(size, 4 * centre + 1e-9) ** 2).mean(axis=0))
+    """(n,) mean squares."""
+    return np.asarray((differences**2).mean(axis=0))
 
 
-def longest_spell(levels: Floats, column: int, threshold: float, ignore: int) -> int:
-    """The most blocks in a row that anybody was above the threshold before, other than `column` now.
+def _tamed(values: Floats) -> Floats:
+    """Single steps far out hardly move a median; what is beyond 4 robust deviations is pulled in."""
+    if len(values) == 0:
+        return values
+    centre = np.median(values, axis=0)
+    reach = 4 * 1.4826 * np.median(np.abs(values - centre), axis=0)
+    return np.asarray(np.clip(values, centre - reach, centre + reach))
+
+
+def longest_spell(levels: Floats, column: int, onset: int, threshold: float, ignore: int) -> int:
+    """The most blocks in a row that anybody was above the threshold, other than `column` since its `onset`.
 
     How long this cluster's noise is known to last. Spells of `ignore` blocks and more were real slowdowns.
     """
     above = levels > threshold
-    above[_spell_begin(above[:, column]) :, column] = False
-    padded = np.pad(above, ((1, 1), (0, 0))).astype(np.int8).T.ravel()
-    change = np.flatnonzero(np.diff(padded))
+    above[onset:, column] = False
+    change = np.flatnonzero(np.diff(np.pad(above, ((1, 1), (0, 0))).astype(np.int8).T.ravel()))
     lengths = change[1::2] - change[::2]
     return int(lengths[lengths < ignore].max(initial=0))
-
-
-def _spell_begin(above: NDArray[np.bool_]) -> int:
-    below = np.flatnonzero(~above)
-    return int(below[-1]) + 1 if len(below) else 0

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
 from tfscale.core.analysis.steps import Floats
 from tfscale.core.records import (
     PHASES,

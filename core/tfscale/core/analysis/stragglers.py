@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from tfscale.core.analysis.blocks import WINDOW, Blocks
 from tfscale.core.analysis.noise import longest_spell, quantile, wander
 from tfscale.core.analysis.phases import others_median, slowdown
@@ -100,7 +101,7 @@ def _verdict(blocks: Blocks, column: int, scale: int, rule: Rule) -> Verdict | N
     levels = blocks.level
     level = float(np.median(levels[-scale * WINDOW :, column]))
     onset = change_point(levels[:, column], level)
-    spell = longest_spell(levels, column, level / 2, MOST_PATIENCE * WINDOW)
+    spell = longest_spell(levels, column, onset, level / 2, MOST_PATIENCE * WINDOW)
     if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
         return None
     error, freedom = wander(levels, scale * WINDOW, onset)
