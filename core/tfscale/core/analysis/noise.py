@@ -1,8 +1,8 @@
 """How far the median of a window wanders by chance, when neighbouring steps resemble each other.
 
 Host noise lasts for seconds, so that a thousand quick steps may be worth a handful of independent ones. The spread is
-read from differences (a variogram), which a lasting slowdown within the data hardly touches, and carried to the
-window with the formula of a first-order autoregression, at several block sizes, the most doubtful of which counts.
+read on either side of the slowdown's onset, and carried to the window with the formula of a first-order
+autoregression, at several block sizes, the most doubtful of which counts.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ from tfscale.core.analysis.steps import Floats
 
 _FEWEST = 24
 """Blocks below which a coarser block size says nothing."""
-_ENOUGH = 60
-"""Blocks from which on their plain spread is a bound."""
 _MEDIAN = 1.15
 """A median wanders more than a mean: 1.25 times for normal noise, less for heavier tails."""
 
 
-def wander(levels: Floats, length: int, onset: int) -> tuple[Floats, float]:
-    """((n,) standard errors of the median of `length` blocks, degrees of freedom) from (N, n) block values.
+def margin(levels: Floats, length: int, onset: int, chance: float) -> Floats:
+    """(n,) what the median of `length` blocks exceeds with `chance` at most, from (N, n) block values.
 
     `onset` is the block from which on somebody may be slower: the step between it and the one before is no noise.
     """
+    error, memory = wander(levels, length, onset)
+    independent = len(levels) * (1 - memory**2) / (1 + memory**2) * min(max(1, levels.shape[1] - 1), 4)
+    return error * quantile(chance, max(2.0, independent - 2))
+
+
+def wander(levels: Floats, length: int, onset: int) -> tuple[Floats, float]:
+    """((n,) standard errors of the median of `length` blocks, correlation of neighbouring blocks)."""
     before, after = _tamed(levels[:onset]), _tamed(levels[onset:])
-    error, size, freedom = np.zeros(levels.shape[1]), 1, 1.0
+    error, finest, size = np.zeros(levels.shape[1]), 0.0, 1
     while size == 1 or (len(levels) // size >= _FEWEST and length >= 2 * size):
         parts = [part for part in (_coarse(before, size), _coarse(after, size)) if len(part) >= 3]
-        if parts:
-            error = np.maximum(error, _autoregressive(parts, length / size))
-        freedom = max(freedom, len(levels) // size - 2.0)
+        coarse, memory = _autoregressive(parts, length / size)
+        error, finest = np.maximum(error, coarse), memory if size == 1 else finest
         size *= 2
-    if len(before) >= _ENOUGH:
-        error = np.minimum(error, 1.5 * before.std(axis=0).max())
-    return error * _MEDIAN, freedom
+    return error * _MEDIAN, finest
 
 
 def quantile(chance: float, freedom: float) -> float:
@@ -51,16 +53,21 @@ def _coarse(values: Floats, size: int) -> Floats:
     return np.asarray(values[len(values) - count * size :].reshape(count, size, values.shape[1]).mean(axis=1))
 
 
-def _autoregressive(parts: list[Floats], length: float) -> Floats:
-    """(n,) standard errors of the mean of `length` values, from their spread at distance 1 and 2; pooled over n."""
+def _autoregressive(parts: list[Floats], length: float) -> tuple[Floats, float]:
+    """((n,) standard errors of the mean of `length` values, correlation of neighbours), pooled over n."""
+    count = sum(map(len, parts))
+    spread = np.maximum(sum(part.var(axis=0) * len(part) for part in parts) / count, 1e-12)
     near = _spread(np.concatenate([np.diff(part, axis=0) for part in parts]))
-    far = _spread(np.concatenate([part[2:] - part[:-2] for part in parts]))
-    pooled = max(float(near.mean()), 1e-12)
-    estimate = min(max(0.0, float(far.mean()) / pooled - 1), 0.98)
-    doubt = math.sqrt((1 - estimate**2) / sum(part.size for part in parts)) + 2 / sum(map(len, parts))
-    memory = min(estimate + doubt, 0.98)
-    variance = np.maximum(near, pooled) / (2 * (1 - estimate))
-    return np.asarray(np.sqrt(variance * _of_mean(memory, length)))
+    memory = _memory(1 - float(near.mean()) / (2 * float(spread.mean())), count, spread.size)
+    seen = max(0.2, 1 - _of_mean(memory, count / len(parts)))
+    return np.sqrt(np.maximum(spread, spread.mean()) / seen * _of_mean(memory, length)), memory
+
+
+def _memory(correlation: float, count: int, series: int) -> float:
+    """A careful estimate of the autoregression: Kendall's correction for the bias of short series, and one standard
+    error on top."""
+    unbiased = min(max(0.0, (correlation * count + 1) / (count - 3)), 0.98)
+    return min(unbiased + math.sqrt((1 - unbiased**2) / (count * series)), 0.98)
 
 
 def _of_mean(memory: float, length: float) -> float:

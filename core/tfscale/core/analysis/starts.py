@@ -42,7 +42,9 @@ def not_started(tasks: Sequence[TaskView], now: float) -> list[Diagnosis]:
     waiting = [view for view in needed if joined(view)]
     if not waiting or any(view.progressed is not None for view in needed):
         return []
-    begin = min(view.status.started or now for view in waiting if view.status)
+    begin = min(
+        (view.status.started for view in waiting if view.status and view.status.started is not None), default=now
+    )
     if now - begin < PATIENCE:
         return []
     names = [view.name for view in waiting]

@@ -20,7 +20,7 @@ KEEP_SECONDS = 30.0
 """How far back the steps are kept."""
 CELLS = 4_000_000
 """Bound on rows x subjects, so that a thousand fast workers keep less time instead of more memory."""
-_MIN_ROWS = 1024
+_FEWEST_ROWS, _MOST_ROWS = 1024, 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +174,9 @@ class StepTable:
         if last < self.base + rows and len(self._columns) <= width:
             return
         wide = width if len(self._columns) <= width else max(2 * width, len(self._columns))
-        limit = max(_MIN_ROWS, self.cells // wide)
+        limit = min(max(_FEWEST_ROWS, self.cells // wide), _MOST_ROWS)
         base = max(self._oldest_kept(), last + 1 - limit * 3 // 4)
-        self._move(base, min(limit, max(_MIN_ROWS, 2 * (last + 1 - base))), wide)
+        self._move(base, min(limit, max(_FEWEST_ROWS, 2 * (last + 1 - base))), wide)
 
     def _oldest_kept(self) -> int:
         """The first collective within `keep` seconds of the newest."""

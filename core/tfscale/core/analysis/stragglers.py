@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tfscale.core.analysis.blocks import WINDOW, Blocks
-from tfscale.core.analysis.noise import longest_spell, quantile, wander
+from tfscale.core.analysis.noise import longest_spell, margin
 from tfscale.core.analysis.phases import others_median, slowdown
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.words import clock, duration
@@ -104,8 +104,7 @@ def _verdict(blocks: Blocks, column: int, scale: int, rule: Rule) -> Verdict | N
     spell = longest_spell(levels, column, onset, level / 2, MOST_PATIENCE * WINDOW)
     if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
         return None
-    error, freedom = wander(levels, scale * WINDOW, onset)
-    if level < quantile(rule.chance / levels.shape[1], freedom) * error[column]:
+    if level < margin(levels, scale * WINDOW, onset, rule.chance / levels.shape[1])[column]:
         return None
     begin = blocks.end[onset - 1] if onset else blocks.end[0] - blocks.step[0]
     return Verdict(column, scale, float(np.exp(level)), float(begin))
