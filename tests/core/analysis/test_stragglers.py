@@ -15,7 +15,7 @@ Names = Callable[[Simulation], list[tuple[str, float, float]]]
 WHITE, QUIET = Noise(0.05), Noise(0.02)
 DRIFTING = Noise(0.10, memory=0.8)
 STICKY = Noise(0.15, memory=0.95)
-BURSTS = Noise(0.05, memory=0.3, bursts=0.05, burst_seconds=1.2)
+BURSTS = Noise(0.05, memory=0.3, bursts=0.02, burst_seconds=1.5)
 
 
 @pytest.mark.parametrize("noise", [QUIET, WHITE, Noise(0.15), DRIFTING, STICKY, BURSTS], ids=str)
