@@ -90,7 +90,8 @@ class ClusterSpec:
         return json.dumps({"cluster": cluster, "task": {"type": str(task.role), "index": task.index}})
 
     def to_json(self) -> str:
-        """The spec as the JSON form of its file; `parse_cluster` gives it back, but for TLS, which stays local."""
+        """The spec as the JSON form of its file; `parse_cluster` gives it back, but for the program and TLS,
+        which stay local."""
         cluster: dict[str, list[str]] = {}
         for each, address in self.tasks.items():
             cluster.setdefault(each.role, []).append(str(address))
@@ -123,7 +124,12 @@ def load_cluster(path: Path) -> ClusterSpec:
     except ValueError as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise ClusterError(f"{path}: not {kind}: {error}") from None
-    return parse_cluster(document, name=path.stem, where=str(path), base=path.parent)
+    return parse_cluster(document, name=_run_name(path), where=str(path), base=path.parent)
+
+
+def _run_name(path: Path) -> str:
+    """The file's stem, fit for a folder's name."""
+    return re.sub(r"[^\w.-]+", "-", path.stem).lstrip(".-") or "cluster"
 
 
 def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[ClusterSpec, Task | None]:
@@ -145,13 +151,22 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tup
     own = document.get("task")
     if own is None:
         return spec, None
+    return spec, _own_task(own, spec)
+
+
+def _own_task(own: object, spec: ClusterSpec) -> Task:
     if not isinstance(own, dict) or not isinstance(own.get("type"), str):
-        raise ClusterError('TF_CONFIG: "task" must have a "type" and an "index"')
+        raise ClusterError('TF_CONFIG: task must be an object with "type" and "index"')
+    index = own.get("index", 0)
     try:
-        task = Task(parse_role(own["type"]), int(own.get("index", 0)))
+        task = Task(parse_role(own["type"]), int(index))
+    except UsageError as error:
+        raise ClusterError(f"TF_CONFIG: task: {error}") from None
     except (TypeError, ValueError):
-        raise ClusterError(f"TF_CONFIG: task index {own.get('index')!r} is not a number") from None
-    return spec, task
+        raise ClusterError(f"TF_CONFIG: task index {index!r} is not a number") from None
+    if task not in spec.tasks:
+        raise ClusterError(f"TF_CONFIG: task {task} is not in its cluster, which has {', '.join(map(str, spec.tasks))}")
+    return task
 
 
 def parse_cluster(document: object, *, name: str, where: str, base: Path) -> ClusterSpec:
@@ -168,8 +183,8 @@ def parse_cluster(document: object, *, name: str, where: str, base: Path) -> Clu
 def _parse(document: object, name: str, base: Path) -> ClusterSpec:
     top = _table(document, "the file")
     _refuse_unknown(top, _KEYS, "the file")
-    if not isinstance(name := top.get("name", name), str) or not re.fullmatch(r"[\w.-]+", name):
-        raise UsageError(f"name must be letters, digits, '.', '_' and '-', not {name!r}")
+    if not isinstance(name := top.get("name", name), str) or not re.fullmatch(r"\w[\w.-]*", name):
+        raise UsageError(f"name must be letters, digits, '_', and after the first also '.' and '-', not {name!r}")
     tasks = _parse_tasks(_table(top.get("cluster"), "[cluster]"))
     agents = {task: Address(address.host, DEFAULT_AGENT_PORT) for task, address in tasks.items()}
     for key, value in _table(top.get("agents", {}), "[agents]").items():
@@ -235,6 +250,9 @@ def _parse_program(table: Mapping[str, Any]) -> Program:
     if directory is not None and not isinstance(directory, str):
         raise UsageError("[program] directory must be a path")
     environment = _table(table.get("environment", {}), "[program] environment")
+    for key, value in environment.items():
+        if not isinstance(value, str | int | float):
+            raise UsageError(f"[program] environment {key} must be a string or a number")
     return Program(tuple(command), directory, {key: str(value) for key, value in environment.items()})
 
 

@@ -1,0 +1,144 @@
+"""Who died first, and what followed.
+
+In synchronous training one death takes everybody down: peers exit 1 within about 2 s ("Collective ops is aborted").
+The first failure is the culprit; the others are told as its consequences.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, field
+
+from tfscale.core.analysis.tasks import ALIVE, TaskView
+from tfscale.core.analysis.words import clock, duration, listing
+from tfscale.core.records import Diagnosis, TaskState, TaskStatus
+
+TOGETHER = 15.0
+"""Seconds within which failures of one generation are one incident."""
+SETTLE = 3.0
+"""Seconds to wait for the other agents' reports before somebody is named."""
+CLOCK_DOUBT = 2.0
+"""Seconds by which the clocks of hosts, and TensorFlow's own reaction, may turn the order of two exits around."""
+
+_PRIMARY = {signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One task's process ended, not well and not on request."""
+
+    task: str
+    generation: int
+    attempt: int
+    at: float
+    code: int | None
+    signal: int | None
+    lost: bool = False
+
+    @property
+    def primary(self) -> bool:
+        """Whether it is a death that peers do not die of by themselves (TensorFlow's aborts are exit 1 or SIGABRT)."""
+        return self.signal in _PRIMARY
+
+    @property
+    def how(self) -> str:
+        if self.signal is not None:
+            return f"was killed by {_signal_name(self.signal)}"
+        if self.code is not None:
+            return f"exited {self.code}"
+        return "was lost with its shim" if self.lost else "ended, nobody knows how"
+
+
+def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
+    """The failure that a status tells of, None for all that is well or was asked for."""
+    ended = status.exit
+    if status.state is TaskState.LOST:
+        return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
+    if status.state is not TaskState.EXITED or ended is None or ended.requested or ended.code == 0:
+        return None
+    return Failure(task, status.generation, status.attempt, ended.at, ended.code, ended.signal)
+
+
+def culprit(failures: list[Failure]) -> Failure:
+    """The first failure; among those too close to tell, one that peers do not die of by themselves."""
+    first = min(failures, key=lambda failure: failure.at)
+    close = [failure for failure in failures if failure.primary and failure.at <= first.at + CLOCK_DOUBT]
+    return first if first.primary or not close else min(close, key=lambda failure: failure.at)
+
+
+@dataclass(slots=True)
+class _Incident:
+    failures: list[Failure]
+    noticed: float
+
+    def takes(self, failure: Failure) -> bool:
+        anchor = self.failures[0]
+        return failure.generation == anchor.generation and abs(failure.at - anchor.at) <= TOGETHER
+
+
+@dataclass(slots=True)
+class CrashWatch:
+    """Collects failures into incidents. An incident ends when its culprit runs again."""
+
+    _incidents: list[_Incident] = field(default_factory=list)
+    _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def diagnose(self, tasks: dict[str, TaskView], now: float) -> list[Diagnosis]:
+        """One open `crash` an incident, with the culprit as its subject."""
+        for view in tasks.values():
+            self._note(view, now)
+        self._incidents = [each for each in self._incidents if not _mended(culprit(each.failures), tasks)]
+        return [_describe(each) for each in self._incidents if now - each.noticed >= SETTLE]
+
+    def _note(self, view: TaskView, now: float) -> None:
+        if view.status is None or view.at is None or self._seen.get(view.name) == view.attempt:
+            return
+        failure = failure_of(view.name, view.status, view.at)
+        if failure is None:
+            return
+        self._seen[view.name] = view.attempt
+        incident = next((each for each in self._incidents if each.takes(failure)), None)
+        if incident:
+            incident.failures.append(failure)
+        else:
+            self._incidents.append(_Incident([failure], noticed=now))
+
+
+def _mended(failure: Failure, tasks: dict[str, TaskView]) -> bool:
+    view = tasks[failure.task]
+    return view.state in ALIVE and view.attempt > (failure.generation, failure.attempt)
+
+
+def _describe(incident: _Incident) -> Diagnosis:
+    first = culprit(incident.failures)
+    followers = sorted((each for each in incident.failures if each is not first), key=lambda each: each.at)
+    sentence = f"{first.task} {first.how} at {clock(first.at)}"
+    if followers:
+        sentence += f"; {_followed(first, followers)}"
+    return Diagnosis(
+        kind="crash",
+        subject=first.task,
+        begin=first.at,
+        end=None,
+        severity="critical",
+        sentence=sentence,
+        evidence={
+            "code": first.code,
+            "signal": None if first.signal is None else _signal_name(first.signal),
+            "followers": ", ".join(each.task for each in followers) or None,
+        },
+    )
+
+
+def _followed(first: Failure, followers: list[Failure]) -> str:
+    later = max(0.0, followers[-1].at - first.at)
+    when = f"{duration(later)} later" if later >= 0.05 else "at once"
+    who = listing([f"{each.task} {each.how}" for each in followers])
+    return f"{who}, {when}, because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

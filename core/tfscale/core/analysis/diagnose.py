@@ -1,0 +1,140 @@
+"""From frames to findings: the state that the pure rules beside this module need, and one call that asks them all."""
+
+from __future__ import annotations
+
+from tfscale.core.analysis.crashes import CrashWatch
+from tfscale.core.analysis.findings import Findings, SubjectSummary
+from tfscale.core.analysis.hangs import hangs
+from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.ledger import Ledger
+from tfscale.core.analysis.phases import slowdown, transfer
+from tfscale.core.analysis.starts import not_started
+from tfscale.core.analysis.steps import StepTable
+from tfscale.core.analysis.stragglers import Rule, StragglerWatch
+from tfscale.core.analysis.summary import known_median, steps_per_second, summaries, window_rows
+from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
+from tfscale.core.cluster import ClusterSpec
+from tfscale.core.records import Diagnosis, Frame
+from tfscale.core.task import subject_task
+
+SILENT_SECONDS, SILENT_STEPS = 5.0, 50
+"""A subject that is behind the newest by more than both is not waited for: its frames do not arrive."""
+STALE = 10.0
+"""Seconds without a step from which on the last rates are no longer the present ones."""
+
+
+class Diagnostician:
+    """Folds every agent's frames in order of arrival, and says about once a second what they mean."""
+
+    def __init__(self, spec: ClusterSpec, rule: Rule | None = None) -> None:
+        self._tasks = {str(task): TaskView(task) for task in spec.tasks}
+        self._groups = {"task": _Group(rule or Rule()), "replica": _Group(rule or Rule())}
+        self._crashes = CrashWatch()
+        self._ledger = Ledger()
+
+    def fold(self, task: str, frame: Frame) -> None:
+        """Take in one frame of one task's agent; frames of tasks that the spec does not know are left out."""
+        if task not in self._tasks:
+            return
+        self._tasks[task].fold(frame)
+        for batch in frame.steps:
+            self._groups["replica" if "/" in batch.subject else "task"].table.add(batch)
+
+    def link(self, task: str, up: bool, at: float) -> None:
+        """The connection to a task's agent came (`up`) or went, at `at` on the observer's clock."""
+        view = self._tasks.get(task)
+        if view is not None and (view.since is None or view.up != up):
+            view.up, view.since = up, at
+
+    def diagnose(self, now: float) -> Findings:
+        """What holds at `now`, Unix seconds on the observer's clock."""
+        views = tuple(self._tasks.values())
+        holding: list[Diagnosis] = [*self._crashes.diagnose(self._tasks, now), *hangs(views), *not_started(views, now)]
+        for group in self._groups.values():
+            group.judge(self._tasks)
+            holding += group.diagnoses
+        main = self._groups["task"]
+        if not main.table.subjects():
+            main = self._groups["replica"]
+        diagnoses = self._ledger.update(holding, now)
+        return self._findings(diagnoses, main, views)
+
+    def _findings(self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...]) -> Findings:
+        aligned = main.aligned
+        window = aligned.last(window_rows(aligned.end))
+        moving = _is_moving(views)
+        rate = steps_per_second(window.end) if moving else None
+        examples = next((view.probe.examples_per_step for view in views if view.probe and view.running), None)
+        culprits = [aligned.subjects.index(name) for name in main.watch.named if name in aligned.subjects]
+        known = len(window) > 0
+        lag, reduce = window.lag, window.reduce
+        return Findings(
+            diagnoses=diagnoses,
+            headline=headline(diagnoses, views, rate),
+            step_time=known_median(lag.max(axis=1) + transfer(reduce)) if known else None,
+            steps_per_second=rate,
+            examples_per_second=rate * examples if rate is not None and examples is not None else None,
+            slowdown=slowdown(lag, reduce, culprits) if known else None,
+            transfer=known_median(transfer(reduce)) if known else None,
+            subjects={name: summary for group in self._groups.values() for name, summary in group.summaries().items()},
+        )
+
+
+class _Group:
+    """Subjects that do equal work and meet in the same collective: the tasks, or the replicas within tasks."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.table = StepTable()
+        self.watch = StragglerWatch(rule)
+        self.aligned = self.table.aligned(())
+        self.diagnoses: list[Diagnosis] = []
+        self._attempts: dict[str, tuple[int, int]] = {}
+
+    def summaries(self) -> dict[str, SubjectSummary]:
+        return summaries(self.table, self.aligned)
+
+    def judge(self, tasks: dict[str, TaskView]) -> None:
+        """Line up what was reported and ask who straggles, among subjects whose task runs."""
+        running = [subject for subject in self.table.subjects() if _is_judged(subject, tasks)]
+        self._forget_restarted(running, tasks)
+        heard = self._heard(running)
+        self.aligned = self.table.aligned(sorted(heard, key=_order), first=WARM_UP_STEPS)
+        self.diagnoses = self.watch.diagnose(self.aligned)
+
+    def _heard(self, running: list[str]) -> list[str]:
+        """Those whose frames still arrive: the others are not waited for."""
+        newest = {subject: self.table.newest(subject) or 0 for subject in running}
+        if len(newest) < 2:
+            return running
+        leader = max(newest, key=lambda subject: newest[subject])
+        silent = newest[leader] - len(self.table.recent(leader, SILENT_SECONDS, SILENT_STEPS)[0])
+        return [subject for subject in running if newest[subject] >= silent]
+
+    def _forget_restarted(self, running: list[str], tasks: dict[str, TaskView]) -> None:
+        current = {subject: tasks[str(subject_task(subject))].attempt for subject in running}
+        changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
+        if changed:
+            self.watch.restart(changed)
+        self._attempts = current
+
+
+def _order(subject: str) -> tuple[object, str]:
+    return (subject_task(subject), subject)
+
+
+def _is_judged(subject: str, tasks: dict[str, TaskView]) -> bool:
+    """Only running workers do equal work: an evaluator has steps of its own."""
+    task = subject_task(subject)
+    view = tasks.get(str(task))
+    return view is not None and view.meets and view.running
+
+
+def _is_moving(views: tuple[TaskView, ...]) -> bool:
+    """Whether somebody's newest step is recent, on its own host's clock."""
+    return any(
+        view.running
+        and view.at is not None
+        and view.progressed is not None
+        and view.at - view.progressed < max(STALE, 2 * view.longest_gap)
+        for view in views
+    )

@@ -1,0 +1,62 @@
+"""The one sentence for the top line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfscale.core.analysis.starts import joined, why_missing
+from tfscale.core.analysis.tasks import TaskView
+from tfscale.core.analysis.words import listing, plural, rate
+from tfscale.core.records import Diagnosis, TaskState
+from tfscale.core.task import Role
+
+
+def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[TaskView], steps_per_second: float | None) -> str:
+    """The most severe open diagnosis, else how it goes, else what training waits for."""
+    for diagnosis in diagnoses:
+        if diagnosis.end is None:
+            return diagnosis.sentence
+    if trouble := _trouble(tasks):
+        return trouble
+    if steps_per_second is not None:
+        return _healthy(tasks, steps_per_second)
+    return _waiting(tasks)
+
+
+def _trouble(tasks: Sequence[TaskView]) -> str | None:
+    """What is no diagnosis, but keeps the cluster from being called healthy."""
+    unreachable = [view.name for view in tasks if not view.up]
+    if unreachable:
+        return f"no contact with the agent of {listing(unreachable)}"
+    ended = [view for view in tasks if view.state in (TaskState.EXITED, TaskState.LOST)]
+    if ended and len(ended) == len(tasks):
+        return "all tasks have ended" if any(_failed(view) for view in ended) else "all tasks have ended well"
+    if ended:
+        return f"{listing([view.name for view in ended])} {'has' if len(ended) == 1 else 'have'} ended"
+    return None
+
+
+def _failed(view: TaskView) -> bool:
+    return view.status is None or view.status.exit is None or view.status.exit.code != 0
+
+
+def _healthy(tasks: Sequence[TaskView], steps_per_second: float) -> str:
+    training = [view for view in tasks if view.meets and view.progressed is not None]
+    if len(training) <= 1:
+        return f"healthy: {listing([view.name for view in training])} trains, {rate(steps_per_second)}"
+    roles = {view.task.role for view in training}
+    noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
+    return f"healthy: {plural(len(training), noun)} in step, {rate(steps_per_second)}, nobody waits"
+
+
+def _waiting(tasks: Sequence[TaskView]) -> str:
+    needed = [view for view in tasks if view.task.role is not Role.EVALUATOR]
+    absent = [(view.name, why) for view in needed if (why := why_missing(view)) is not None]
+    if absent:
+        name, why = absent[0]
+        others = f"; {len(absent) - 1} more are missing" if len(absent) > 1 else ""
+        return f"waiting for {name}: {why}{others}"
+    stopped = [view.name for view in needed if view.progressed is not None and joined(view)]
+    if stopped:
+        return f"no step in the last seconds: {listing(stopped)} {'runs' if len(stopped) == 1 else 'run'}"
+    return f"{plural(len(needed), 'task')} running, waiting for the first step"

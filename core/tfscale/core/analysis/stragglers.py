@@ -1,0 +1,243 @@
+"""Who is slower than its peers, persistently, beyond chance, and worth a repair.
+
+r_w(s) = lag_w(s) / median of the other workers' lag. A worker is named when, over a window,
+  - the median of r is at least 1.10 [Greyhound, Falcon],
+  - 9 of 10 tenths of the window show it (a burst of host noise that is shorter does not),
+  - it has lasted twice as long as anything alike that has passed by itself,
+  - it is beyond what the noise of this cluster does by chance (module noise),
+  - bringing it to its peers' pace gains at least 3 % of the step.
+Where noise hides a small slowdown in the window, the same rule asks windows 2, 4 and 8 times as long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tfscale.core.analysis.blocks import WINDOW, Blocks
+from tfscale.core.analysis.noise import longest_spell, margin
+from tfscale.core.analysis.phases import others_median, slowdown
+from tfscale.core.analysis.steps import Aligned, Floats
+from tfscale.core.analysis.words import clock, duration
+from tfscale.core.records import LAG_PHASES, Diagnosis
+from tfscale.core.task import CLUSTER
+
+SCALES = (1, 2, 4, 8)
+"""Lengths of the windows that are tried, in windows."""
+MOST_PATIENCE = 4
+"""Windows after which a slowdown is no burst of noise, whatever was seen before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The numbers of the rule; docs/diagnosis.md says where they come from."""
+
+    seconds: float = 5.0
+    """Length of the window, which has 20 steps at least."""
+    few_seconds: float = 10.0
+    """For two or three workers: one noisy host is half of what says what is normal, so noise has to be outlasted."""
+    on: float = 1.10
+    off: float = 1.05
+    gain_on: float = 0.03
+    gain_off: float = 0.02
+    """Of the step, what a repair would save."""
+    persistence: float = 0.9
+    """Share of the window's tenths that must show at least half of the slowdown."""
+    chance: float = 1e-5
+    """Of naming anybody wrongly in one look at a cluster whose noise is as estimated. A look is taken every second,
+    so that the customary 0.1 % would give a false name every few hours."""
+    imbalance_on: float = 0.15
+    imbalance_off: float = 0.10
+    """Of the step, what the slowest of each step costs, whoever it is."""
+
+    def window(self, subjects: int) -> float:
+        """Seconds."""
+        return self.few_seconds if subjects <= 3 else self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A straggler: its column, the length of the window that showed it in windows, its r, when it began."""
+
+    column: int
+    scale: int
+    ratio: float
+    begin: float
+
+
+def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
+    """Those who straggle, by the shortest window that shows it."""
+    named: dict[int, Verdict] = {}
+    for scale in SCALES:
+        if len(blocks) < scale * WINDOW:
+            break
+        for column in _slow(blocks, scale, rule):
+            if column not in named and (verdict := _verdict(blocks, column, scale, rule)):
+                named[column] = verdict
+    gains = _gains(blocks, list(named))
+    return [verdict for column, verdict in named.items() if gains[column] >= rule.gain_on]
+
+
+def persists(blocks: Blocks, column: int, scale: int, rule: Rule) -> bool:
+    """Whether somebody named over a window of this length is still slower than its peers, and worth a repair."""
+    ratio = float(np.exp(np.median(blocks.level[-scale * WINDOW :, column])))
+    return ratio >= rule.off and _gains(blocks, [column])[column] >= rule.gain_off
+
+
+def _slow(blocks: Blocks, scale: int, rule: Rule) -> list[int]:
+    """Columns that are slow throughout the newest `scale` windows."""
+    recent = blocks.level[-scale * WINDOW :]
+    level = np.median(recent, axis=0)
+    slow = level >= np.log(rule.on)
+    if slow.any():
+        tenths = recent.reshape(10, -1, recent.shape[1]).mean(axis=1)
+        slow &= (tenths >= level / 2).mean(axis=0) >= rule.persistence
+    return [int(column) for column in np.flatnonzero(slow)]
+
+
+def _verdict(blocks: Blocks, column: int, scale: int, rule: Rule) -> Verdict | None:
+    """What is slow over `scale` windows as a straggler, None while it may be noise."""
+    levels = blocks.level
+    level = float(np.median(levels[-scale * WINDOW :, column]))
+    onset = change_point(levels[:, column], level)
+    spell = longest_spell(levels, column, onset, level / 2, MOST_PATIENCE * WINDOW)
+    if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
+        return None
+    if level < margin(levels, scale * WINDOW, onset, rule.chance / levels.shape[1])[column]:
+        return None
+    begin = blocks.end[onset - 1] if onset else blocks.end[0] - blocks.step[0]
+    return Verdict(column, scale, float(np.exp(level)), float(begin))
+
+
+def change_point(values: Floats, level: float) -> int:
+    """The block from which on `values` lie at `level` and no longer at 0: the likeliest change point, which is where
+    the sum of what lies above half of the level, counted from the end, is largest."""
+    above = np.clip(values, -level, 2 * level) - level / 2
+    return len(above) - 1 - int(np.argmax(np.cumsum(above[::-1])))
+
+
+def _gains(blocks: Blocks, named: list[int]) -> dict[int, float]:
+    """What bringing each of the named to the pace of the slowest who is not named saves, as a share of the step."""
+    lag, step = blocks.lag[-WINDOW:], float(np.median(blocks.step[-WINDOW:]))
+    peers = [column for column in range(lag.shape[1]) if column not in named]
+    if not peers:
+        return dict.fromkeys(named, 0.0)
+    slowest = lag[:, peers].max(axis=1)
+    return {column: float(np.median(lag[:, column] - slowest)) / step for column in named}
+
+
+@dataclass(slots=True)
+class StragglerWatch:
+    """Adds hysteresis: whoever was named stays so until clearly no slower, and is told anew only when it matters."""
+
+    rule: Rule = field(default_factory=Rule)
+    _blocks: Blocks | None = None
+    _named: dict[str, tuple[int, Diagnosis]] = field(default_factory=dict)
+    _imbalance: Diagnosis | None = None
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Who straggles now."""
+        return tuple(self._named)
+
+    def restart(self, subjects: set[str]) -> None:
+        """A new attempt of these began, or they ended: what was said of them, and the history, no longer hold."""
+        self._named = {name: entry for name, entry in self._named.items() if name not in subjects}
+        self._blocks = self._imbalance = None
+
+    def diagnose(self, aligned: Aligned) -> list[Diagnosis]:
+        """The stragglers among subjects that do equal work, else an imbalance that cannot be pinned on anybody."""
+        subjects = aligned.subjects
+        if self._blocks is None or self._blocks.subjects != subjects:
+            self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
+        if len(subjects) >= 2:
+            self._blocks.fold(aligned)
+            if len(self._blocks) >= WINDOW:
+                self._judge(self._blocks, aligned)
+        held = [diagnosis for _, diagnosis in self._named.values()]
+        return [*held, self._imbalance] if self._imbalance else held
+
+    def _judge(self, blocks: Blocks, aligned: Aligned) -> None:
+        self._end_recovered(blocks)
+        window = aligned.since(float(blocks.end[-WINDOW]))
+        for verdict in judge(blocks, self.rule):
+            self._name(verdict, window)
+        self._judge_imbalance(blocks)
+
+    def _end_recovered(self, blocks: Blocks) -> None:
+        for subject, (scale, _) in list(self._named.items()):
+            known = subject in blocks.subjects
+            if known and not persists(blocks, blocks.subjects.index(subject), scale, self.rule):
+                del self._named[subject]
+
+    def _name(self, verdict: Verdict, window: Aligned) -> None:
+        subject = window.subjects[verdict.column]
+        scale, told = self._named.get(subject, (verdict.scale, None))
+        if told is None or _differs(told, verdict):
+            self._named[subject] = (scale, describe(verdict, window))
+
+    def _judge_imbalance(self, blocks: Blocks) -> None:
+        cost = 0.0 if self._named else lasting_imbalance(blocks)
+        if cost < (self.rule.imbalance_off if self._imbalance else self.rule.imbalance_on):
+            self._imbalance = None
+        elif self._imbalance is None:
+            self._imbalance = _describe_imbalance(cost, float(blocks.end[-3 * WINDOW]))
+
+
+def lasting_imbalance(blocks: Blocks) -> float:
+    """Share of the step that the slowest of each step costs, whoever it is: the least of three windows in a row, so
+    that a straggler is named before it is called an imbalance."""
+    if len(blocks) < 3 * WINDOW:
+        return 0.0
+    return float(np.median(blocks.spread[-3 * WINDOW :].reshape(3, WINDOW), axis=1).min())
+
+
+def _differs(told: Diagnosis, verdict: Verdict) -> bool:
+    """Whether the ratio has moved by more than a tenth since it was told: noise in it is not news."""
+    before = told.evidence["ratio"]
+    return isinstance(before, float) and abs(verdict.ratio / before - 1) > 0.1
+
+
+def severity_of(ratio: float) -> str:
+    """1.10 warning, 1.33 (NVIDIA's score 0.75) serious, 2.0 (DLRover) critical."""
+    return "critical" if ratio >= 2.0 else "serious" if ratio >= 1.33 else "warning"
+
+
+def describe(verdict: Verdict, window: Aligned) -> Diagnosis:
+    """The finding in words, with the phase in which the time goes."""
+    column, subject = verdict.column, window.subjects[verdict.column]
+    peers = "its peers" if len(window.subjects) > 2 else window.subjects[1 - column]
+    phase, extra = guilty_phase(window, column)
+    slow = slowdown(window.lag, window.reduce, [column])
+    sentence = (
+        f"{subject} is {verdict.ratio:.2g}x slower than {peers} since {clock(verdict.begin)}, in {phase} "
+        f"(+{duration(extra)} a step); it costs the cluster {1 - 1 / slow:.0%} of its throughput"
+    )
+    evidence: dict[str, float | str | None] = {
+        "ratio": verdict.ratio,
+        "phase": phase,
+        "excess": extra,
+        "slowdown": slow,
+        "noticed": float(window.end[-1]),
+    }
+    return Diagnosis("straggler", subject, verdict.begin, None, severity_of(verdict.ratio), sentence, evidence)
+
+
+def guilty_phase(window: Aligned, column: int) -> tuple[str, float]:
+    """(phase, seconds a step) in which the subject exceeds the median of its peers most."""
+    extra = [
+        float(np.median(plane[:, column] - others_median(plane)[:, column]))
+        for plane in window.phases[: len(LAG_PHASES)]
+    ]
+    most = int(np.argmax(extra))
+    return LAG_PHASES[most], extra[most]
+
+
+def _describe_imbalance(cost: float, begin: float) -> Diagnosis:
+    sentence = (
+        f"the slowest of each step costs the cluster {cost:.0%} of its throughput, but it is not always the same one: "
+        "uneven work or noisy hosts, nobody to repair"
+    )
+    severity = "warning" if cost >= 0.33 else "info"
+    return Diagnosis("imbalance", CLUSTER, begin, None, severity, sentence, {"cost": cost})

@@ -1,0 +1,68 @@
+from collections.abc import Callable
+
+import pytest
+
+from tfscale.core.analysis.hangs import hangs
+from tfscale.core.analysis.tasks import TaskView
+from tfscale.core.records import Collective, Frame, StepBatch, TaskState, TaskStatus
+
+View = Callable[..., TaskView]
+
+
+def pair(view: View, **changes: object) -> list[TaskView]:
+    """Two workers without a step since second 30; worker:0 waits in the collective that worker:1 has not entered."""
+    waiting = view("worker:0", progressed=30.0, collective=Collective(558, 557, 30.1))
+    stuck = view("worker:1", **{"progressed": 30.0, "collective": Collective(557, 557), **changes})
+    return [waiting, stuck]
+
+
+def test_whoever_has_not_entered_the_collective_is_stuck(view: View) -> None:
+    (hang,) = hangs(pair(view))
+    assert (hang.kind, hang.subject, hang.begin, hang.severity) == ("hang", "worker:1", 30.0, "critical")
+    assert "has not entered the all-reduce in which worker:0 waits" in hang.sentence
+
+
+@pytest.mark.parametrize(
+    ("counters", "where"),
+    [
+        ((Collective(558, 557), Collective(558, 557)), "look at the network"),
+        ((Collective(557, 557), Collective(557, 557)), "look at what they share"),
+        ((Collective(558, 557), None), "who waits for whom is not known"),
+    ],
+)
+def test_otherwise_nobody_is_named(
+    view: View, counters: tuple[Collective | None, Collective | None], where: str
+) -> None:
+    views = [view(f"worker:{i}", progressed=30.0, collective=each) for i, each in enumerate(counters)]
+    (hang,) = hangs(views)
+    assert hang.subject == "cluster"
+    assert where in hang.sentence
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"progressed": 45.0},
+        {"longest_gap": 15.0},
+        {"up": False},
+        {"progressed": None},
+        {"status": TaskStatus(TaskState.EXITED, 1, 1)},
+    ],
+)
+def test_it_is_no_hang_while_it_may_be_something_else(view: View, changes: dict[str, object]) -> None:
+    assert hangs(pair(view, **changes)) == []
+
+
+def test_an_evaluator_that_waits_for_checkpoints_keeps_nobody_waiting(view: View) -> None:
+    assert hangs([*pair(view, progressed=99.0), view("evaluator:0", progressed=10.0)]) == []
+
+
+def test_the_longest_normal_gap_is_learnt_after_the_warm_up(
+    view: View, batch: Callable[..., StepBatch], frame: Callable[..., Frame]
+) -> None:
+    worker = view("worker:0")
+    worker.fold(frame(100.0, batch("worker:0", 0, 5, end=[60.0, 61.0, 62.0, 63.0, 64.0])))
+    assert worker.longest_gap == 0.0
+    worker.fold(frame(101.0, batch("worker:0", 5, 3, end=[66.0, 66.1, 74.1])))
+    assert worker.longest_gap == pytest.approx(8.0)
+    assert worker.progressed == 74.1

@@ -1,0 +1,34 @@
+from collections.abc import Callable
+
+from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.tasks import TaskView
+from tfscale.core.records import Diagnosis, Exit, TaskState, TaskStatus
+
+View = Callable[..., TaskView]
+
+
+def test_a_healthy_cluster_is_called_so_with_its_rate(view: View) -> None:
+    workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
+    assert headline((), workers, 12.34) == "healthy: 3 workers in step, 12.3 steps/s, nobody waits"
+    assert headline((), workers[:1], 0.125) == "healthy: worker:0 trains, 8.0 s a step"
+
+
+def test_the_first_open_diagnosis_goes_before_all(view: View) -> None:
+    ended = Diagnosis("straggler", "worker:0", 1.0, 2.0, "critical", "was slow")
+    opened = Diagnosis("imbalance", "cluster", 1.0, None, "info", "uneven")
+    assert headline((ended, opened), [view("worker:0", up=False)], 1.0) == "uneven"
+
+
+def test_no_cluster_is_healthy_without_contact_or_with_an_ended_task(view: View) -> None:
+    well = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(0, None, 99.0))
+    gone = view("worker:1", status=well)
+    assert headline((), [view("worker:0"), view("worker:1", up=False)], 5.0) == "no contact with the agent of worker:1"
+    assert headline((), [view("worker:0"), gone], 5.0) == "worker:1 has ended"
+    assert headline((), [gone], None) == "all tasks have ended well"
+
+
+def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
+    pending = view("worker:1", status=TaskStatus(TaskState.PENDING))
+    assert headline((), [view("worker:0"), pending], None) == "waiting for worker:1: its task was not started"
+    assert headline((), [view("worker:0")], None) == "1 task running, waiting for the first step"
+    assert headline((), [view("worker:0", progressed=50.0)], None) == "no step in the last seconds: worker:0 runs"

@@ -1,0 +1,85 @@
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tfscale.core.analysis.steps import StepTable
+from tfscale.core.records import StepBatch
+
+Batch = Callable[..., StepBatch]
+BOTH = ("worker:0", "worker:1")
+
+
+def test_steps_line_up_by_sequence_in_whatever_order_they_come(batch: Batch) -> None:
+    table = StepTable()
+    table.add(batch("worker:1", 20, 20))
+    table.add(batch("worker:0", 20, 30))
+    table.add(batch("worker:1", 40, 5))
+    aligned = table.aligned(BOTH, first=25)
+    assert list(aligned.sequence) == list(range(25, 45))
+    assert np.allclose(aligned.lag, 0.04)
+    assert np.allclose(aligned.end, [0.05 * (row + 1) for row in range(25, 45)])
+    assert table.newest("worker:0") == 49
+    assert table.global_step("worker:1") == 44
+
+
+def test_steps_that_somebody_has_not_reported_whole_are_left_out(batch: Batch) -> None:
+    table = StepTable()
+    table.add(batch("worker:0", 0, 10))
+    table.add(batch("worker:1", 0, 4))
+    table.add(batch("worker:1", 6, 4, compute=[0.01, math.nan, 0.01, 0.01]))
+    assert list(table.aligned(BOTH).sequence) == [0, 1, 2, 3, 6, 8, 9]
+
+
+def test_an_unknown_column_lines_nothing_up_but_is_kept(batch: Batch) -> None:
+    table = StepTable()
+    table.add(batch("worker:0", 0, 10))
+    table.add(batch("worker:1", 0, 10, input=[]))
+    assert len(table.aligned(BOTH)) == 0
+    ends, phases = table.recent("worker:1", 5.0, 20)
+    assert len(ends) == 10
+    assert np.isnan(phases[2]).all()
+    assert np.isfinite(phases[3]).all()
+
+
+def test_sequences_that_do_not_overlap_line_nothing_up(batch: Batch) -> None:
+    table = StepTable()
+    table.add(batch("worker:0", 0, 50))
+    table.add(batch("worker:1", 5000, 50))
+    assert len(table.aligned(BOTH)) == 0
+
+
+def test_a_new_generation_or_attempt_begins_anew_and_older_ones_are_ignored(batch: Batch) -> None:
+    table = StepTable()
+    table.add(batch("worker:0", 100, 10))
+    table.add(batch("worker:0", 0, 5, generation=2))
+    assert table.newest("worker:0") == 4
+    table.add(batch("worker:0", 110, 10))
+    assert table.newest("worker:0") == 4
+    table.add(batch("worker:0", 0, 2, generation=2, attempt=2))
+    assert table.newest("worker:0") == 1
+    table.add(batch("worker:0", 5, 5, generation=2, attempt=1))
+    assert table.newest("worker:0") == 1
+
+
+def test_memory_is_bounded_and_the_newest_steps_are_kept(batch: Batch) -> None:
+    table = StepTable(keep=10.0)
+    for first in range(0, 40_000, 500):
+        for subject in BOTH:
+            table.add(batch(subject, first, 500))
+    aligned = table.aligned(BOTH)
+    assert aligned.sequence[-1] == 39_999
+    assert aligned.end[-1] - aligned.end[0] >= 10.0
+    assert len(aligned) < 5000
+
+
+def test_a_leap_of_the_sequence_does_not_exhaust_memory(batch: Batch) -> None:
+    table = StepTable()
+    table.add(batch("worker:0", 0, 10))
+    table.add(batch("worker:0", 10**12, 10))
+    assert table.newest("worker:0") == 10**12 + 9
+    assert len(table.aligned(("worker:0",))) == 10
+
+
+def test_nobody_is_aligned_with_nobody() -> None:
+    assert len(StepTable().aligned(())) == 0

@@ -1,0 +1,203 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tfscale.core.cluster import (
+    Address,
+    ClusterError,
+    ClusterSpec,
+    cluster_from_environment,
+    load_cluster,
+    parse_address,
+    parse_cluster,
+)
+from tfscale.core.errors import UsageError
+from tfscale.core.task import Role, Task
+
+PAIR = {"cluster": {"worker": ["10.0.0.2:2222", "10.0.0.3:2222"]}}
+WORKER_0, WORKER_1 = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "cluster.md"
+
+
+def parse(document: object) -> ClusterSpec:
+    return parse_cluster(document, name="pair", where="pair.toml", base=Path("/etc"))
+
+
+def test_agents_are_on_the_tasks_hosts_at_the_default_port() -> None:
+    spec = parse(PAIR)
+    assert spec.agents == {WORKER_0: Address("10.0.0.2", 7070), WORKER_1: Address("10.0.0.3", 7070)}
+    assert spec.name == "pair"
+    assert spec.link_speed(WORKER_0) is None
+
+
+def test_tasks_are_ordered_by_role_whatever_the_file_does() -> None:
+    spec = parse({"cluster": {"evaluator": ["e:1"], "ps": ["p:1"], "worker": ["w:1"], "master": ["c:1"]}})
+    assert [str(task) for task in spec.tasks] == ["chief:0", "worker:0", "ps:0", "evaluator:0"]
+    assert spec.lead == Task(Role.CHIEF, 0)
+
+
+def test_tf_config_names_the_own_task_and_hides_the_evaluator_from_the_others() -> None:
+    spec = parse({"cluster": {"worker": ["w:1", "v:1"], "evaluator": ["e:1"]}})
+    assert json.loads(spec.tf_config(WORKER_1)) == {
+        "cluster": {"worker": ["w:1", "v:1"]},
+        "task": {"type": "worker", "index": 1},
+    }
+    assert "evaluator" in json.loads(spec.tf_config(Task(Role.EVALUATOR, 0)))["cluster"]
+
+
+def test_links_have_their_own_or_the_default_speed() -> None:
+    spec = parse({**PAIR, "links": {"default": "10Gbit/s", "worker:1": "200 Mbit/s"}})
+    assert spec.link_speed(WORKER_0) == 10e9
+    assert spec.link_speed(WORKER_1) == 200e6
+
+
+def test_json_form_gives_the_same_cluster_back() -> None:
+    spec = parse({**PAIR, "agents": {"worker:0": "[::1]:7171"}, "links": {"default": "2.5Gbit/s"}})
+    assert parse(json.loads(spec.to_json())) == spec
+
+
+def test_relative_tls_paths_start_at_the_file() -> None:
+    spec = parse({**PAIR, "tls": {"ca": "ca.pem", "certificate": "own.pem", "key": "/keys/own.key"}})
+    assert spec.tls is not None
+    assert (spec.tls.ca, spec.tls.key) == (Path("/etc/ca.pem"), Path("/keys/own.key"))
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], "the file must be a table"),
+        ({}, "[cluster] is missing"),
+        ({"cluster": {}}, "names no task"),
+        ({"cluster": {"worker": []}}, "names no task"),
+        ({"cluster": {"wroker": ["a:1"]}}, "unknown role 'wroker': use one of chief, worker, ps, evaluator"),
+        ({"cluster": {"worker": "a:1"}}, "must be a list"),
+        ({"cluster": {"chief": ["a:1", "b:1"]}}, "there can be only one"),
+        ({"cluster": {"chief": ["a:1"], "master": ["b:1"]}}, "there twice"),
+        ({"cluster": {"worker": ["a"]}}, "[cluster] worker[0]: 'a' is not host:port"),
+        ({"cluster": {"worker": [7]}}, "7 is not host:port"),
+        ({"cluster": {"worker": ["::1:2222"]}}, "is not host:port"),
+        ({"cluster": {"worker": ["a:1", "b:99999"]}}, "[cluster] worker[1]: port '99999'"),
+        ({"cluster": {"worker": ["a:0"]}}, "port '0'"),
+        ({"cluster": {"worker": ["a:http"]}}, "port 'http'"),
+        ({"cluster": {"worker": ["a:1", "a:1"]}}, "a:1 is used 2 times, by worker:0 and worker:1"),
+        ({"cluster": {"worker": ["a:1", "a:2"]}}, "by the agent of worker:0 and the agent of worker:1"),
+        ({"cluster": {"worker": ["a:7070"]}}, "by worker:0 and the agent of worker:0"),
+        ({**PAIR, "agents": {"worker:2": "a:1"}}, "no such task, only worker:0, worker:1"),
+        ({**PAIR, "agents": {"worker": "a:1"}}, "'worker' is not a task"),
+        ({**PAIR, "agents": ["a:1"]}, "[agents] must be a table"),
+        ({**PAIR, "links": {"default": "fast"}}, "'fast' is not a speed"),
+        ({**PAIR, "links": {"default": 10}}, "10 is not a speed"),
+        ({**PAIR, "links": {"default": "1.2.3Gbit/s"}}, "is not a speed"),
+        ({**PAIR, "links": {"worker:7": "1Gbit/s"}}, "no such task"),
+        ({**PAIR, "program": {"command": "python train.py"}}, "must be a list of words"),
+        ({**PAIR, "program": {"comand": []}}, "[program] has no key 'comand'"),
+        ({**PAIR, "program": {"directory": 1}}, "must be a path"),
+        ({**PAIR, "program": {"environment": {"A": ["b"]}}}, "environment A must be a string"),
+        ({**PAIR, "tls": {"ca": "ca.pem"}}, "[tls] certificate is missing"),
+        ({**PAIR, "name": "../up"}, "name must be"),
+        ({**PAIR, "name": ".."}, "name must be"),
+        ({**PAIR, "name": 3}, "name must be"),
+        ({**PAIR, "worker": ["a:1"]}, "the file has no key 'worker'"),
+    ],
+)
+def test_every_mistake_is_one_line_that_says_where(document: object, message: str) -> None:
+    with pytest.raises(ClusterError) as caught:
+        parse(document)
+    line = str(caught.value)
+    assert line.startswith("pair.toml: ")
+    assert message in line
+    assert "\n" not in line
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.toml", None, "no such cluster file"),
+        ("bad.toml", "[cluster\nworker = 1", "not TOML"),
+        ("bad.json", "{", "not JSON"),
+        ("binary.toml", b"\xff\xfe", "cannot be read"),
+    ],
+)
+def test_unreadable_files_are_named(tmp_path: Path, name: str, content: str | bytes | None, message: str) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ClusterError, match=message) as caught:
+        load_cluster(path)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="cannot be read"):
+        load_cluster(tmp_path)
+
+
+def test_the_run_is_named_after_the_file_in_letters_fit_for_a_folder(tmp_path: Path) -> None:
+    path = tmp_path / "my two hosts.json"
+    path.write_text(json.dumps(PAIR))
+    assert load_cluster(path).name == "my-two-hosts"
+
+
+def from_environment(config: object) -> tuple[ClusterSpec, Task | None]:
+    return cluster_from_environment({"TF_CONFIG": json.dumps(config)})
+
+
+def test_tf_config_gives_the_cluster_and_the_own_task() -> None:
+    spec, task = from_environment({"cluster": {"master": ["a:1"], "worker": ["b:1"]}, "task": {"type": "master"}})
+    assert task == Task(Role.CHIEF, 0)
+    assert spec.lead == task
+    assert from_environment({**PAIR, "task": {"type": "worker", "index": "1"}})[1] == WORKER_1
+    assert from_environment({**PAIR, "environment": "cloud"})[1] is None
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ({"type": "worker", "index": 2}, "task worker:2 is not in its cluster, which has worker:0, worker:1"),
+        ({"type": "worker", "index": -1}, "is not in its cluster"),
+        ({"type": "worker", "index": "one"}, "task index 'one' is not a number"),
+        ({"type": "boss", "index": 0}, "task: unknown role 'boss'"),
+        ("worker:1", "task must be an object"),
+    ],
+)
+def test_tf_config_with_a_wrong_task_is_refused(task: object, message: str) -> None:
+    with pytest.raises(ClusterError) as caught:
+        from_environment({**PAIR, "task": task})
+    assert str(caught.value).startswith("TF_CONFIG: ")
+    assert message in str(caught.value)
+
+
+def test_without_a_cluster_it_says_what_to_do() -> None:
+    with pytest.raises(ClusterError, match="give --cluster FILE, or set TF_CONFIG"):
+        cluster_from_environment({})
+    with pytest.raises(ClusterError, match="TF_CONFIG: not JSON"):
+        cluster_from_environment({"TF_CONFIG": "worker"})
+    with pytest.raises(ClusterError, match="TF_CONFIG: must be an object"):
+        cluster_from_environment({"TF_CONFIG": "[]"})
+
+
+def test_addresses_keep_ipv6_hosts_without_brackets() -> None:
+    address = parse_address("[fe80::1]:2222")
+    assert address == Address("fe80::1", 2222)
+    assert str(address) == "[fe80::1]:2222"
+    with pytest.raises(UsageError, match=r"^--listen: "):
+        parse_address("fe80::1", "--listen")
+
+
+@pytest.mark.parametrize(("host", "loopback"), [("localhost", True), ("127.0.0.2", True), ("::1", True), ("a", False)])
+def test_loopback_is_known_by_its_names(host: str, loopback: bool) -> None:
+    assert Address(host, 1).is_loopback is loopback
+
+
+def test_the_example_in_the_documentation_is_a_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "digits.toml"
+    path.write_text(DOCUMENTED.read_text().split("```toml\n")[1].split("```")[0])
+    spec = load_cluster(path)
+    assert [str(task) for task in spec.tasks] == ["chief:0", "worker:0", "worker:1", "ps:0", "evaluator:0"]
+    assert spec.name == "digits"
+    assert spec.program.command == ("python", "train.py")
+    assert spec.link_speed(WORKER_1) == 200e6
+    assert spec.tls is not None
