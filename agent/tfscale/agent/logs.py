@@ -29,14 +29,17 @@ async def read_log(path: Path, tail: int, follow: bool) -> AsyncIterator[LogLine
     """The last `tail` lines, also from the log rotated away last, and with `follow` all that come after."""
     file = _open(path)
     reader = _Reader(file)
-    yield LogLines(tuple(_last(path.with_name(path.name + ".1"), reader, tail)))
     try:
+        lines = _last(path.with_name(path.name + ".1"), reader, tail)
+        yield LogLines(tuple(lines if follow else [*lines, *reader.flush()][-tail:] if tail else ()))
         while follow:
             lines = reader.read()
             if lines:
                 yield LogLines(tuple(lines))
                 continue
             if _replaced(path, reader.file):
+                if last := [*reader.read(), *reader.flush()]:
+                    yield LogLines(tuple(last))
                 reader.replace(_open(path))
                 yield LogLines(tuple(reader.read()), rotated=True)
                 continue
@@ -57,6 +60,13 @@ class _Reader:
             self.file.close()
         self.file, self._rest = file, b""
 
+    def skip_to_last(self, size: int) -> bool:
+        """Leave out all but the last bytes; whether that cut a line."""
+        skipped = self.file is not None and os.fstat(self.file.fileno()).st_size > size
+        if skipped and self.file is not None:
+            self.file.seek(-size, os.SEEK_END)
+        return skipped
+
     def read(self) -> list[str]:
         if self.file is None:
             return []
@@ -73,17 +83,23 @@ class _Reader:
 
 
 def _last(rotated: Path, reader: _Reader, tail: int) -> list[str]:
-    current: deque[str] = deque(maxlen=tail)
+    current = _tail(reader, tail)
+    if len(current) >= tail or (file := _open(rotated)) is None:
+        return current
+    before = _Reader(file)
+    older = _tail(before, tail - len(current)) + before.flush()
+    before.replace(None)
+    return older[len(current) - tail :] + current
+
+
+def _tail(reader: _Reader, count: int) -> list[str]:
+    """The last lines, of which not more is read than `count` lines of usual length can need."""
+    skipped = reader.skip_to_last(max(_CHUNK, 512 * count))
+    found: deque[str] = deque(maxlen=count)
     while lines := reader.read():
-        current.extend(lines)
-    if len(current) < tail and (file := _open(rotated)) is not None:
-        older: deque[str] = deque(maxlen=tail - len(current))
-        before = _Reader(file)
-        while lines := before.read():
-            older.extend(lines)
-        before.replace(None)
-        return [*older, *current]
-    return list(current)
+        found.extend(lines[1:] if skipped else lines)
+        skipped = False
+    return list(found)
 
 
 def _shown(line: bytes) -> str:

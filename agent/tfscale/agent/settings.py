@@ -71,5 +71,3 @@ class TaskFiles:
     @property
     def agent_lock(self) -> Path:
         return self.folder / f"{self.stem}.agent.lock"
-
-

@@ -185,7 +185,11 @@ class Supervisor:
         deadline = asyncio.get_running_loop().time() + _ADOPTION_PATIENCE
         while asyncio.get_running_loop().time() < deadline:
             state = shim.read_state(self._spec.state)
-            if state is not None and shim.start_time(state.shim_pid) == state.shim_started and state.boot == shim.boot_id():
+            if (
+                state is not None
+                and shim.start_time(state.shim_pid) == state.shim_started
+                and state.boot == shim.boot_id()
+            ):
                 return state
             await asyncio.sleep(_ADOPTION_LOOK)
         raise SupervisionError(f"a process holds {self._spec.lock} but is no shim: end it, then start the agent again")

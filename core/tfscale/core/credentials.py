@@ -21,8 +21,9 @@ _CHANNEL_OPTIONS = [
     ("grpc.keepalive_timeout_ms", 5000),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
+    ("grpc.max_receive_message_length", 64 << 20),
 ]
-"""Agents come back within moments, and a host that vanished must show within seconds."""
+"""Agents come back within moments, and a host that vanished must show within seconds. A snapshot holds a minute of steps."""
 
 SERVER_OPTIONS = [
     ("grpc.so_reuseport", 0),
