@@ -128,7 +128,7 @@ def _cluster(chosen: Mapping[str, Any], environment: Mapping[str, str]) -> tuple
 
 
 def _task(chosen: Mapping[str, Any], spec: ClusterSpec, own: Task | None) -> Task:
-    role = parse_role(chosen["role"]) if "role" in chosen else own and own.role
+    role = parse_role(chosen["role"]) if "role" in chosen else None if own is None else own.role
     if role is None:
         raise UsageError("no task: give --role and --index")
     index = chosen.get("index", own.index if own is not None and own.role == role else None)

@@ -87,9 +87,8 @@ class Daemon:
         await self._begin(status)
         self._publish()
         await self._server.start()
-        _say(
-            f"{self._settings.task} of {self._settings.run}: serving {self._settings.listen}, {self._settings.files.log}"
-        )
+        where = f"serving {self._settings.listen}, log {self._settings.files.log}"
+        _say(f"{self._settings.task} of {self._settings.run}: {where}")
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()

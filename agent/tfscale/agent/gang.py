@@ -71,10 +71,10 @@ class Member(Protocol):
     has not answered for a while, and the request goes on.
     """
 
-    async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None]) -> TaskStatus:
+    async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
         """End what runs from an older generation; answers when it has ended."""
 
-    async def run(self, generation: int, reason: str, unreachable: Callable[[str], None]) -> TaskStatus:
+    async def run(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
         """Start the task unless it was started in this generation; answers when it runs."""
 
     async def generation(self) -> int | None:

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import platformdirs
 import tfscale
 from tfscale.agent.settings import Settings
 from tfscale.core.errors import TfscaleError
@@ -54,19 +53,21 @@ def probe_site() -> str | None:
     return next((str(site) for site in sites if site.is_dir()), None)
 
 
-def report_socket(settings: Settings) -> str:
+def report_socket(settings: Settings, base: Mapping[str, str] = os.environ) -> str:
     """A path for the task's reports that is short, private to the user, and the same for every agent of the task.
 
     Raises SocketError where neither the runtime nor the temporary folder will do.
     """
     identity = hashlib.sha256(os.fsencode(settings.files.folder.absolute() / settings.files.stem)).hexdigest()[:16]
-    tried = []
-    for folder in (platformdirs.user_runtime_path("tfscale"), Path(tempfile.gettempdir()) / f"tfscale-{os.getuid()}"):
+    folders = [Path(tempfile.gettempdir()) / f"tfscale-{os.getuid()}"]
+    if runtime := base.get("XDG_RUNTIME_DIR"):
+        folders.insert(0, Path(runtime) / "tfscale")
+    for folder in folders:
         path = folder / f"{identity}.sock"
         if len(os.fsencode(path)) <= _SUN_PATH and _private(folder):
             return str(path)
-        tried.append(str(folder))
-    raise SocketError(f"no folder for the report socket: {' and '.join(tried)} are too long or not yours: set TMPDIR")
+    tried = " and ".join(map(str, folders))
+    raise SocketError(f"no folder for the report socket: {tried}: too long, or not yours alone: set TMPDIR")
 
 
 def _private(folder: Path) -> bool:

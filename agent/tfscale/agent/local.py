@@ -45,7 +45,7 @@ class LocalTask:
         self.socket = kept or report_socket(self._settings)
         return status
 
-    async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None] = _nobody) -> TaskStatus:
+    async def fence(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _nobody) -> TaskStatus:
         """End the task if it was started in an older generation. Raises Overtaken when `generation` itself is older."""
         self._commanded = True
         async with self._one:
@@ -54,7 +54,7 @@ class LocalTask:
                 await self._supervisor.stop(reason)
             return self._supervisor.status
 
-    async def run(self, generation: int, reason: str, unreachable: Callable[[str], None] = _nobody) -> TaskStatus:
+    async def run(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _nobody) -> TaskStatus:
         """Start the task unless it was started in this generation already.
 
         Raises Overtaken when `generation` is older than one obeyed, GangError or SupervisionError when it cannot be.

@@ -1,4 +1,4 @@
-"""What the probe in the training process reports, over a Unix socket: one stream, checked against the running attempt."""
+"""What the probe in the training process reports, over a Unix socket: one stream an attempt, and checked."""
 
 from __future__ import annotations
 

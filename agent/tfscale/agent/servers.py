@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import grpc.aio
@@ -70,7 +69,7 @@ class ReportServer:
             self._server.add_insecure_port(f"unix:{self._path}")
         except (OSError, RuntimeError):
             raise ServerError(f"cannot serve the task's reports on {self._path}: look at that folder") from None
-        os.chmod(self._path, 0o600)
+        self._path.chmod(0o600)
         await self._server.start()
 
     async def stop(self) -> None:

@@ -1,5 +1,8 @@
 """The agent's gRPC service. It only translates: what to do is decided elsewhere."""
 
+# gRPC gives every method a request and a context.
+# ruff: noqa: ARG002
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable

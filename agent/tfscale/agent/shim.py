@@ -1,8 +1,9 @@
 """The process between an agent and its task: it survives the agent, so that training does.
 
-One shim a task, run as `python -IS shim.py ...` in a session of its own. It is the task's parent, merges the task's
-output into a log that it rotates, holds the lock file that its agent locked for it, and keeps a state file that says
-how the task ended. It imports the standard library alone and has no tie to the agent's life.
+One shim a task, run as `python -IS shim.py OPTIONS` (a JSON object) in a session of its own. It is the task's parent,
+merges the task's output into a log that it rotates, holds the lock file that its agent locked for it, and keeps a state
+file that says how the task ended. It has no tie to the agent's life. It imports the standard library alone, and of that
+only what starts fast: a gang waits for its shims.
 
     SIGTERM   end the task's process group; what is left after the grace period is killed
     SIGINT    kill the task's process group now
@@ -11,23 +12,41 @@ The state is one JSON object, replaced as a whole; every change is also sent to 
 disk hides nothing from an agent that lives.
 """
 
+# pathlib alone would be a sixth of the start.
+# ruff: noqa: PTH105, PTH108, PTH110, PTH123, PTH208
+
 from __future__ import annotations
 
-import argparse
 import contextlib
 import errno
 import fcntl
 import json
 import os
 import selectors
-import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, TypedDict
+
+    class Options(TypedDict):
+        """What a shim is started with; docs/ownership.md explains each."""
+
+        state: str
+        log: str
+        log_size: int
+        log_keep: int
+        grace: float
+        generation: int
+        attempt: int
+        directory: str | None
+        agent: int
+        command: list[str]
+
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -36,54 +55,10 @@ _PIPE = 1 << 20
 _SPARE = 1 << 14
 
 
-@dataclass(frozen=True)
-class ShimState:
-    """What the shim knows of its task. Start times are the kernel's, in clock ticks since boot: with them and the boot
-    a process id is never mistaken for a later process's."""
-
-    boot: str
-    shim_pid: int
-    shim_started: int
-    generation: int
-    attempt: int
-    argv: tuple[str, ...]
-    task_pid: int | None = None
-    task_started: int | None = None
-    started: float | None = None
-    """Unix seconds."""
-    code: int | None = None
-    signal: int | None = None
-    ended: float | None = None
-    """Unix seconds; None while the task lives."""
-    requested: bool = False
-    message: str = ""
-    """Why the task could not be started."""
-    lost_output: int = 0
-    """Bytes of output that the log could not take."""
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> ShimState | None:
-        """None for anything that is not a state."""
-        try:
-            fields = json.loads(text)
-            return cls(**{**fields, "argv": tuple(fields["argv"])})
-        except (ValueError, TypeError, KeyError):
-            return None
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-
-def read_state(path: Path) -> ShimState | None:
-    """The state that a shim left at `path`, None where there is none."""
-    try:
-        return ShimState.from_json(path.read_bytes())
-    except OSError:
-        return None
-
-
 def boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    """Names the boot of this kernel: process ids and start times of another one mean nothing."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
 
 
 def start_time(pid: int) -> int | None:
@@ -121,7 +96,8 @@ def kill_session(shim_pid: int, shim_started: int, patience: float = 5.0) -> int
 def _stat(pid: int) -> list[str] | None:
     """The fields of /proc/PID/stat from the third on; the command before them may hold spaces and parentheses."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        with open(f"/proc/{pid}/stat", errors="replace") as file:
+            text = file.read()
     except OSError:
         return None
     return text.rpartition(")")[2].split()
@@ -130,7 +106,7 @@ def _stat(pid: int) -> list[str] | None:
 class Log:
     """An append-only file that is rotated at line ends, and that never fails: what it cannot take it counts."""
 
-    def __init__(self, path: Path, limit: int, keep: int) -> None:
+    def __init__(self, path: str, limit: int, keep: int) -> None:
         self._path, self._limit, self._keep = path, limit, keep
         self._fd: int | None = None
         self._size = 0
@@ -172,61 +148,62 @@ class Log:
             os.close(self._fd)
             self._fd = None
         with contextlib.suppress(OSError):
-            if self._keep == 0:
-                self._path.unlink()
             for number in range(self._keep, 0, -1):
-                older = self._path.with_name(f"{self._path.name}.{number}")
-                newer = self._path.with_name(f"{self._path.name}.{number - 1}") if number > 1 else self._path
-                if newer.exists():
-                    newer.replace(older)
+                newer = f"{self._path}.{number - 1}" if number > 1 else self._path
+                if os.path.exists(newer):
+                    os.replace(newer, f"{self._path}.{number}")
+            if self._keep == 0:
+                os.unlink(self._path)
 
 
 class StateFile:
     """Replaces the state as a whole. A file is set aside for the last word, which must get out on a full disk too."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
-        self._spare = path.with_name(path.name + ".spare")
-        with contextlib.suppress(OSError), self._spare.open("wb") as spare:
+        self._spare = path + ".spare"
+        with contextlib.suppress(OSError), open(self._spare, "wb") as spare:
             os.posix_fallocate(spare.fileno(), 0, _SPARE)
 
-    def write(self, state: ShimState) -> None:
-        text = state.to_json().encode()
+    def write(self, text: bytes) -> None:
         try:
-            temporary = self._path.with_name(self._path.name + ".new")
-            temporary.write_bytes(text)
-            temporary.replace(self._path)
+            with open(self._path + ".new", "wb") as file:
+                file.write(text)
+            os.replace(self._path + ".new", self._path)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 self._write_spare(text)
 
     def _write_spare(self, text: bytes) -> None:
         with contextlib.suppress(OSError):
-            with self._spare.open("r+b") as spare:
+            with open(self._spare, "r+b") as spare:
                 spare.write(text.ljust(_SPARE))
-            self._spare.replace(self._path)
+            os.replace(self._spare, self._path)
 
     def close(self) -> None:
-        self._spare.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            os.unlink(self._spare)
 
 
 class Shim:
     """Runs one task from its start to its last byte of output."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         pid = os.getpid()
-        self._arguments = arguments
-        self._log = Log(arguments.log, arguments.log_size, arguments.log_keep)
-        self._file = StateFile(arguments.state)
-        self._state = ShimState(
-            boot=boot_id(),
-            shim_pid=pid,
-            shim_started=start_time(pid) or 0,
-            generation=arguments.generation,
-            attempt=arguments.attempt,
-            argv=tuple(arguments.command),
-        )
+        self._options = options
+        self._log = Log(options["log"], options["log_size"], options["log_keep"])
+        self._file = StateFile(options["state"])
+        self._state: dict[str, Any] = {
+            "boot": boot_id(),
+            "shim_pid": pid,
+            "shim_started": start_time(pid),
+            "generation": options["generation"],
+            "attempt": options["attempt"],
+            "argv": options["command"],
+        }
+        self._name = f"generation {options['generation']}, attempt {options['attempt']}"
         self._selector = selectors.DefaultSelector()
+        self._task_pid = 0
         self._kill_at: float | None = None
 
     def run(self) -> int:
@@ -235,7 +212,7 @@ class Shim:
         self._tell()
         task = self._launch()
         if task is None:
-            return self._state.code or NOT_FOUND
+            return NOT_FOUND
         assert task.stdout is not None
         os.set_blocking(task.stdout.fileno(), False)
         self._selector.register(task.stdout, selectors.EVENT_READ, self._drain)
@@ -246,7 +223,7 @@ class Shim:
             pass
         # The zombie keeps its process group's number from being used again until the rest of the group is gone.
         self._kill(signal.SIGKILL)
-        kill_session(self._state.shim_pid, self._state.shim_started)
+        kill_session(self._state["shim_pid"], self._state["shim_started"])
         self._drain(task.stdout.fileno())
         return self._finish(task.wait())
 
@@ -258,16 +235,15 @@ class Shim:
         return reader
 
     def _launch(self) -> subprocess.Popen[bytes] | None:
-        command = self._arguments.command
-        shown = shlex.join(command).replace("\n", "\\n")
-        self._log.line(f"generation {self._state.generation}, attempt {self._state.attempt}: {shown}")
+        command = self._options["command"]
+        self._log.line(f"{self._name}: " + " ".join(command).replace("\n", "\\n"))
         try:
             task = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                cwd=self._arguments.directory,
+                cwd=self._options["directory"],
                 process_group=0,
                 bufsize=0,
             )
@@ -277,6 +253,7 @@ class Shim:
         assert task.stdout is not None
         with contextlib.suppress(OSError):
             fcntl.fcntl(task.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
+        self._task_pid = task.pid
         self._change(task_pid=task.pid, task_started=start_time(task.pid), started=time.time())
         return task
 
@@ -317,47 +294,32 @@ class Shim:
             elif self._kill_at is None:
                 self._kill(signal.SIGTERM)
                 self._kill(signal.SIGCONT)  # a stopped process gets SIGTERM only once it continues
-                self._kill_at = time.monotonic() + self._arguments.grace
+                self._kill_at = time.monotonic() + self._options["grace"]
 
     def _kill(self, number: signal.Signals) -> None:
-        assert self._state.task_pid is not None
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._state.task_pid, number)
+            os.killpg(self._task_pid, number)
 
     def _finish(self, status: int) -> int:
         code, number = (status, None) if status >= 0 else (None, -status)
         end = f"exit code {code}" if number is None else f"signal {number}"
-        self._log.line(f"generation {self._state.generation}, attempt {self._state.attempt}: ended with {end}")
+        self._log.line(f"{self._name}: ended with {end}")
         self._change(code=code, signal=number, ended=time.time(), lost_output=self._log.lost)
         self._file.close()
         return status if status >= 0 else 128 - status
 
     def _change(self, **changes: object) -> None:
-        self._state = replace(self._state, **changes)  # type: ignore[arg-type]
+        self._state |= changes
         self._tell()
 
     def _tell(self) -> None:
-        self._file.write(self._state)
+        text = json.dumps(self._state).encode()
+        self._file.write(text)
         with contextlib.suppress(OSError):  # the agent is gone, or does not read: the file says the same
-            os.write(self._arguments.agent, self._state.to_json().encode() + b"\n")
-
-
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="started by tfscale-agent, not by people")
-    parser.add_argument("--state", type=Path, required=True)
-    parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--log-size", type=int, required=True)
-    parser.add_argument("--log-keep", type=int, required=True)
-    parser.add_argument("--grace", type=float, required=True)
-    parser.add_argument("--generation", type=int, required=True)
-    parser.add_argument("--attempt", type=int, required=True)
-    parser.add_argument("--directory")
-    parser.add_argument("--agent", type=int, required=True, help="descriptor of the pipe to the agent")
-    parser.add_argument("command", nargs="+")
-    return parser.parse_args(arguments)
+            os.write(self._options["agent"], text + b"\n")
 
 
 if __name__ == "__main__":
-    parsed = _parse(sys.argv[1:])
-    os.set_blocking(parsed.agent, False)
-    os._exit(Shim(parsed).run())
+    given: Options = json.loads(sys.argv[1])
+    os.set_blocking(given["agent"], False)
+    os._exit(Shim(given).run())

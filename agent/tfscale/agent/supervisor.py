@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfscale.agent import shim
-from tfscale.agent.shim import ShimState
+from tfscale.agent.shimstate import ShimState, read_state
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Exit, TaskState, TaskStatus
 
@@ -119,7 +120,7 @@ class Supervisor:
         if _holds(self._spec.lock):
             self._take_over(await self._living())
         else:
-            state = shim.read_state(self._spec.state)
+            state = read_state(self._spec.state)
             if state is not None and (state.generation, state.attempt) == (generation, attempt):
                 await self._inherit(state)
         return self._status
@@ -165,13 +166,21 @@ class Supervisor:
 
     def _spawn(self, launch: Launch, writer: int, lock: int) -> subprocess.Popen[bytes]:
         spec = self._spec
-        words = [sys.executable, "-IS", str(Path(shim.__file__)), f"--state={spec.state}", f"--log={spec.log}"]
-        words += [f"--log-size={spec.log_size}", f"--log-keep={spec.log_keep}", f"--grace={spec.grace}"]
-        words += [f"--generation={launch.generation}", f"--attempt={launch.attempt}", f"--agent={writer}"]
-        words += [] if spec.directory is None else [f"--directory={spec.directory}"]
+        options: shim.Options = {
+            "state": str(spec.state),
+            "log": str(spec.log),
+            "log_size": spec.log_size,
+            "log_keep": spec.log_keep,
+            "grace": spec.grace,
+            "generation": launch.generation,
+            "attempt": launch.attempt,
+            "directory": spec.directory,
+            "agent": writer,
+            "command": list(spec.command),
+        }
         with spec.log.open("ab") as errors:
             return subprocess.Popen(
-                [*words, "--", *spec.command],
+                [sys.executable, "-IS", shim.__file__, json.dumps(options)],
                 env=dict(launch.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -184,7 +193,7 @@ class Supervisor:
         """The state of the shim that holds the lock, as soon as it has started its task."""
         deadline = asyncio.get_running_loop().time() + _ADOPTION_PATIENCE
         while asyncio.get_running_loop().time() < deadline:
-            state = shim.read_state(self._spec.state)
+            state = read_state(self._spec.state)
             if (
                 state is not None
                 and shim.start_time(state.shim_pid) == state.shim_started
@@ -247,7 +256,7 @@ class Supervisor:
 
     def _last_word(self) -> ShimState | None:
         if self._state is None or self._state.ended is None:
-            written = shim.read_state(self._spec.state)
+            written = read_state(self._spec.state)
             own = (self._status.generation, self._status.attempt)
             if written is not None and (written.generation, written.attempt) == own:
                 self._state = written

@@ -15,11 +15,13 @@ from tfscale.core.records import (
     Frame,
     GpuSample,
     HostSample,
+    Pressure,
     ProbeState,
     ProbeStatus,
     StepBatch,
     TaskState,
     TaskStatus,
+    TaskUsage,
 )
 from tfscale.v1 import agent_pb2, telemetry_pb2
 
@@ -206,16 +208,23 @@ def _host_message(record: HostSample) -> telemetry_pb2.HostSample:
         memory_used=record.memory_used,
         memory_total=record.memory_total,
         swap_used=record.swap_used,
-        pressure=pressure and telemetry_pb2.Pressure(cpu=pressure.cpu, memory=pressure.memory, io=pressure.io),
+        pressure=None if pressure is None else _pressure_message(pressure),
         interfaces=[
             telemetry_pb2.Interface(name=each.name, received=each.received, sent=each.sent, speed=each.speed)
             for each in record.interfaces
         ],
-        task=usage
-        and telemetry_pb2.TaskUsage(
-            processes=usage.processes, threads=usage.threads, cpu=usage.cpu, memory=usage.memory
-        ),
+        task=None if usage is None else _usage_message(usage),
         throttled=record.throttled,
+    )
+
+
+def _pressure_message(record: Pressure) -> telemetry_pb2.Pressure:
+    return telemetry_pb2.Pressure(cpu=record.cpu, memory=record.memory, io=record.io)
+
+
+def _usage_message(record: TaskUsage) -> telemetry_pb2.TaskUsage:
+    return telemetry_pb2.TaskUsage(
+        processes=record.processes, threads=record.threads, cpu=record.cpu, memory=record.memory
     )
 
 

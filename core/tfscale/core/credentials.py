@@ -23,7 +23,7 @@ _CHANNEL_OPTIONS = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.max_receive_message_length", 64 << 20),
 ]
-"""Agents come back within moments, and a host that vanished must show within seconds. A snapshot holds a minute of steps."""
+"""Agents come back within moments, a vanished host must show within seconds, a snapshot holds a minute of steps."""
 
 SERVER_OPTIONS = [
     ("grpc.so_reuseport", 0),
@@ -51,7 +51,7 @@ def uses_tls(address: Address, spec: ClusterSpec, insecure: bool) -> bool:
 
 
 def server_credentials(address: Address, spec: ClusterSpec, insecure: bool = False) -> grpc.ServerCredentials | None:
-    """What an agent serves `address` with; None means plain text. Callers must show a certificate of the same authority.
+    """What an agent serves `address` with, None for plain text; callers must show a certificate of the same authority.
 
     Raises CredentialsError.
     """
