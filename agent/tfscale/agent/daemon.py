@@ -160,10 +160,10 @@ class Daemon:
 
     def _catch_signals(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
+            asyncio.get_running_loop().add_signal_handler(number, self.leave)
 
-    def _on_signal(self) -> None:
-        """The first drains, the second forces."""
+    def leave(self) -> None:
+        """End the task and the agent; the second time, without waiting for the task to end well."""
         if self._leave.is_set():
             self._supervisor.kill()
         self._leave.set()

@@ -111,15 +111,19 @@ class Log:
         self._fd: int | None = None
         self._size = 0
         self._gap = 0
+        self._whole = True
         self.lost = 0
 
     def write(self, data: bytes) -> None:
-        cut = data.rfind(b"\n") + 1
-        if self._size + len(data) > self._limit and cut:
-            self._append(data[:cut])
-            self._rotate()
-            data = data[cut:]
-        self._append(data)
+        if self._size and self._size + len(data) > self._limit:
+            cut = 0 if self._whole else data.find(b"\n") + 1
+            if cut or self._whole:
+                self._append(data[:cut])
+                self._rotate()
+                data = data[cut:]
+        if data:
+            self._append(data)
+            self._whole = data.endswith(b"\n")
 
     def line(self, text: str) -> None:
         self.write(f"--- tfscale: {text}\n".encode())

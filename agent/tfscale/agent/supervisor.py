@@ -151,14 +151,6 @@ class Supervisor:
         """Wait until the task does not live."""
         return await self._until(lambda status: status.state not in ALIVE)
 
-    def release(self) -> None:
-        """Let go of the shim without touching it."""
-        self._unlisten()
-        if self._pidfd is not None:
-            asyncio.get_running_loop().remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = None
-
     async def _until(self, reached: Callable[[TaskStatus], bool]) -> TaskStatus:
         while not reached(self._status):
             await self._changed.wait()
@@ -244,7 +236,11 @@ class Supervisor:
     def _on_shim_end(self) -> None:
         if self._pipe is not None:
             self._on_word()
-        self.release()
+        if self._pidfd is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+        self._unlisten()
         if self._process is not None:
             self._process.wait()
             self._process = None
