@@ -1,5 +1,7 @@
 """Real agents with real tasks, in one process, spoken to over real gRPC."""
 
+from __future__ import annotations
+
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
