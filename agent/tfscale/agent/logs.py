@@ -40,8 +40,9 @@ async def read_log(path: Path, tail: int, follow: bool) -> AsyncIterator[LogLine
             if _replaced(path, reader.file):
                 if last := [*reader.read(), *reader.flush()]:
                     yield LogLines(tuple(last))
+                rotated = reader.file is not None
                 reader.replace(_open(path))
-                yield LogLines(tuple(reader.read()), rotated=True)
+                yield LogLines(tuple(reader.read()), rotated)
                 continue
             await asyncio.sleep(_LOOK)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Callable
@@ -56,9 +57,11 @@ class GpuCollector:
 
 
 def _pynvml() -> Any:
+    """pynvml where there is a driver: on all other hosts its 3 MB stay out of memory."""
     try:
+        ctypes.CDLL("libnvidia-ml.so.1")
         import pynvml
-    except ImportError:
+    except (ImportError, OSError):
         return None
     return pynvml
 
