@@ -11,10 +11,11 @@ from tfscale.core.errors import UsageError
 CLUSTER = """
 [cluster]
 worker = ["127.0.0.1:2222", "127.0.0.1:2223"]
-evaluator = ["10.0.0.9:2222"]
+evaluator = ["127.0.0.1:2224"]
 [agents]
 "worker:0" = "127.0.0.1:7070"
 "worker:1" = "127.0.0.1:7071"
+"evaluator:0" = "127.0.0.1:7072"
 [program]
 command = ["python", "default.py"]
 """
@@ -45,7 +46,7 @@ def test_without_a_command_the_cluster_files_program_runs(cluster: str) -> None:
 
 
 def test_a_tf_config_names_cluster_and_task() -> None:
-    settings = read_settings(["--", "true"], {"TF_CONFIG": TF_CONFIG})
+    settings = read_settings(["--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG})
     assert (str(settings.task), settings.leads) == ("worker:0", False)
     assert str(read_settings(["--role=chief", "--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG}).task) == "chief:0"
 
@@ -67,7 +68,10 @@ def test_flags_beat_variables_beat_the_configuration_file(cluster: str) -> None:
         (["--role=worker"], "no index: give --index"),
         ([], "no task: give --role and --index"),
         (["--role=worker", "--index=0", "--listen=nowhere"], "is not host:port"),
-        (["--role=evaluator"], "beyond loopback: give [tls] in the cluster file, or --insecure"),
+        (
+            ["--role=evaluator", "--listen=10.0.0.9:7070"],
+            "beyond loopback: give [tls] in the cluster file, or --insecure",
+        ),
         (["--role=worker", "--index=0", "--run=a/b"], "must be the name of a folder"),
     ],
 )
@@ -94,12 +98,19 @@ def test_no_cluster_at_all_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_program_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", TF_CONFIG)
-    assert main([]) == 2
+    assert main(["--insecure"]) == 2
     assert "no program: give it after --" in capsys.readouterr().err
 
 
+def test_an_agent_that_must_be_dialled_beyond_loopback_needs_tls_too() -> None:
+    with pytest.raises(UsageError, match=r"10\.0\.0\.1:7070 is beyond loopback"):
+        read_settings(["--", "true"], {"TF_CONFIG": TF_CONFIG})
+
+
 def test_insecure_allows_an_address_beyond_loopback(cluster: str) -> None:
-    assert read_settings(["--cluster", cluster, "--role=evaluator", "--insecure"], {}).insecure
+    assert read_settings(
+        ["--cluster", cluster, "--role=evaluator", "--listen=10.0.0.9:7070", "--insecure"], {}
+    ).insecure
 
 
 @pytest.mark.usefixtures("source_roots")
@@ -127,3 +138,13 @@ def test_sigterm_drains_and_a_second_agent_is_refused(cluster: str, tmp_path: Pa
     assert second.returncode == 1
     assert f"has an agent with pid {agent.pid} already" in second.stderr
     assert second.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("source_roots")
+def test_a_busy_port_is_one_clear_line(cluster: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        command = [sys.executable, "-m", "tfscale.agent.cli", "--cluster", cluster, "--role=worker", "--index=0"]
+        command += [f"--listen=127.0.0.1:{busy.getsockname()[1]}", "--state-dir", str(tmp_path), "--", "true"]
+        done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "(Address already in use): give another address with --listen" in done.stderr

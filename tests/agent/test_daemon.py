@@ -266,7 +266,7 @@ async def test_a_busy_port_is_one_clear_error_before_anything_starts(settings_of
     async with agent(settings_of(W0)) as running:
         await runs(settings_of(W0))
         other = replace(settings_of(W1), listen=settings_of(W0).listen)
-        with pytest.raises(ServerError, match="another program may be there"):
+        with pytest.raises(ServerError, match="Address already in use"):
             await Daemon(other).run()
         assert not running.done()
 

@@ -14,7 +14,7 @@ from typing import Any
 import platformdirs
 from tfscale.agent.daemon import Daemon, sole_agent
 from tfscale.agent.settings import Settings
-from tfscale.core.cluster import ClusterSpec, cluster_from_environment, load_cluster, parse_address
+from tfscale.core.cluster import Address, ClusterSpec, cluster_from_environment, load_cluster, parse_address
 from tfscale.core.credentials import uses_tls
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task, parse_role
@@ -45,7 +45,8 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> S
     spec, own = _cluster(chosen, environment)
     task = _task(chosen, spec, own)
     listen = parse_address(chosen["listen"], "--listen") if "listen" in chosen else spec.agents[task]
-    uses_tls(listen, spec, bool(chosen.get("insecure")))
+    for address in (listen, *_dialled(task, spec)):
+        uses_tls(address, spec, bool(chosen.get("insecure")))
     optional = {name: chosen[name] for name in ("grace", "log_size", "log_keep", *_SWITCHES) if name in chosen}
     return Settings(
         cluster=spec,
@@ -140,6 +141,11 @@ def _task(chosen: Mapping[str, Any], spec: ClusterSpec, own: Task | None) -> Tas
     if task not in spec.tasks:
         raise UsageError(f"{task}: the cluster has no such task, only {', '.join(map(str, spec.tasks))}")
     return task
+
+
+def _dialled(task: Task, spec: ClusterSpec) -> list[Address]:
+    """The agents that this task's agent speaks to: the lead's to all, the others to the lead's."""
+    return [address for other, address in spec.agents.items() if other != task and spec.lead in (task, other)]
 
 
 def _command(command: Sequence[str], spec: ClusterSpec) -> tuple[str, ...]:

@@ -59,13 +59,19 @@ class Daemon:
             if task != settings.task
         }
         self._gang = self._lead_gang() if settings.leads else None
+        self._server: AgentServer | None = None
+        self._report_server: ReportServer | None = None
         self._sequence = 0
         self._leave = asyncio.Event()
         self._jobs: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
         """Serve until told to end; answers the exit status. Raises TfscaleError when the agent cannot start."""
-        await self._startup()
+        try:
+            await self._startup()
+        except BaseException:
+            await self._stop_servers()
+            raise
         ticks = asyncio.create_task(self._tick())
         await self._leave.wait()
         await self._drain()
@@ -75,12 +81,9 @@ class Daemon:
 
     async def _startup(self) -> None:
         self._server = AgentServer(self._settings, self._service())
-        try:
-            status = await self._local.adopt()
-            self._report_server = await self._serve_reports()
-        except BaseException:
-            await self._server.stop()
-            raise
+        status = await self._local.adopt()
+        self._report_server = ReportServer(Path(self._local.socket), self._reports)
+        await self._report_server.start()
         self._catch_signals()
         self._sampler.start()
         self._sampler.sample(status.pid if self._supervisor.alive else None)
@@ -111,7 +114,10 @@ class Daemon:
         self._feed.close()
         self._sampler.stop()
         await asyncio.gather(*(peer.close() for peer in self._peers.values()))
-        await asyncio.gather(self._server.stop(), self._report_server.stop())
+        await self._stop_servers()
+
+    async def _stop_servers(self) -> None:
+        await asyncio.gather(*(each.stop() for each in (self._server, self._report_server) if each is not None))
 
     def _service(self) -> AgentService:
         return AgentService(self._settings, self._describe, self._feed, self._local, self._gang)
@@ -120,11 +126,6 @@ class Daemon:
         members: dict[Task, Member] = {self._settings.task: self._local, **self._peers}
         members = {task: members[task] for task in self._settings.cluster.tasks}
         return Gang(self._settings.cluster, self._journal, members, lambda: self._reports.strategy, _say)
-
-    async def _serve_reports(self) -> ReportServer:
-        server = ReportServer(Path(self._local.socket), self._reports)
-        await server.start()
-        return server
 
     async def _begin(self, status: TaskStatus) -> None:
         """The task's start, unless it lives, or has ended while nobody looked."""

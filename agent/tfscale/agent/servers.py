@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import grpc.aio
@@ -11,6 +12,7 @@ from grpc_reflection.v1alpha import reflection
 from tfscale.agent.reports import Reports
 from tfscale.agent.service import AgentService
 from tfscale.agent.settings import Settings
+from tfscale.core.cluster import Address
 from tfscale.core.credentials import SERVER_OPTIONS, server_credentials
 from tfscale.core.errors import TfscaleError
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2_grpc
@@ -28,6 +30,7 @@ class AgentServer:
 
     def __init__(self, settings: Settings, service: AgentService) -> None:
         credentials = server_credentials(settings.listen, settings.cluster, settings.insecure)
+        _try_port(settings.listen)
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
         agent_pb2_grpc.add_AgentServicer_to_server(service, self._server)
         self._health = HealthServicer()
@@ -40,8 +43,8 @@ class AgentServer:
                 self._server.add_insecure_port(address)
             else:
                 self._server.add_secure_port(address, credentials)
-        except RuntimeError:
-            raise ServerError(f"cannot listen on {address}: another program may be there; give --listen") from None
+        except RuntimeError as error:
+            raise ServerError(f"cannot listen on {address} ({error}): give another address with --listen") from None
 
     async def start(self) -> None:
         for name in ("", _AGENT):
@@ -51,6 +54,16 @@ class AgentServer:
     async def stop(self) -> None:
         await self._health.enter_graceful_shutdown()
         await self._server.stop(_GRACE)
+
+
+def _try_port(address: Address) -> None:
+    """gRPC tells why a port cannot be had only in its own log: ask the system first. Raises ServerError."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        socket.create_server(place[:2], family=family).close()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ServerError(f"cannot listen on {address} ({why}): give another address with --listen") from None
 
 
 class ReportServer:
