@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def _try_port(address: Address) -> None:
         family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
         socket.create_server(place[:2], family=family).close()
     except OSError as error:
-        why = error.strerror or str(error)
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise ServerError(f"cannot listen on {address} ({why}): give another address with --listen") from None
 
 
