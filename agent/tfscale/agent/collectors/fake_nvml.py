@@ -1,0 +1,90 @@
+"""A stand-in for pynvml with GPUs that say what they are told to: for tests, and to see GPU columns without a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+
+class NVMLError(Exception):
+    """As pynvml's: the driver is absent, or this GPU does not know."""
+
+
+@dataclass
+class FakeGpu:
+    """One GPU in NVML's units: percent, bytes, milliwatts, degrees Celsius, megahertz."""
+
+    name: str = "Fake H100"
+    utilisation: int = 87
+    memory_used: int = 20 << 30
+    memory_total: int = 80 << 30
+    power: int = 350_000
+    power_limit: int = 700_000
+    temperature: int = 61
+    clock: int = 1755
+    clock_max: int = 1980
+    reasons: int = 0x4
+    unknown: frozenset[str] = field(default_factory=frozenset)
+    """Fields that this GPU does not support."""
+
+
+class FakeNvml:
+    """The functions of pynvml that the collector calls. `driver=False` behaves as a host without one."""
+
+    NVMLError = NVMLError
+    NVML_TEMPERATURE_GPU = 0
+    NVML_CLOCK_SM = 1
+
+    def __init__(self, *gpus: FakeGpu, driver: bool = True) -> None:
+        self.gpus = list(gpus)
+        self.driver = driver
+        self.shut = False
+
+    def nvmlInit(self) -> None:
+        if not self.driver:
+            raise NVMLError("Driver Not Loaded")
+
+    def nvmlShutdown(self) -> None:
+        self.shut = True
+
+    def nvmlDeviceGetCount(self) -> int:
+        return len(self.gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeGpu:
+        return self.gpus[index]
+
+    def nvmlDeviceGetUUID(self, gpu: FakeGpu) -> str:
+        return f"GPU-fake-{self.gpus.index(gpu)}"
+
+    def nvmlDeviceGetName(self, gpu: FakeGpu) -> str:
+        return gpu.name
+
+    def nvmlDeviceGetUtilizationRates(self, gpu: FakeGpu) -> SimpleNamespace:
+        return SimpleNamespace(gpu=self._known(gpu, "utilisation"), memory=0)
+
+    def nvmlDeviceGetMemoryInfo(self, gpu: FakeGpu) -> SimpleNamespace:
+        return SimpleNamespace(used=self._known(gpu, "memory_used"), total=gpu.memory_total)
+
+    def nvmlDeviceGetPowerUsage(self, gpu: FakeGpu) -> int:
+        return self._known(gpu, "power")
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, gpu: FakeGpu) -> int:
+        return self._known(gpu, "power_limit")
+
+    def nvmlDeviceGetTemperature(self, gpu: FakeGpu, _sensor: int) -> int:
+        return self._known(gpu, "temperature")
+
+    def nvmlDeviceGetClockInfo(self, gpu: FakeGpu, _clock: int) -> int:
+        return self._known(gpu, "clock")
+
+    def nvmlDeviceGetMaxClockInfo(self, gpu: FakeGpu, _clock: int) -> int:
+        return self._known(gpu, "clock_max")
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, gpu: FakeGpu) -> int:
+        return self._known(gpu, "reasons")
+
+    def _known(self, gpu: FakeGpu, name: str) -> int:
+        if name in gpu.unknown:
+            raise NVMLError("Not Supported")
+        value: int = getattr(gpu, name)
+        return value

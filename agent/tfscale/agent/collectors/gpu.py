@@ -1,0 +1,116 @@
+"""NVIDIA GPUs through NVML, in a thread of its own: a driver that hangs must not stop the agent."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tfscale.core.records import GpuSample
+
+_STALE = 5.0
+"""Seconds after which a sample says nothing of now."""
+
+
+class GpuCollector:
+    """Samples all GPUs of the host each second. Without a driver there are none, and the thread ends at once.
+
+    `nvml` is the module `pynvml`, or what has the same functions; None imports pynvml.
+    """
+
+    def __init__(self, nvml: Any = None, period: float = 1.0) -> None:
+        self._nvml = nvml
+        self._period = period
+        self._stop = threading.Event()
+        self._latest: tuple[float, tuple[GpuSample, ...]] = (0.0, ())
+        self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end; does not wait, since the driver may hang."""
+        self._stop.set()
+
+    def latest(self) -> tuple[GpuSample, ...]:
+        """The newest samples; none when there is no GPU, or when the driver has not answered for a while."""
+        at, samples = self._latest
+        return samples if time.monotonic() - at < _STALE else ()
+
+    def _run(self) -> None:
+        nvml = self._nvml or _pynvml()
+        if nvml is None:
+            return
+        try:
+            nvml.nvmlInit()
+        except nvml.NVMLError:
+            return
+        try:
+            devices = _devices(nvml)
+            while devices and not self._stop.is_set():
+                self._latest = (time.monotonic(), tuple(_sample(nvml, *device) for device in devices))
+                self._stop.wait(self._period)
+        finally:
+            nvml.nvmlShutdown()
+
+
+def _pynvml() -> Any:
+    """pynvml where there is a driver: on all other hosts its 3 MB stay out of memory."""
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+        import pynvml
+    except (ImportError, OSError):
+        return None
+    return pynvml
+
+
+def _devices(nvml: Any) -> list[tuple[Any, int, str, str]]:
+    """Handle, index, UUID and name of each GPU that answers."""
+    found = []
+    for index in range(_ask(nvml, nvml.nvmlDeviceGetCount) or 0):
+        handle = _ask(nvml, nvml.nvmlDeviceGetHandleByIndex, index)
+        if handle is not None:
+            uuid, name = _ask(nvml, nvml.nvmlDeviceGetUUID, handle), _ask(nvml, nvml.nvmlDeviceGetName, handle)
+            found.append((handle, index, _text(uuid), _text(name)))
+    return found
+
+
+def _sample(nvml: Any, handle: Any, index: int, uuid: str, name: str) -> GpuSample:
+    usage = _ask(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
+    memory = _ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+    return GpuSample(
+        index=index,
+        uuid=uuid,
+        name=name,
+        utilisation=None if usage is None else usage.gpu / 100,
+        memory_used=None if memory is None else int(memory.used),
+        memory_total=None if memory is None else int(memory.total),
+        power=_scaled(_ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle), 1e-3),
+        power_limit=_scaled(_ask(nvml, nvml.nvmlDeviceGetEnforcedPowerLimit, handle), 1e-3),
+        temperature=_scaled(_ask(nvml, nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU), 1.0),
+        clock=_hertz(_ask(nvml, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)),
+        clock_max=_hertz(_ask(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM)),
+        clock_event_reasons=_ask(nvml, nvml.nvmlDeviceGetCurrentClocksEventReasons, handle),
+    )
+
+
+def _ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """NVML's answer, None where this GPU or driver has none."""
+    try:
+        return function(*arguments)
+    except nvml.NVMLError:
+        return None
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _hertz(megahertz: int | None) -> int | None:
+    return None if megahertz is None else megahertz * 1_000_000
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""

@@ -1,0 +1,261 @@
+"""The agent from its start to its end: startup, serve, shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import importlib.metadata
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+
+from tfscale.agent.feed import Feed
+from tfscale.agent.gang import Gang, Member
+from tfscale.agent.journal import Journal
+from tfscale.agent.launch import probe_site
+from tfscale.agent.local import LocalTask
+from tfscale.agent.peers import Peer
+from tfscale.agent.reports import Reports
+from tfscale.agent.sampler import Sampler
+from tfscale.agent.servers import AgentServer, ReportServer
+from tfscale.agent.service import AgentService
+from tfscale.agent.settings import Settings
+from tfscale.agent.supervisor import Supervisor, TaskSpec
+from tfscale.core.errors import TfscaleError
+from tfscale.core.records import Description, Frame, TaskState, TaskStatus
+from tfscale.core.task import Task
+
+_PERIOD = 1.0
+"""Seconds from frame to frame."""
+_LEAD_PATIENCE = 20.0
+"""Seconds for which a task waits for the generation from the lead's agent before it starts without."""
+
+
+class DaemonError(TfscaleError):
+    """The agent cannot start here."""
+
+
+class Daemon:
+    """One agent. `run` is its whole life."""
+
+    def __init__(self, settings: Settings) -> None:
+        files = settings.files
+        self._settings = settings
+        self._started = time.time()
+        self._journal = Journal(files.journal)
+        self._feed = Feed()
+        self._sampler = Sampler()
+        self._reports = Reports(settings.task)
+        self._supervisor = Supervisor(_task_spec(settings), self._on_change)
+        self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
+        self._peers = {
+            task: Peer(settings.cluster, task, settings.insecure)
+            for task in settings.cluster.tasks
+            if task != settings.task
+        }
+        self._gang = self._lead_gang() if settings.leads else None
+        self._server: AgentServer | None = None
+        self._report_server: ReportServer | None = None
+        self._sequence = 0
+        self._leave = asyncio.Event()
+        self._jobs: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> int:
+        """Serve until told to end; answers the exit status. Raises TfscaleError when the agent cannot start."""
+        try:
+            await self._startup()
+        except BaseException:
+            await self._stop_servers()
+            raise
+        ticks = asyncio.create_task(self._tick())
+        await self._leave.wait()
+        await self._drain()
+        ticks.cancel()
+        await self._shutdown()
+        return _exit_status(self._supervisor.status) if self._settings.exit_with_task else 0
+
+    async def _startup(self) -> None:
+        self._server = AgentServer(self._settings, self._service())
+        status = await self._local.adopt()
+        self._report_server = ReportServer(Path(self._local.socket), self._reports)
+        await self._report_server.start()
+        self._catch_signals()
+        self._sampler.start()
+        self._sampler.sample(status.pid if self._supervisor.alive else None)
+        await self._begin(status)
+        self._publish()
+        await self._server.start()
+        where = f"serving {self._settings.listen}, log {self._settings.files.log}"
+        _say(f"{self._settings.task} of {self._settings.run}: {where}")
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            due = max(due + _PERIOD, loop.time())
+            await asyncio.sleep(due - loop.time())
+            self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)
+            self._publish()
+
+    async def _drain(self) -> None:
+        for job in self._jobs:
+            job.cancel()
+        if self._gang is not None:
+            await self._gang.close()
+        await self._local.drain()
+
+    async def _shutdown(self) -> None:
+        self._publish()
+        self._feed.close()
+        self._sampler.stop()
+        await asyncio.gather(*(peer.close() for peer in self._peers.values()))
+        await self._stop_servers()
+
+    async def _stop_servers(self) -> None:
+        await asyncio.gather(*(each.stop() for each in (self._server, self._report_server) if each is not None))
+
+    def _service(self) -> AgentService:
+        return AgentService(self._settings, self._describe, self._feed, self._local, self._gang)
+
+    def _lead_gang(self) -> Gang:
+        members: dict[Task, Member] = {self._settings.task: self._local, **self._peers}
+        members = {task: members[task] for task in self._settings.cluster.tasks}
+        return Gang(self._settings.cluster, self._journal, members, lambda: self._reports.strategy, _say)
+
+    async def _begin(self, status: TaskStatus) -> None:
+        """The task's start, unless it lives, or has ended while nobody looked."""
+        cold = status.state is TaskState.PENDING or (self._settings.restart and not self._supervisor.alive)
+        if not cold and not self._supervisor.alive:
+            _say(f"{self._settings.task} has {status.state} while no agent was there; give --restart to run it again")
+        if cold and probe_site() is None:
+            _say("the trainer part of tfscale is not installed beside the agent: steps will not be measured")
+        if self._gang is None:
+            self._job(self._join()) if cold else None
+        elif cold:
+            await self._gang.begin()
+        else:
+            self._gang.resume()
+
+    async def _join(self) -> None:
+        """Start in the generation that the lead's agent tells."""
+        spec, task = self._settings.cluster, self._settings.task
+        generation = await self._peers[spec.lead].generation(_LEAD_PATIENCE, wait=True)
+        if generation is None:
+            generation = max(1, self._journal.entry.generation)
+            where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
+            _say(f"{where} does not answer: {task} starts in its own generation {generation}")
+        try:
+            await self._local.join(max(1, generation), "started with its agent")
+        except TfscaleError as error:
+            _say(str(error))
+
+    def _job(self, coroutine: Coroutine[None, None, None]) -> None:
+        job = asyncio.create_task(coroutine)
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
+
+    def _catch_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self.leave)
+
+    def leave(self) -> None:
+        """End the task and the agent; the second time, without waiting for the task to end well."""
+        if self._leave.is_set():
+            self._supervisor.kill()
+        self._leave.set()
+
+    def _on_change(self, status: TaskStatus) -> None:
+        self._publish()
+        unasked = status.exit is None or not status.exit.requested
+        if self._settings.exit_with_task and status.state in (TaskState.EXITED, TaskState.LOST) and unasked:
+            self._leave.set()
+
+    def _publish(self) -> None:
+        frame = Frame(
+            sequence=self._sequence,
+            at=time.time(),
+            status=self._supervisor.status,
+            probe=self._reports.probe,
+            collective=self._reports.collective,
+            host=self._sampler.host,
+            gpus=self._sampler.gpus,
+            steps=self._reports.take_steps(),
+        )
+        self._sequence += 1
+        self._feed.publish(frame)
+
+    def _describe(self) -> Description:
+        settings = self._settings
+        return Description(
+            version=_version(),
+            run=settings.run,
+            task=str(settings.task),
+            lead=str(settings.cluster.lead),
+            host=socket.gethostname(),
+            cluster=settings.cluster.to_json(),
+            command=settings.command,
+            log_path=str(settings.files.log),
+            generation=self._journal.entry.generation,
+            started=self._started,
+            pid=os.getpid(),
+        )
+
+
+@contextlib.contextmanager
+def sole_agent(settings: Settings) -> Iterator[None]:
+    """Holds the task against a second agent. Raises DaemonError where there is one, or no folder to keep state in."""
+    files = settings.files
+    try:
+        files.folder.mkdir(parents=True, exist_ok=True)
+        file = files.agent_lock.open("a+")
+    except OSError as error:
+        raise DaemonError(f"{files.folder}: cannot keep state there ({error.strerror}): give --state-dir") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            other = f"agent with pid {file.read().strip()}"
+            raise DaemonError(f"{settings.task} of {settings.run} has an {other} already: stop that first") from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def _task_spec(settings: Settings) -> TaskSpec:
+    files = settings.files
+    return TaskSpec(
+        command=settings.command,
+        directory=settings.cluster.program.directory,
+        state=files.shim_state,
+        lock=files.shim_lock,
+        log=files.log,
+        grace=settings.grace,
+        log_size=settings.log_size,
+        log_keep=settings.log_keep,
+    )
+
+
+def _exit_status(status: TaskStatus) -> int:
+    """As a shell would have it; 1 where the task's end is not known."""
+    end = status.exit
+    if end is None:
+        return 1
+    return 128 + end.signal if end.signal is not None else 1 if end.code is None else end.code
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("tfscale")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _say(text: str) -> None:
+    print(f"tfscale-agent: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,79 @@
+"""The environment of the task: the contract with the probe inside it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import tfscale
+from tfscale.agent.settings import Settings
+from tfscale.core.errors import TfscaleError
+
+_SUN_PATH = 107
+"""Bytes that a Unix socket's path may have on Linux."""
+_PORTIONS = ("trainer", "core", "v1")
+
+
+class SocketError(TfscaleError):
+    """No folder can hold the socket on which the task reports."""
+
+
+def task_environment(
+    settings: Settings, generation: int, attempt: int, socket: str, base: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Everything that one start of the task finds in its environment."""
+    tf_config = settings.cluster.tf_config(settings.task)
+    environment = {"PYTHONUNBUFFERED": "1", **base, **settings.cluster.program.environment}
+    environment |= {
+        "TF_CONFIG": tf_config,
+        "TFSCALE_TF_CONFIG": tf_config,
+        "TFSCALE_RUN": settings.run,
+        "TFSCALE_TASK": str(settings.task),
+        "TFSCALE_GENERATION": str(generation),
+        "TFSCALE_ATTEMPT": str(attempt),
+        "TFSCALE_REPORT": socket,
+        "TFSCALE_PROBE_PATH": os.pathsep.join(probe_portions()),
+    }
+    if (site := probe_site()) is not None:
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [site, environment.get("PYTHONPATH")]))
+    return environment
+
+
+def probe_portions() -> list[str]:
+    """The folders of the `tfscale` namespace that the probe needs."""
+    return [portion for portion in tfscale.__path__ if any((Path(portion) / name).is_dir() for name in _PORTIONS)]
+
+
+def probe_site() -> str | None:
+    """The folder whose `sitecustomize` brings the probe into the task; None where the trainer is not installed."""
+    sites = (Path(portion) / "trainer" / "probe" / "site" for portion in tfscale.__path__)
+    return next((str(site) for site in sites if site.is_dir()), None)
+
+
+def report_socket(settings: Settings, base: Mapping[str, str] = os.environ) -> str:
+    """A path for the task's reports that is short, private to the user, and the same for every agent of the task.
+
+    Raises SocketError where neither the runtime nor the temporary folder will do.
+    """
+    identity = hashlib.sha256(os.fsencode(settings.files.folder.absolute() / settings.files.stem)).hexdigest()[:16]
+    folders = [Path(tempfile.gettempdir()) / f"tfscale-{os.getuid()}"]
+    if runtime := base.get("XDG_RUNTIME_DIR"):
+        folders.insert(0, Path(runtime) / "tfscale")
+    for folder in folders:
+        path = folder / f"{identity}.sock"
+        if len(os.fsencode(path)) <= _SUN_PATH and _private(folder):
+            return str(path)
+    tried = " and ".join(map(str, folders))
+    raise SocketError(f"no folder for the report socket: {tried}: too long, or not yours alone: set TMPDIR")
+
+
+def _private(folder: Path) -> bool:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return False
+    return found.st_uid == os.getuid() and not found.st_mode & 0o022 and folder.is_dir() and not folder.is_symlink()

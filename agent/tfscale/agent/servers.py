@@ -1,0 +1,90 @@
+"""The agent's two gRPC servers: one for consoles and peers, one on a Unix socket for the task."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection
+from tfscale.agent.reports import Reports
+from tfscale.agent.service import AgentService
+from tfscale.agent.settings import Settings
+from tfscale.core.cluster import Address
+from tfscale.core.credentials import SERVER_OPTIONS, server_credentials
+from tfscale.core.errors import TfscaleError
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2_grpc
+
+_AGENT = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
+_GRACE = 0.5
+
+
+class ServerError(TfscaleError):
+    """An address or a socket cannot be served."""
+
+
+class AgentServer:
+    """Holds its port from construction on, so that a busy one is known before anything is started."""
+
+    def __init__(self, settings: Settings, service: AgentService) -> None:
+        credentials = server_credentials(settings.listen, settings.cluster, settings.insecure)
+        _try_port(settings.listen)
+        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        agent_pb2_grpc.add_AgentServicer_to_server(service, self._server)
+        self._health = HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (_AGENT, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+        address = str(settings.listen)
+        try:
+            if credentials is None:
+                self._server.add_insecure_port(address)
+            else:
+                self._server.add_secure_port(address, credentials)
+        except RuntimeError as error:
+            raise ServerError(f"cannot listen on {address} ({error}): give another address with --listen") from None
+
+    async def start(self) -> None:
+        for name in ("", _AGENT):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self._server.start()
+
+    async def stop(self) -> None:
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(_GRACE)
+
+
+def _try_port(address: Address) -> None:
+    """gRPC tells why a port cannot be had only in its own log: ask the system first. Raises ServerError."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        socket.create_server(place[:2], family=family).close()
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise ServerError(f"cannot listen on {address} ({why}): give another address with --listen") from None
+
+
+class ReportServer:
+    """Serves the task's reports on a socket that only this user may open."""
+
+    def __init__(self, path: Path, reports: Reports) -> None:
+        self._path = path
+        self._server = grpc.aio.server()
+        report_pb2_grpc.add_ReportsServicer_to_server(reports, self._server)
+
+    async def start(self) -> None:
+        """Raises ServerError when the socket cannot be made."""
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._path.unlink(missing_ok=True)  # an agent that was killed has left it
+            self._server.add_insecure_port(f"unix:{self._path}")
+        except (OSError, RuntimeError):
+            raise ServerError(f"cannot serve the task's reports on {self._path}: look at that folder") from None
+        self._path.chmod(0o600)
+        await self._server.start()
+
+    async def stop(self) -> None:
+        await self._server.stop(_GRACE)

@@ -1,0 +1,86 @@
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tfscale
+from tfscale.agent.settings import Settings
+from tfscale.agent.supervisor import TaskSpec
+from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.task import Role, Task
+
+SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+@pytest.fixture
+def make_cluster() -> Callable[[int], ClusterSpec]:
+    """A cluster of so many workers on free loopback ports."""
+
+    def make(workers: int) -> ClusterSpec:
+        ports = _free_ports(2 * workers)
+        tasks = [Task(Role.WORKER, index) for index in range(workers)]
+        return ClusterSpec(
+            name="test",
+            tasks={task: Address("127.0.0.1", port) for task, port in zip(tasks, ports[:workers], strict=True)},
+            agents={task: Address("127.0.0.1", port) for task, port in zip(tasks, ports[workers:], strict=True)},
+        )
+
+    return make
+
+
+@pytest.fixture
+def make_settings(tmp_path: Path) -> Callable[..., Settings]:
+    """Settings for one task of a cluster."""
+
+    def make(cluster: ClusterSpec, task: Task, **changes: Any) -> Settings:
+        fields = {
+            "command": SLEEPER,
+            "grace": 2.0,
+            "run": "test",
+            "state_dir": tmp_path,
+            "listen": cluster.agents[task],
+        }
+        return Settings(cluster=cluster, task=task, **{**fields, **changes})
+
+    return make
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> TaskSpec:
+    return TaskSpec(
+        command=SLEEPER,
+        directory=None,
+        state=tmp_path / "state.json",
+        lock=tmp_path / "lock",
+        log=tmp_path / "task.log",
+        grace=2.0,
+        log_size=1 << 20,
+        log_keep=2,
+    )
+
+
+@pytest.fixture
+def source_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a process of its own import tfscale from where this one does."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(Path(portion).parent) for portion in tfscale.__path__))
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path_factory.mktemp("xdg")))
+    for name in ("TF_CONFIG", "TFSCALE_CLUSTER", "TFSCALE_ROLE", "TFSCALE_INDEX"):
+        monkeypatch.delenv(name, raising=False)

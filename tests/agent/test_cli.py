@@ -1,0 +1,150 @@
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tfscale.agent.cli import main, read_settings
+from tfscale.core.errors import UsageError
+
+CLUSTER = """
+[cluster]
+worker = ["127.0.0.1:2222", "127.0.0.1:2223"]
+evaluator = ["127.0.0.1:2224"]
+[agents]
+"worker:0" = "127.0.0.1:7070"
+"worker:1" = "127.0.0.1:7071"
+"evaluator:0" = "127.0.0.1:7072"
+[program]
+command = ["python", "default.py"]
+"""
+TF_CONFIG = '{"cluster": {"chief": ["10.0.0.1:1"], "worker": ["127.0.0.1:2"]}, "task": {"type": "worker", "index": 0}}'
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    path = tmp_path / "digits.toml"
+    path.write_text(CLUSTER)
+    return str(path)
+
+
+def test_flags_make_settings(cluster: str) -> None:
+    flags = ["--role", "worker", "--index", "1", "--cluster", cluster, "--listen", "127.0.0.1:9", "--grace", "2.5"]
+    settings = read_settings(
+        [*flags, "--log-size", "8M", "--exit-with-task", "--", "python", "train.py", "--", "x"], {}
+    )
+    assert (str(settings.task), str(settings.listen), settings.grace) == ("worker:1", "127.0.0.1:9", 2.5)
+    assert settings.command == ("python", "train.py", "--", "x")
+    assert (settings.log_size, settings.exit_with_task, settings.restart) == (8 << 20, True, False)
+    assert settings.run == "digits"
+    assert settings.files.log == Path(os.environ["XDG_STATE_HOME"]) / "tfscale" / "digits" / "worker-1.log"
+
+
+def test_without_a_command_the_cluster_files_program_runs(cluster: str) -> None:
+    assert read_settings(["--role=worker", "--index=0", "--cluster", cluster], {}).command == ("python", "default.py")
+
+
+def test_a_tf_config_names_cluster_and_task() -> None:
+    settings = read_settings(["--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG})
+    assert (str(settings.task), settings.leads) == ("worker:0", False)
+    assert str(read_settings(["--role=chief", "--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG}).task) == "chief:0"
+
+
+def test_flags_beat_variables_beat_the_configuration_file(cluster: str) -> None:
+    config = Path(os.environ["XDG_CONFIG_HOME"]) / "tfscale" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("[agent]\ngrace = 1\nrun = 'config'\nlog-keep = 9\n")
+    variables = {"TFSCALE_GRACE": "2", "TFSCALE_RUN": "variable", "TFSCALE_ROLE": "worker", "TFSCALE_INDEX": "1"}
+    settings = read_settings(["--cluster", cluster, "--grace", "3", "--index", "0"], variables)
+    assert (settings.grace, settings.run, settings.log_keep, str(settings.task)) == (3, "variable", 9, "worker:0")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--role=worker", "--index=7"], "worker:7: the cluster has no such task, only worker:0, worker:1"),
+        (["--role=banana", "--index=0"], "unknown role 'banana'"),
+        (["--role=worker"], "no index: give --index"),
+        ([], "no task: give --role and --index"),
+        (["--role=worker", "--index=0", "--listen=nowhere"], "is not host:port"),
+        (
+            ["--role=evaluator", "--listen=10.0.0.9:7070"],
+            "beyond loopback: give [tls] in the cluster file, or --insecure",
+        ),
+        (["--role=worker", "--index=0", "--run=a/b"], "must be the name of a folder"),
+    ],
+)
+def test_a_mistake_is_one_clear_line_and_status_2(
+    cluster: str, flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--cluster", cluster, *flags]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["GRACE=soon", "INDEX=one", "INSECURE=maybe", "LOG_SIZE=3"])
+def test_a_wrong_variable_is_named(cluster: str, name: str) -> None:
+    key, _, value = f"TFSCALE_{name}".partition("=")
+    with pytest.raises(UsageError, match=key):
+        read_settings(["--cluster", cluster, "--role=worker", "--index=0"], {key: value})
+
+
+def test_no_cluster_at_all_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--role=worker", "--index=0", "--", "true"]) == 2
+    assert "give --cluster FILE, or set TF_CONFIG" in capsys.readouterr().err
+
+
+def test_no_program_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", TF_CONFIG)
+    assert main(["--insecure"]) == 2
+    assert "no program: give it after --" in capsys.readouterr().err
+
+
+def test_an_agent_that_must_be_dialled_beyond_loopback_needs_tls_too() -> None:
+    with pytest.raises(UsageError, match=r"10\.0\.0\.1:7070 is beyond loopback"):
+        read_settings(["--", "true"], {"TF_CONFIG": TF_CONFIG})
+
+
+def test_insecure_allows_an_address_beyond_loopback(cluster: str) -> None:
+    assert read_settings(
+        ["--cluster", cluster, "--role=evaluator", "--listen=10.0.0.9:7070", "--insecure"], {}
+    ).insecure
+
+
+@pytest.mark.usefixtures("source_roots")
+def test_the_agent_loads_neither_numpy_nor_what_belongs_to_others() -> None:
+    code = "import sys, tfscale.agent.cli; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & {"numpy", "textual", "tensorflow", "tfscale.trainer", "tfscale.console"}
+
+
+@pytest.mark.usefixtures("source_roots")
+def test_sigterm_drains_and_a_second_agent_is_refused(cluster: str, tmp_path: Path) -> None:
+    program = "import time; print('up', flush=True); time.sleep(60)"
+    command = [sys.executable, "-m", "tfscale.agent.cli", "--cluster", cluster, "--role=worker", "--index=0"]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        command += [f"--listen=127.0.0.1:{free.getsockname()[1]}"]
+    command += ["--state-dir", str(tmp_path), "--", sys.executable, "-c", program]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as agent:
+        assert agent.stderr is not None
+        while "serving" not in (line := agent.stderr.readline()):
+            assert line
+        second = subprocess.run(command, capture_output=True, text=True)
+        agent.terminate()
+        agent.stderr.read()
+        assert agent.wait(10) == 0
+    assert second.returncode == 1
+    assert f"has an agent with pid {agent.pid} already" in second.stderr
+    assert second.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("source_roots")
+def test_a_busy_port_is_one_clear_line(cluster: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        command = [sys.executable, "-m", "tfscale.agent.cli", "--cluster", cluster, "--role=worker", "--index=0"]
+        command += [f"--listen=127.0.0.1:{busy.getsockname()[1]}", "--state-dir", str(tmp_path), "--", "true"]
+        done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "(Address already in use): give another address with --listen" in done.stderr

@@ -1,0 +1,51 @@
+import pytest
+from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.restart import RestartError, plan_restart
+from tfscale.core.task import Task
+
+
+def cluster(*names: str) -> ClusterSpec:
+    tasks = sorted(map(Task.parse, names))
+    addresses = {task: Address("127.0.0.1", 2000 + number) for number, task in enumerate(tasks)}
+    return ClusterSpec("test", addresses, addresses)
+
+
+WORKERS = cluster("worker:0", "worker:1", "worker:2", "evaluator:0")
+CHIEF = cluster("chief:0", "worker:0", "worker:1")
+PS = cluster("chief:0", "worker:0", "worker:1", "ps:0", "ps:1", "evaluator:0")
+
+
+@pytest.mark.parametrize(
+    ("spec", "strategy", "failed", "together"),
+    [
+        (WORKERS, "MultiWorkerMirroredStrategy", "worker:1", "worker:0 worker:1 worker:2"),
+        (WORKERS, "CollectiveAllReduceStrategyV1", "worker:1", "worker:0 worker:1 worker:2"),
+        (WORKERS, None, "worker:1", "worker:0 worker:1 worker:2"),
+        (WORKERS, "SomebodysOwnStrategy", "worker:0", "worker:0 worker:1 worker:2"),
+        (WORKERS, "MirroredStrategy", "worker:1", "worker:1"),
+        (WORKERS, "OneDeviceStrategy", "worker:1", "worker:1"),
+        (WORKERS, "_DefaultDistributionStrategy", "worker:1", "worker:1"),
+        (WORKERS, None, "evaluator:0", "evaluator:0"),
+        (CHIEF, None, "worker:1", "chief:0 worker:0 worker:1"),
+        (PS, None, "worker:1", "worker:1"),
+        (PS, "ParameterServerStrategyV2", "worker:1", "worker:1"),
+        (PS, "ParameterServerStrategyV2", "ps:1", "chief:0 ps:1"),
+        (PS, "ParameterServerStrategyV2", "chief:0", "chief:0"),
+        (PS, "ParameterServerStrategyV2", "evaluator:0", "evaluator:0"),
+        (cluster("worker:0"), None, "worker:0", "worker:0"),
+    ],
+)
+def test_who_restarts_together(spec: ClusterSpec, strategy: str | None, failed: str, together: str) -> None:
+    assert " ".join(map(str, plan_restart(spec, strategy, [Task.parse(failed)]))) == together
+
+
+def test_several_are_united_in_the_clusters_order() -> None:
+    planned = plan_restart(PS, None, map(Task.parse, ["ps:0", "worker:1"]))
+    assert [str(task) for task in planned] == ["chief:0", "worker:1", "ps:0"]
+
+
+def test_strangers_and_nobody_are_refused() -> None:
+    with pytest.raises(RestartError, match="worker:9: the cluster has no such task"):
+        plan_restart(PS, None, [Task.parse("worker:9")])
+    with pytest.raises(RestartError, match="name at least one"):
+        plan_restart(PS, None, [])
