@@ -112,7 +112,7 @@ def run_headless(settings: Settings, spec: ClusterSpec, channels: Channels) -> i
     if not collected and is_read:
         agents = ", ".join(map(str, spec.agents.values()))
         print(
-            f"tfscale-console: nothing collected: no agent sent a frame ({agents}); are they running?", file=sys.stderr
+            f"tfscale-console: nothing collected: no agent sent a frame; are they running ({agents})?", file=sys.stderr
         )
     return 0 if collected else 1
 
