@@ -159,8 +159,8 @@ class ConsoleApp(App[None]):
                 self._inbox.put(progress)
                 self._freeze()
         except CommandError as error:
-            now = self._clock()
-            failed = CommandProgressed(
-                now, question.verb, Stage.FAILED, question.asked, question.generation or 0, str(error)
-            )
-            self._inbox.put(failed)
+            self._inbox.put(_failed(question, self._clock(), str(error)))
+
+
+def _failed(question: Question, at: float, why: str) -> CommandProgressed:
+    return CommandProgressed(at, question.verb, Stage.FAILED, question.asked, question.generation or 0, why)

@@ -35,15 +35,15 @@ class ClusterScreen(SnapshotScreen):
 
     DEFAULT_CSS = """
     ClusterScreen { background: $background; padding: 0 1; }
-    ClusterScreen Title, ClusterScreen Metrics, ClusterScreen Legend, ClusterScreen Keys { height: 1; }
+    ClusterScreen Title, ClusterScreen Metrics, ClusterScreen Keys { height: 1; }
     ClusterScreen Headline { height: auto; max-height: 3; margin: 1 0; }
-    ClusterScreen Legend { margin: 1 0 0 3; }
-    ClusterScreen TaskTable { height: auto; max-height: 1fr; scrollbar-size-vertical: 1; }
+    ClusterScreen Legend { height: 2; padding: 1 0 0 3; }
+    ClusterScreen TaskTable { scrollbar-size-vertical: 1; }
     ClusterScreen #tasks { height: 3fr; }
     ClusterScreen Moments { height: 1fr; min-height: 5; margin: 1 0 0 0; }
     ClusterScreen Input { height: 1; border: none; padding: 0; display: none; background: $panel; }
     ClusterScreen.short Headline { margin: 0; }
-    ClusterScreen.short Legend { margin: 0 0 0 3; }
+    ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
     ClusterScreen.short #tasks { height: 2fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

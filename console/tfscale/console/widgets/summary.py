@@ -59,7 +59,7 @@ class Headline(SnapshotWidget):
 
 
 def headline(snapshot: Snapshot) -> tuple[str, str]:
-    """The severity and the sentence of the top line: a command under way, else unreachable agents, else the diagnosis."""
+    """The severity and the sentence of the top line: a command, else unreachable agents, else the diagnosis."""
     if snapshot.command is not None:
         return _command_line(snapshot.command)
     silent = [view for view in snapshot.tasks if view.is_stale]

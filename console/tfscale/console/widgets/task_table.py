@@ -159,9 +159,7 @@ class TaskTable(ScrollView, can_focus=True):
         colour = {"text": palette.text, "dim": palette.dim}.get(tone) or self.look.severity(tone)
         if view.is_stale and tone in ("text", "dim") and not is_named:
             colour = palette.dim
-        style = Style(
-            color=colour, bgcolor=background, bold=is_named or None, dim=(view.is_stale and not is_named) or None
-        )
+        style = Style(color=colour, bgcolor=background, bold=is_named or None)
         return Segment(_fit(text, placed.width, placed.column.right), style)
 
     def action_move(self, by: int) -> None:
