@@ -117,6 +117,7 @@ class ClusterState:
         self._moments: deque[Moment] = deque(maxlen=MOMENTS_KEPT)
         self._open: dict[tuple[str, str, float], Diagnosis] = {}
         self._command: CommandProgressed | None = None
+        self._commanded: frozenset[Task] = frozenset()
         self._reporting: set[Task] = set()
 
     @property
@@ -149,7 +150,7 @@ class ClusterState:
         findings = self._analysis.diagnose(now)
         changes = self._changes(findings, now)
         if self._command and _is_over(self._command) and now - self._command.at > OUTCOME_SHOWN:
-            self._command = None
+            self._command, self._commanded = None, frozenset()
         views = tuple(_with_findings(view, by_task) for view, by_task in self._joined(findings))
         probes = [view.frame.probe for view in views if view.frame and view.frame.probe]
         generations = [view.status.generation for view in views if view.status]
@@ -182,15 +183,18 @@ class ClusterState:
             return
         if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
             return
+        if event.task in self._commanded and _severity(after) != "critical":
+            # The command's own progress has said so already.
+            return
         at = after.exit.at if after.exit and after.state is TaskState.EXITED else event.frame.at
         self._note(at, _severity(after), str(event.task), describe_change(after))
 
     def _fold_link(self, event: LinkChanged) -> None:
         view = self._views[event.task]
-        was_up, is_up = view.link.state is LinkState.UP, event.state is LinkState.UP
+        is_up = event.state is LinkState.UP
         since = event.at if event.state is not view.link.state else view.link.since
         self._views[event.task] = replace(view, link=Link(event.state, event.reason, since))
-        if was_up or is_up:
+        if event.state is not LinkState.CONNECTING:
             self._analysis.link(str(event.task), is_up, event.at)
         if is_up and view.link.state not in (LinkState.CONNECTING, LinkState.UP):
             self._note(event.at, "good", str(event.task), "agent is back")
@@ -199,6 +203,8 @@ class ClusterState:
 
     def _fold_command(self, event: CommandProgressed) -> None:
         self._command = event
+        if event.stage is Stage.PLANNED:
+            self._commanded = frozenset(event.tasks)
         severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(event.stage, "info")
         self._note(event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", describe_progress(event))
 
@@ -293,7 +299,7 @@ def describe_change(status: TaskStatus) -> str:
 
 
 def describe_progress(command: CommandProgressed) -> str:
-    """One line for the event pane and the headline: how far a command has come."""
+    """One line for the event pane: how far a command has come."""
     said = f": {command.message}" if command.message else ""
     match command.stage:
         case Stage.PLANNED:

@@ -24,7 +24,6 @@ KEYS = (
     ("r", "restart"),
     ("space", "mark"),
     ("/", "filter"),
-    ("s", "sort"),
     ("p", "pause"),
     ("?", "help"),
 )
@@ -38,7 +37,7 @@ class ClusterScreen(SnapshotScreen):
     ClusterScreen Title, ClusterScreen Metrics, ClusterScreen Keys { height: 1; }
     ClusterScreen Headline { height: auto; max-height: 3; margin: 1 0; }
     ClusterScreen Legend { height: 2; padding: 1 0 0 3; }
-    ClusterScreen TaskTable { scrollbar-size-vertical: 1; }
+    ClusterScreen TaskTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
     ClusterScreen #tasks { height: 3fr; }
     ClusterScreen Moments { height: 1fr; min-height: 5; margin: 1 0 0 0; }
     ClusterScreen Input { height: 1; border: none; padding: 0; display: none; background: $panel; }

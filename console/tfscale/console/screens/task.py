@@ -31,8 +31,8 @@ class TaskScreen(SnapshotScreen):
     TaskScreen { background: $background; padding: 0 1; }
     TaskScreen Detail { height: auto; max-height: 70%; }
     TaskScreen Static { height: 1; color: $secondary; margin: 1 0 0 0; }
-    TaskScreen LogView { height: 1fr; scrollbar-size-vertical: 1; }
-    TaskScreen Keys { height: 1; }
+    TaskScreen LogView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
+    TaskScreen Keys { height: 1; margin: 1 0 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "app.pop_screen", show=False),

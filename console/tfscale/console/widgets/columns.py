@@ -105,9 +105,12 @@ def _flags(view: TaskView, now: float, glyphs: Glyphs) -> Cell:
 
 
 _GAP = 2
-_NARROWEST_BAR = 14
+_NARROWEST_BAR = 13
+_GOOD_BAR = 24
 _WIDEST_BAR = 72
 _FLAGS = 16
+_GOOD_FLAGS = 20
+"""Other columns go before the bar and the flags get narrower than is good."""
 _WIDEST_FLAGS = 34
 
 
@@ -146,6 +149,6 @@ def layout(width: int, names: Sequence[str], hosts: Sequence[str]) -> list[Place
 
 def _fitting(columns: Sequence[Column], width: int) -> list[Column]:
     kept = sorted(columns, key=lambda column: column.drop)
-    while kept[-1].drop and sum(column.width + _GAP for column in kept) + _NARROWEST_BAR + _FLAGS + _GAP > width:
+    while kept[-1].drop and sum(column.width + _GAP for column in kept) + _GOOD_BAR + _GAP + _GOOD_FLAGS > width:
         kept.pop()
     return kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual.theme import Theme
 
@@ -120,6 +120,11 @@ class Look:
     glyphs: Glyphs = UNICODE
     letters: bool = False
 
+    @property
+    def faded(self) -> Look:
+        """For what may no longer be so."""
+        return replace(self, palette=_FADED[self.palette.background])
+
     def severity(self, name: str) -> str:
         return self.palette.severities.get(name, self.palette.dim)
 
@@ -128,6 +133,20 @@ class Look:
         if severity == "critical":
             return self.glyphs.failed
         return self.glyphs.good if severity == "good" else self.glyphs.alarm if severity != "info" else "·"
+
+
+def _blend(colour: str, background: str) -> str:
+    """A third of the colour on its background."""
+    pairs = ((int(colour[at : at + 2], 16), int(background[at : at + 2], 16)) for at in (1, 3, 5))
+    return "#" + "".join(f"{(mine + 2 * theirs) // 3:02x}" for mine, theirs in pairs)
+
+
+def _fade(palette: Palette) -> Palette:
+    parts = {name: _blend(colour, palette.background) for name, colour in palette.parts.items()}
+    return replace(palette, text=palette.dim, parts=parts)
+
+
+_FADED = {palette.background: _fade(palette) for palette in PALETTES.values()}
 
 
 def theme(name: str) -> Theme:

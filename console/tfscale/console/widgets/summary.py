@@ -8,12 +8,13 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 from tfscale.console.events import CommandProgressed, Stage
-from tfscale.console.model import Snapshot, describe_progress
+from tfscale.console.model import Snapshot
 from tfscale.console.widgets import format
 from tfscale.console.widgets.bar import legend
 from tfscale.console.widgets.look import Look
 from tfscale.core.task import Task
 
+_VERBS = {"restart": ("Restarting", "Restarted"), "stop": ("Stopping", "Stopped"), "start": ("Starting", "Started")}
 _RANKS = ("critical", "serious", "warning", "info")
 
 
@@ -69,15 +70,24 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
     severities = {each.severity for each in snapshot.findings.diagnoses if each.end is None}
     worst = next((rank for rank in _RANKS if rank in severities), None)
     sentence = snapshot.findings.headline
-    if worst is None and silent:
-        return "warning", f"{_names([view.task for view in silent])}: agent does not answer. {sentence}"
-    return worst or ("good" if snapshot.up == len(snapshot.tasks) else "info"), sentence
+    calm = "good" if snapshot.up == len(snapshot.tasks) else "warning" if silent else "info"
+    return worst or calm, sentence
 
 
 def _command_line(command: CommandProgressed) -> tuple[str, str]:
     severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(command.stage, "warning")
     about = _names(list(command.tasks))
-    return severity, f"{command.verb.capitalize()}: {about} {describe_progress(command)}".replace("  ", " ")
+    under_way, done = _VERBS[command.verb]
+    said = f": {command.message}" if command.message else ""
+    match command.stage:
+        case Stage.PLANNED:
+            return severity, f"{under_way} {about} as generation {command.generation}{said}"
+        case Stage.FAILED:
+            return severity, f"The {command.verb} of {about} failed{said}"
+        case Stage.DONE:
+            return severity, f"{done} {about}, generation {command.generation}{said}"
+        case _:
+            return severity, f"{under_way}, generation {command.generation}: {about} {command.stage}{said}"
 
 
 def _names(tasks: list[Task]) -> str:
@@ -132,5 +142,5 @@ class Keys(SnapshotWidget):
         text = Text(no_wrap=True, overflow="crop")
         for key, meaning in self.keys:
             text.append(key, style=f"bold {self.look.palette.text}")
-            text.append(f" {meaning}   ", style=self.look.palette.dim)
+            text.append(f" {meaning}  ", style=self.look.palette.dim)
         return text

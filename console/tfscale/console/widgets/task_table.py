@@ -94,7 +94,7 @@ class TaskTable(ScrollView, can_focus=True):
         self._scale = scale_for(max(times, default=0.0))
         if self.cursor not in {view.task for view in self._rows}:
             self.cursor = self._rows[0].task if self._rows else None
-        width = self.scrollable_content_region.width
+        width = self.size.width
         names = [str(view.task) for view in self.snapshot.tasks]
         self._columns = layout(width - MARGIN, names, [view.host for view in self.snapshot.tasks])
         self.virtual_size = Size(width, len(self._rows) + 1)
@@ -142,14 +142,12 @@ class TaskTable(ScrollView, can_focus=True):
         segments = [Segment(f"{edge}{mark} ", Style(color=palette.parts["transfer"], bgcolor=background))]
         for placed in self._columns:
             if placed.column is None:
-                segments += phase_bar(self._parts(view), self._scale, placed.width, self.look, background)
+                look = self.look if view.is_up else self.look.faded
+                segments += phase_bar(parts_of(view.summary), self._scale, placed.width, look, background)
             else:
                 segments.append(self._cell(view, placed, background))
             segments.append(Segment("  ", blank))
         return Strip(segments).adjust_cell_length(width, blank)
-
-    def _parts(self, view: TaskView) -> dict[str, float]:
-        return parts_of(view.summary)
 
     def _cell(self, view: TaskView, placed: Placed, background: str) -> Segment:
         assert placed.column is not None and self.snapshot is not None
@@ -195,8 +193,14 @@ class TaskTable(ScrollView, can_focus=True):
 
 def _fit(text: str, width: int, right: bool) -> str:
     if len(text) > width:
-        return text[: width - 1] + "…" if width > 1 else text[:width]
+        text = _cut(text, width)
     return text.rjust(width) if right else text.ljust(width)
+
+
+def _cut(text: str, width: int) -> str:
+    """Shortened, between words where that leaves most of it."""
+    whole = text[: width + 1].rpartition(" ")[0].rstrip(" ,")
+    return whole if len(whole) * 2 > width else text[: width - 1] + "…"
 
 
 def _spread(left: str, right: str, width: int) -> str:

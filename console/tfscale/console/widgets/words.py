@@ -53,8 +53,8 @@ def short(value: float) -> str:
 def flags(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
     """What is wrong with the task, most severe first, and the severity."""
     if view.link.state is LinkState.DOWN:
-        lasted = "" if view.link.since is None else f"{short(now - view.link.since)}, "
-        return f"{lasted}retrying: {view.link.reason}", "warning"
+        lasted = "" if view.link.since is None else f" {short(now - view.link.since)}"
+        return f"down{lasted}, retrying ({view.link.reason})", "warning"
     if view.link.state in (LinkState.REFUSED, LinkState.VERSION):
         return view.link.reason, "warning"
     worst = next(iter(view.diagnoses), None)
@@ -71,5 +71,5 @@ def _flag(diagnosis: Diagnosis, view: TaskView, glyphs: Glyphs) -> str:
     if diagnosis.kind != "straggler":
         return f"{glyphs.alarm} {diagnosis.kind.replace('_', ' ')}"
     phase = diagnosis.evidence.get("phase") or diagnosis.evidence.get("cause")
-    by = f" {glyphs.times}{ratio:.2f}" if ratio is not None else ""
+    by = f" {glyphs.times}{ratio:.1f}" if ratio is not None else ""
     return f"{glyphs.alarm} straggler{by}" + (f" {phase}" if isinstance(phase, str) else "")
