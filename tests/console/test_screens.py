@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 import fakes
 import pytest
 from textual.widgets import Input
-
 from tfscale.console.app import ConsoleApp
 from tfscale.console.events import Event, Stage
 from tfscale.console.model import ClusterState
@@ -190,13 +190,15 @@ async def test_filter_sort_and_clear() -> None:
         await pilot.press("slash", *"straggler", "enter")
         assert ["worker" in line for line in lines(app)].count(True) == 1
         await pilot.press("escape")
-        assert app.query_one(Input).display is False
+        assert app.screen.query_one(Input).display is False
         await pilot.press("s")
         assert "worker:1 " in lines(app)[1]
 
 
 async def test_pause_holds_the_picture() -> None:
     app = build("healthy")
+    moments = itertools.count(int(fakes.NOW))
+    app._clock = lambda: float(next(moments))
     async with app.run_test() as pilot:
         await settled(pilot)
         await pilot.press("p")

@@ -162,7 +162,7 @@ class ClusterState:
             tasks=views,
             findings=findings,
             changes=changes,
-            moments=tuple(self._moments),
+            moments=tuple(sorted(self._moments, key=lambda moment: moment.at)),
             command=self._command,
         )
 

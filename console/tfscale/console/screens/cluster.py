@@ -17,6 +17,8 @@ from tfscale.console.widgets.summary import Headline, Keys, Legend, Metrics, Tit
 from tfscale.console.widgets.task_table import SORTS, TaskTable
 from tfscale.core.task import Task
 
+_AROUND = 18
+"""Lines that are not rows of the table, where there is room for empty ones."""
 KEYS = (
     ("q", "quit"),
     ("enter", "task"),
@@ -39,11 +41,11 @@ class ClusterScreen(SnapshotScreen):
     ClusterScreen Legend { height: 2; padding: 1 0 0 3; }
     ClusterScreen TaskTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
     ClusterScreen #tasks { height: 3fr; }
-    ClusterScreen Moments { height: 1fr; min-height: 5; margin: 1 0 0 0; }
+    ClusterScreen Moments { height: 1fr; min-height: 6; margin: 1 0; }
     ClusterScreen Input { height: 1; border: none; padding: 0; display: none; background: $panel; }
     ClusterScreen.short Headline { margin: 0; }
     ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
-    ClusterScreen.short #tasks { height: 2fr; }
+    ClusterScreen.short Moments { margin: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", show=False),
@@ -93,7 +95,15 @@ class ClusterScreen(SnapshotScreen):
         self.table.focus()
 
     def on_resize(self) -> None:
-        self.set_class(self.size.height < 30, "short")
+        self._make_room()
+
+    def watch_snapshot(self) -> None:
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Give up the empty lines where the tasks need them."""
+        tasks = len(self.snapshot.tasks) if self.snapshot else 0
+        self.set_class(self.size.height - _AROUND < tasks, "short")
 
     def action_filter(self) -> None:
         field = self.query_one(Input)

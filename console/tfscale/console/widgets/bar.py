@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 
 from rich.segment import Segment
 from rich.style import Style
-from tfscale.console.widgets.look import LETTERS, PARTS, Look
+from tfscale.console.widgets.look import LETTERS, PARTS, Look, style
 from tfscale.core.analysis.diagnose import SubjectSummary
 
 
@@ -35,9 +36,13 @@ def scale_for(longest: float) -> float:
 def phase_bar(parts: Mapping[str, float], scale: float, width: int, look: Look, background: str) -> list[Segment]:
     """The bar of one step in exactly `width` cells; a full bar stands for `scale` seconds."""
     edges = _edges(parts, scale, width)
-    cells = [_shares(edges, cell * 8) for cell in range(width)]
     draw = _letter if look.letters else _block
-    return [draw(shares, look, background) for shares in cells]
+    cells = (draw(_shares(edges, cell * 8), look, background) for cell in range(width))
+    # Most neighbours look alike: one segment for each run of them.
+    return [
+        Segment("".join(each.text for each in run), drawn)
+        for drawn, run in ((drawn, list(run)) for drawn, run in groupby(cells, key=lambda cell: cell.style))
+    ]
 
 
 def _edges(parts: Mapping[str, float], scale: float, width: int) -> list[tuple[str, int, int]]:
@@ -59,14 +64,14 @@ def _shares(edges: list[tuple[str, int, int]], start: int) -> list[tuple[str, in
 
 def _letter(shares: list[tuple[str, int]], look: Look, background: str) -> Segment:
     if sum(eighths for _, eighths in shares) < 4:
-        return Segment(" ", Style(bgcolor=background))
+        return Segment(" ", style(None, background))
     part = max(shares, key=lambda share: share[1])[0]
-    return Segment(LETTERS[part], Style(color=look.palette.text, bgcolor=background))
+    return Segment(LETTERS[part], style(look.palette.text, background))
 
 
 def _block(shares: list[tuple[str, int]], look: Look, background: str) -> Segment:
     if not shares:
-        return Segment(" ", Style(bgcolor=background))
+        return Segment(" ", style(None, background))
     colours = look.palette.parts
     filled = sum(eighths for _, eighths in shares)
     if len(shares) > 2:
@@ -77,8 +82,8 @@ def _block(shares: list[tuple[str, int]], look: Look, background: str) -> Segmen
     left, eighths = shares[0]
     right = colours[shares[1][0]] if len(shares) == 2 else background
     if len(shares) == 1 and filled == 8:
-        return Segment(" ", Style(bgcolor=colours[left]))
-    return Segment(look.glyphs.eighths[min(eighths, 7) - 1], Style(color=colours[left], bgcolor=right))
+        return Segment(" ", style(None, colours[left]))
+    return Segment(look.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
 
 
 def legend(look: Look, scale: str) -> list[Segment]:

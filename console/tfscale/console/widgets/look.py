@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
+from rich.style import Style
 from textual.theme import Theme
 
 
@@ -147,6 +149,12 @@ def _fade(palette: Palette) -> Palette:
 
 
 _FADED = {palette.background: _fade(palette) for palette in PALETTES.values()}
+
+
+@cache
+def style(colour: str | None, background: str, bold: bool | None = None) -> Style:
+    """A cell's style; made once, since making one costs more than drawing with it."""
+    return Style(color=colour, bgcolor=background, bold=bold)
 
 
 def theme(name: str) -> Theme:

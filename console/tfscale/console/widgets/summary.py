@@ -103,7 +103,7 @@ class Metrics(SnapshotWidget):
         text = Text(no_wrap=True)
         if self.snapshot is None:
             return text
-        for value, name in _metrics(self.snapshot):
+        for value, name in _metrics(self.snapshot) or [("no steps", "measured at present")]:
             room = self.size.width - text.cell_len
             if len(value) + len(name) + 4 <= room or not text:
                 text.append("   " if text else "")
@@ -115,13 +115,14 @@ class Metrics(SnapshotWidget):
 def _metrics(snapshot: Snapshot) -> list[tuple[str, str]]:
     findings = snapshot.findings
     lost = None if findings.slowdown is None else max(0.0, 1.0 - 1.0 / max(findings.slowdown, 1.0))
-    return [
+    metrics = [
         (format.seconds(findings.step_time), "a step"),
         (format.count(findings.steps_per_second), "steps/s"),
         (format.percent(lost), "lost to stragglers"),
         (format.seconds(findings.transfer), "network"),
         (format.count(findings.examples_per_second), "examples/s"),
     ]
+    return [(value, name) for value, name in metrics if value != format.UNKNOWN]
 
 
 class Legend(SnapshotWidget):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -17,7 +16,7 @@ from tfscale.console.model import Snapshot, TaskView
 from tfscale.console.widgets import format
 from tfscale.console.widgets.bar import parts_of, phase_bar, scale_for
 from tfscale.console.widgets.columns import Placed, layout
-from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.look import Look, style
 from tfscale.core.task import Task
 
 MARGIN = 3
@@ -88,7 +87,7 @@ class TaskTable(ScrollView, can_focus=True):
     def _arrange(self) -> None:
         if self.snapshot is None:
             return
-        views = [view for view in self.snapshot.tasks if self._is_shown(view)]
+        views = [view for view in self.snapshot.tasks if not self.filter or self._is_shown(view)]
         self._rows = sorted(views, key=self._sort_key) if self.sort != "task" else views
         times = [sum(parts_of(view.summary).values()) for view in self.snapshot.tasks]
         self._scale = scale_for(max(times, default=0.0))
@@ -104,7 +103,7 @@ class TaskTable(ScrollView, can_focus=True):
         wanted = self.filter.lower()
         state = view.status.state if view.status else ""
         said = f"{view.task} {view.host} {state} {' '.join(each.kind for each in view.diagnoses)}"
-        return not wanted or wanted in said.lower()
+        return wanted in said.lower()
 
     def _sort_key(self, view: TaskView) -> tuple[object, ...]:
         if self.sort == "lag":
@@ -115,31 +114,31 @@ class TaskTable(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if y == 0:
-            return Strip(self._headings()).adjust_cell_length(width, Style(bgcolor=self.look.palette.background))
+            return Strip(self._headings()).adjust_cell_length(width, style(None, self.look.palette.background))
         index = self.scroll_offset.y + y - 1
         if not 0 <= index < len(self._rows):
-            return Strip.blank(width, Style(bgcolor=self.look.palette.background))
+            return Strip.blank(width, style(None, self.look.palette.background))
         return self._row(self._rows[index], width)
 
     def _headings(self) -> list[Segment]:
-        style = Style(color=self.look.palette.dim, bgcolor=self.look.palette.background)
-        segments = [Segment(" " * MARGIN, style)]
+        faint = style(self.look.palette.dim, self.look.palette.background)
+        segments = [Segment(" " * MARGIN, faint)]
         for placed in self._columns:
             if placed.column is None:
                 text = _spread("0", format.seconds(self._scale), placed.width)
             else:
                 text = _fit(placed.column.name, placed.width, placed.column.right)
-            segments.append(Segment(text + "  ", style))
+            segments.append(Segment(text + "  ", faint))
         return segments
 
     def _row(self, view: TaskView, width: int) -> Strip:
         palette = self.look.palette
         is_cursor = view.task == self.cursor
         background = palette.selected if is_cursor else palette.background
-        blank = Style(bgcolor=background)
+        blank = style(None, background)
         edge = self.look.glyphs.cursor if is_cursor else " "
         mark = self.look.glyphs.mark if view.task in self.marked else " "
-        segments = [Segment(f"{edge}{mark} ", Style(color=palette.parts["transfer"], bgcolor=background))]
+        segments = [Segment(f"{edge}{mark} ", style(palette.parts["transfer"], background))]
         for placed in self._columns:
             if placed.column is None:
                 look = self.look if view.is_up else self.look.faded
@@ -157,8 +156,8 @@ class TaskTable(ScrollView, can_focus=True):
         colour = {"text": palette.text, "dim": palette.dim}.get(tone) or self.look.severity(tone)
         if view.is_stale and tone in ("text", "dim") and not is_named:
             colour = palette.dim
-        style = Style(color=colour, bgcolor=background, bold=is_named or None)
-        return Segment(_fit(text, placed.width, placed.column.right), style)
+        drawn = style(colour, background, is_named or None)
+        return Segment(_fit(text, placed.width, placed.column.right), drawn)
 
     def action_move(self, by: int) -> None:
         tasks = [view.task for view in self._rows]
