@@ -1,0 +1,92 @@
+"""Channels to the agents: one a task, made when first needed, encrypted beyond this host unless told otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import grpc.aio
+from tfscale.core.cluster import ClusterSpec, Tls
+from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.task import Task
+from tfscale.v1.agent_pb2_grpc import AgentStub
+
+if TYPE_CHECKING:
+    from tfscale.v1.agent_pb2_grpc import AgentAsyncStub
+
+_OPTIONS = (
+    # Agents are named by address; a proxy meant for the web would only stand in between.
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 5000),
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+)
+
+
+class InsecureError(UsageError):
+    """An agent is beyond this host and nothing encrypts the way there."""
+
+
+class CommandError(TfscaleError):
+    """An agent did not do what it was asked to; the message says why and what to do."""
+
+
+class Channels:
+    """One channel an agent, shared by the stream and the commands.
+
+    Raises InsecureError where an agent is not on loopback, the cluster has no TLS and `insecure` was not given.
+    """
+
+    def __init__(self, spec: ClusterSpec, *, insecure: bool = False) -> None:
+        self.spec = spec
+        self._credentials = _credentials(spec.tls) if spec.tls else None
+        self._channels: dict[Task, grpc.aio.Channel] = {}
+        if not insecure and spec.tls is None:
+            _refuse_open_network(spec)
+
+    def stub(self, task: Task) -> AgentAsyncStub:
+        """What to call the task's agent with. Must be used in one event loop."""
+        if task not in self._channels:
+            self._channels[task] = self._open(str(self.spec.agents[task]))
+        return AgentStub(self._channels[task])
+
+    def _open(self, address: str) -> grpc.aio.Channel:
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(address, options=_OPTIONS)
+        return grpc.aio.secure_channel(address, self._credentials, options=_OPTIONS)
+
+    async def close(self) -> None:
+        """End all calls and connections."""
+        for channel in self._channels.values():
+            await channel.close()
+        self._channels.clear()
+
+
+def first_line(error: grpc.aio.AioRpcError) -> str:
+    """What went wrong in a call, in a few words."""
+    details = (error.details() or "").strip()
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return "connection refused" if "refused" in details.lower() else "does not answer"
+    return details.splitlines()[0] if details else error.code().name.lower().replace("_", " ")
+
+
+def _refuse_open_network(spec: ClusterSpec) -> None:
+    for task, address in spec.agents.items():
+        if not address.is_loopback:
+            raise InsecureError(
+                f"the agent of {task} at {address} is not on this host: add [tls] to the cluster file, or --insecure"
+            )
+
+
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    ca, key, certificate = (_read(path) for path in (tls.ca, tls.key, tls.certificate))
+    return grpc.ssl_channel_credentials(ca, key, certificate)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"[tls] {path}: cannot be read: {error.strerror}") from None

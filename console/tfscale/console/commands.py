@@ -1,0 +1,63 @@
+"""What an operator may ask of the agents: restart, stop or start tasks, follow a log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import grpc
+import grpc.aio
+from tfscale.console import wire
+from tfscale.console.channels import Channels, CommandError, first_line
+from tfscale.console.events import CommandProgressed
+from tfscale.core.task import Task
+from tfscale.v1 import agent_pb2
+
+VERBS = ("restart", "stop", "start")
+
+
+class Commands:
+    """Asks agents; the lead's for what concerns several tasks, since only it issues generations."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+
+    async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
+        """Restart, stop or start tasks, moment by moment.
+
+        `generation` is the one that the operator saw, 0 for any: where it has moved on since, nothing is done. Raises
+        CommandError.
+        """
+        lead = self._channels.spec.lead
+        stub = self._channels.stub(lead)
+        method = {"restart": stub.Restart, "stop": stub.Stop, "start": stub.Start}[verb]
+        request = agent_pb2.TasksRequest(
+            tasks=[str(task) for task in tasks],
+            reason=f"{verb} asked for at the console",
+            expected_generation=generation,
+        )
+        call = method(request)
+        try:
+            async for message in call:
+                yield wire.progress(message, verb)
+        except grpc.aio.AioRpcError as error:
+            raise CommandError(self._explain(f"cannot {verb}", lead, error)) from None
+        finally:
+            call.cancel()
+
+    async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
+        """The task's log in bunches of lines, from `tail` lines before its end. Raises CommandError."""
+        call = self._channels.stub(task).FollowLog(agent_pb2.FollowLogRequest(tail=tail, follow=follow))
+        try:
+            async for chunk in call:
+                rotated = ("--- the log was rotated ---",) if chunk.rotated else ()
+                yield (*rotated, *chunk.lines)
+        except grpc.aio.AioRpcError as error:
+            raise CommandError(self._explain("no log", task, error)) from None
+        finally:
+            call.cancel()
+
+    def _explain(self, what: str, task: Task, error: grpc.aio.AioRpcError) -> str:
+        agent = f"the agent of {task} at {self._channels.spec.agents[task]}"
+        if error.code() is grpc.StatusCode.UNAVAILABLE:
+            return f"{what}: {agent}: {first_line(error)}; is tfscale-agent running there?"
+        return f"{what}: {agent}: {first_line(error)}"

@@ -1,0 +1,81 @@
+"""What reaches the console: from the agents' streams, and from the commands that it gave.
+
+Every event carries `at`, Unix seconds on the console's own clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tfscale.core.records import Description, Frame
+from tfscale.core.task import Task
+
+
+class LinkState(StrEnum):
+    """The console's connection to one agent."""
+
+    CONNECTING = "connecting"
+    UP = "up"
+    DOWN = "down"
+    """Does not answer, or fell silent; it is tried again."""
+    REFUSED = "refused"
+    """Answers, but not to this console or not for this task; it is tried again, seldom."""
+    VERSION = "version"
+    """Speaks another schema than this console; it is tried again, seldom."""
+
+
+class Stage(StrEnum):
+    """How far a command has come."""
+
+    PLANNED = "planned"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    STARTING = "starting"
+    RUNNING = "running"
+    FAILED = "failed"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class FrameArrived:
+    """A frame of the task's agent, each exactly once."""
+
+    at: float
+    task: Task
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDescribed:
+    """The agent said who it is; the first thing on every new connection."""
+
+    at: float
+    task: Task
+    description: Description
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChanged:
+    """The connection to the task's agent changed, or the reason why it is down did."""
+
+    at: float
+    task: Task
+    state: LinkState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandProgressed:
+    """A moment in a restart, stop or start that this console asked for."""
+
+    at: float
+    verb: str
+    """`restart`, `stop` or `start`."""
+    stage: Stage
+    tasks: tuple[Task, ...]
+    generation: int
+    message: str = ""
+
+
+Event = FrameArrived | AgentDescribed | LinkChanged | CommandProgressed

@@ -1,0 +1,1 @@
+"""What fills the terminal: the cluster, one task, a question, help."""

@@ -1,0 +1,90 @@
+"""The question before anything is done to a task: who exactly, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+from tfscale.console.widgets.look import Look
+from tfscale.core.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is about to be done. `asked` are the tasks that the operator chose, `touched` all that it will concern."""
+
+    verb: str
+    asked: tuple[Task, ...]
+    touched: tuple[Task, ...]
+    strategy: str | None
+    generation: int | None
+    checkpoint_age: float | None = None
+    """Seconds; None unknown."""
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Yes or no; dismissed with the answer."""
+
+    DEFAULT_CSS = """
+    ConfirmScreen { align: center middle; background: $background 60%; }
+    ConfirmScreen > Vertical {
+        width: 66; max-width: 90%; height: auto; max-height: 90%;
+        background: $panel; border: round $warning; padding: 1 2;
+    }
+    ConfirmScreen.ascii > Vertical { border: ascii $warning; }
+    ConfirmScreen VerticalScroll { height: auto; max-height: 14; }
+    ConfirmScreen Static { height: auto; }
+    ConfirmScreen Horizontal { height: 1; margin: 1 0 0 0; align-horizontal: right; }
+    ConfirmScreen Button { margin: 0 0 0 2; min-width: 14; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("n,escape,q", "answer(False)", show=False),
+        Binding("left", "app.focus_previous", show=False),
+        Binding("right", "app.focus_next", show=False),
+    ]
+
+    def __init__(self, question: Question, look: Look) -> None:
+        super().__init__(classes="ascii" if look.glyphs.border == "ascii" else "")
+        self.question = question
+        self._look = look
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            with VerticalScroll(can_focus=False):
+                yield Static(wording(self.question, self._look))
+            with Horizontal():
+                yield Button(f"{self.question.verb.capitalize()} (y)", id="yes", variant="warning", compact=True)
+                yield Button("Cancel (esc)", id="no", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#no", Button).focus()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(event.button.id == "yes")
+
+    def action_answer(self, answer: bool) -> None:
+        self.dismiss(answer)
+
+
+def wording(question: Question, look: Look) -> Text:
+    """The question, every task by name."""
+    palette = look.palette
+    count = len(question.touched)
+    text = Text(f"{question.verb.capitalize()} {count} task{'s' if count != 1 else ''}?\n\n", style="bold")
+    text.append(", ".join(map(str, question.touched)), style=f"bold {look.severity('warning')}")
+    others = len(set(question.touched) - set(question.asked))
+    if others:
+        asked = ", ".join(map(str, question.asked))
+        why = f"under {question.strategy} they train in step, so they go together"
+        text.append(f"\n\nYou chose {asked}; {why}.", style=palette.dim)
+    if question.verb != "start":
+        age = "unknown" if question.checkpoint_age is None else f"{question.checkpoint_age:.0f} s"
+        text.append(f"\n\nAge of the last checkpoint: {age}. What was trained since is lost.", style=palette.dim)
+    return text

@@ -1,0 +1,139 @@
+"""The live source: one stream from every agent, each on its own, so that one bad agent never holds up another."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+from tfscale.console import wire
+from tfscale.console.channels import Channels, first_line
+from tfscale.console.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
+from tfscale.console.sources import Inbox
+from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.task import Task
+from tfscale.v1 import agent_pb2, telemetry_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds. A retry waits twice as long as the one before, from `first` to `longest`, less up to half by chance."""
+
+    first: float = 0.25
+    longest: float = 5.0
+    silence: float = 5.0
+    """Without a frame for this long, the stream is given up and opened again; an agent sends one a second."""
+
+
+class LiveSource:
+    """Watches all agents of the cluster and tries again whatever ends."""
+
+    def __init__(self, channels: Channels, patience: Patience | None = None) -> None:
+        self._channels = channels
+        self._patience = patience or Patience()
+
+    async def run(self, inbox: Inbox) -> None:
+        async with asyncio.TaskGroup() as group:
+            for task in self._channels.spec.agents:
+                group.create_task(_Watch(self._channels, task, self._patience, inbox).run())
+
+
+class _LinkError(Exception):
+    def __init__(self, state: LinkState, reason: str) -> None:
+        super().__init__(reason)
+        self.state = state
+        self.reason = reason
+
+
+class _Watch:
+    """One agent's stream, over as many connections as it takes."""
+
+    def __init__(self, channels: Channels, task: Task, patience: Patience, inbox: Inbox) -> None:
+        self._channels = channels
+        self._task = task
+        self._patience = patience
+        self._inbox = inbox
+        self._link: tuple[LinkState, str] | None = None
+        self._agent: tuple[int, float] | None = None
+        self._newest = -1
+        self._was_up = False
+
+    async def run(self) -> None:
+        self._say(LinkState.CONNECTING)
+        delay = self._patience.first
+        while True:
+            try:
+                await self._follow()
+            except _LinkError as error:
+                self._say(error.state, error.reason)
+                delay = self._patience.longest if error.state is not LinkState.DOWN else delay
+            if self._was_up:
+                self._was_up, delay = False, self._patience.first
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
+            delay = min(delay * 2, self._patience.longest)
+
+    async def _follow(self) -> None:
+        call = self._channels.stub(self._task).Watch(agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION))
+        try:
+            while True:
+                async with asyncio.timeout(self._patience.silence):
+                    reply = await call.read()
+                if reply is grpc.aio.EOF or not isinstance(reply, agent_pb2.WatchReply):
+                    raise _LinkError(LinkState.DOWN, "the agent ended the stream")
+                self._take(reply)
+        except TimeoutError:
+            raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
+        except grpc.aio.AioRpcError as error:
+            raise _LinkError(_state_of(error), first_line(error)) from None
+        finally:
+            call.cancel()
+
+    def _take(self, reply: agent_pb2.WatchReply) -> None:
+        if reply.schema_version != SCHEMA_VERSION:
+            raise _LinkError(
+                LinkState.VERSION,
+                f"speaks schema {reply.schema_version}, this console {SCHEMA_VERSION}: update the older",
+            )
+        if reply.HasField("snapshot"):
+            self._meet(reply.snapshot)
+        elif reply.HasField("frame"):
+            self._give(reply.frame)
+
+    def _meet(self, snapshot: agent_pb2.Snapshot) -> None:
+        description = wire.description(snapshot.description)
+        if description.task != str(self._task):
+            raise _LinkError(
+                LinkState.REFUSED, f"is the agent of {description.task}: correct [agents] in the cluster file"
+            )
+        agent = (description.pid, description.started)
+        if agent != self._agent:
+            self._agent, self._newest = agent, -1
+        self._was_up = True
+        self._say(LinkState.UP)
+        self._inbox.put(AgentDescribed(time.time(), self._task, description))
+        for frame in snapshot.recent:
+            self._give(frame)
+
+    def _give(self, message: telemetry_pb2.Frame) -> None:
+        # A snapshot after a reconnect begins with frames that came before it was cut.
+        if message.sequence > self._newest:
+            self._newest = message.sequence
+            self._inbox.put(FrameArrived(time.time(), self._task, wire.frame(message)))
+
+    def _say(self, state: LinkState, reason: str = "") -> None:
+        if (state, reason) != self._link:
+            self._link = (state, reason)
+            self._inbox.put(LinkChanged(time.time(), self._task, state, reason))
+
+
+def _state_of(error: grpc.aio.AioRpcError) -> LinkState:
+    match error.code():
+        case grpc.StatusCode.FAILED_PRECONDITION | grpc.StatusCode.UNIMPLEMENTED:
+            return LinkState.VERSION
+        case grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
+            return LinkState.REFUSED
+        case _:
+            return LinkState.DOWN

@@ -1,0 +1,1 @@
+"""What is drawn. Widgets see a `Snapshot` and nothing else."""

@@ -1,0 +1,123 @@
+"""All that is known of one task, as aligned lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+from tfscale.console.model import TaskView, describe_exit
+from tfscale.console.widgets import format, words
+from tfscale.console.widgets.bar import parts_of, phase_bar
+from tfscale.console.widgets.columns import traffic
+from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.summary import SnapshotWidget
+from tfscale.core.records import GpuSample, HostSample
+from tfscale.core.task import Task
+
+_NAME = 11
+
+
+class Detail(SnapshotWidget):
+    """One task: where it stands, its step in numbers, its host and its GPUs."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self._about = task
+
+    def render(self) -> Text:
+        if self.snapshot is None:
+            return Text()
+        lines = list(_lines(self.snapshot.view(self._about), self.snapshot.at, self.look, self.size.width))
+        for line in lines:
+            line.truncate(self.size.width, overflow="ellipsis")
+        return Text("\n").join(lines)
+
+
+def _lines(view: TaskView, now: float, look: Look, width: int) -> Iterator[Text]:
+    yield _head(view, now, look)
+    for diagnosis in view.diagnoses:
+        text = f"{look.sign(diagnosis.severity)} {diagnosis.sentence} (since {format.clock(diagnosis.begin)})"
+        yield Text(text, style=look.severity(diagnosis.severity), no_wrap=True)
+    yield Text()
+    yield from _step(view, look, width)
+    yield from _program(view, look)
+    if view.frame and view.frame.host:
+        yield from _host(view.frame.host, look)
+    for gpu in view.frame.gpus if view.frame else ():
+        yield _field(f"gpu {gpu.index}", _gpu(gpu), look)
+
+
+def _head(view: TaskView, now: float, look: Look) -> Text:
+    said, severity = words.state(view, look.glyphs)
+    text = Text(f"{view.task}", style=f"bold {look.palette.text}", no_wrap=True)
+    text.append(f"   {said}", style=look.severity(severity))
+    status = view.status
+    if status is not None:
+        facts = [f"generation {status.generation}", f"attempt {status.attempt}"]
+        facts += [f"pid {status.pid}"] if status.pid is not None else []
+        facts += [f"up {format.duration(now - status.started)}"] if status.started is not None and view.is_up else []
+        facts += [f"{describe_exit(status.exit)} at {format.clock(status.exit.at)}"] if status.exit else []
+        facts += [status.reason] if status.reason else []
+        text.append("   " + "   ".join(facts), style=look.palette.dim)
+    return text
+
+
+def _step(view: TaskView, look: Look, width: int) -> Iterator[Text]:
+    parts = parts_of(view.summary)
+    total = sum(parts.values())
+    if not total:
+        yield _field("step", "no step measured so far", look)
+        return
+    bar = Text("step".ljust(_NAME), style=look.palette.dim, no_wrap=True)
+    room = max(10, min(60, width - _NAME - 12))
+    for segment in phase_bar(parts, total, room, look, look.palette.background):
+        bar.append(segment.text, style=segment.style)
+    bar.append(f"  {format.seconds(total)}", style=f"bold {look.palette.text}")
+    yield bar
+    numbers = Text(" " * _NAME, no_wrap=True)
+    for part, value in parts.items():
+        numbers.append(f"{part} ", style=look.palette.dim)
+        numbers.append(f"{format.seconds(value)}  ", style=look.palette.text)
+    yield numbers
+
+
+def _program(view: TaskView, look: Look) -> Iterator[Text]:
+    probe = view.frame.probe if view.frame else None
+    if probe is not None:
+        versions = [f"TensorFlow {probe.tensorflow}" if probe.tensorflow else "", probe.keras or ""]
+        reduced = f"{format.size(probe.reduced_bytes_per_step)} reduced a step" if probe.reduced_bytes_per_step else ""
+        facts = [probe.strategy or "no strategy seen", *versions, reduced, probe.message, *probe.warnings]
+        yield _field("program", "   ".join(fact for fact in facts if fact), look)
+    if view.description is not None:
+        yield _field("command", " ".join(view.description.command), look)
+        yield _field("log", view.description.log_path, look)
+    where = f"{view.agent}" + (f"   {view.link.reason}" if view.link.reason else "")
+    yield _field("agent", where + (f"   {view.description.version}" if view.description else ""), look)
+
+
+def _host(host: HostSample, look: Look) -> Iterator[Text]:
+    received, sent = traffic(host)
+    memory = f"memory {format.size(host.memory_used)} of {format.size(host.memory_total)}"
+    load = [f"CPU {format.percent(host.cpu)} of {host.cores} cores", memory]
+    yield _field("host", "   ".join([*load, f"received {format.rate(received)}   sent {format.rate(sent)}"]), look)
+    if host.task is not None:
+        cores = "" if host.task.cpu is None else f"{host.task.cpu:.1f} cores   "
+        yield _field("task", f"{cores}{format.size(host.task.memory)}   {host.task.threads} threads", look)
+    pressure = host.pressure
+    if pressure is not None:
+        stalls = (("CPU", pressure.cpu), ("memory", pressure.memory), ("disk", pressure.io))
+        yield _field("stalled on", "   ".join(f"{name} {format.percent(value)}" for name, value in stalls), look)
+
+
+def _gpu(gpu: GpuSample) -> str:
+    power = None if gpu.power is None else f"{gpu.power:.0f} W"
+    heat = None if gpu.temperature is None else f"{gpu.temperature:.0f} °C"
+    clock = None if gpu.clock is None else f"{gpu.clock / 1e6:.0f} MHz"
+    memory = f"{format.size(gpu.memory_used)} of {format.size(gpu.memory_total)}"
+    return "   ".join(each for each in (gpu.name, format.percent(gpu.utilisation), memory, power, heat, clock) if each)
+
+
+def _field(name: str, text: str, look: Look) -> Text:
+    line = Text(name.ljust(_NAME), style=look.palette.dim, no_wrap=True)
+    line.append(text, style=look.palette.text)
+    return line

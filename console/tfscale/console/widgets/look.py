@@ -1,0 +1,176 @@
+"""Colours and glyphs. Colours are Okabe and Ito's, which colour-blind people tell apart; none is the only sign."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+from rich.style import Style
+from textual.theme import Theme
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The signs of one terminal's character set, each one cell wide."""
+
+    running: str
+    waiting: str
+    moving: str
+    finished: str
+    failed: str
+    lost: str
+    alarm: str
+    good: str
+    mark: str
+    cursor: str
+    times: str
+    rule: str
+    eighths: str
+    """From one eighth of a cell to seven; empty where parts of cells cannot be drawn."""
+    block: str
+    border: str
+    """Of dialogues, as Textual names it."""
+
+
+UNICODE = Glyphs("●", "○", "◐", "✔", "✖", "◌", "▲", "●", "◆", "▌", "×", "─", "▏▎▍▌▋▊▉", "█", "round")
+ASCII = Glyphs("*", ".", "~", "+", "X", "?", "!", "*", "#", ">", "x", "-", "", "", "ascii")
+
+PARTS = ("update", "host", "input", "compute", "transfer", "wait")
+"""What bars show: the phases of a step, with the reduction split into what the network takes and what waiting does."""
+
+LETTERS: Mapping[str, str] = {
+    "update": "u",
+    "host": "h",
+    "input": "i",
+    "compute": "c",
+    "transfer": "t",
+    "wait": ".",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """The colours of one theme, as `#rrggbb`."""
+
+    background: str
+    panel: str
+    text: str
+    dim: str
+    faint: str
+    selected: str
+    severities: Mapping[str, str]
+    parts: Mapping[str, str]
+
+
+DARK = Palette(
+    background="#11151c",
+    panel="#1a202a",
+    text="#dfe4ea",
+    dim="#8b95a3",
+    faint="#39424f",
+    selected="#263242",
+    severities={
+        "good": "#3fbf95",
+        "info": "#8b95a3",
+        "warning": "#e69f00",
+        "serious": "#ff8a3d",
+        "critical": "#ff6b4a",
+    },
+    parts={
+        "update": "#cc79a7",
+        "host": "#f0e442",
+        "input": "#e69f00",
+        "compute": "#009e73",
+        "transfer": "#56b4e9",
+        "wait": "#39424f",
+    },
+)
+
+LIGHT = Palette(
+    background="#fbfbf9",
+    panel="#eef0f2",
+    text="#1b222c",
+    dim="#5d6773",
+    faint="#c3c9d0",
+    selected="#dce6f2",
+    severities={
+        "good": "#00755a",
+        "info": "#5d6773",
+        "warning": "#9a6700",
+        "serious": "#b84a00",
+        "critical": "#c22f00",
+    },
+    parts={
+        "update": "#b5588c",
+        "host": "#c9b800",
+        "input": "#d98e00",
+        "compute": "#009e73",
+        "transfer": "#0072b2",
+        "wait": "#d5d9de",
+    },
+)
+
+PALETTES: Mapping[str, Palette] = {"tfscale-dark": DARK, "tfscale-light": LIGHT}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How to draw: whose colours, whose signs, and whether bars are made of colour or of letters."""
+
+    palette: Palette = DARK
+    glyphs: Glyphs = UNICODE
+    letters: bool = False
+
+    @property
+    def faded(self) -> Look:
+        """For what may no longer be so."""
+        return replace(self, palette=_FADED[self.palette.background])
+
+    def severity(self, name: str) -> str:
+        return self.palette.severities.get(name, self.palette.dim)
+
+    def sign(self, severity: str) -> str:
+        """The sign that says the same as the severity's colour."""
+        if severity == "critical":
+            return self.glyphs.failed
+        return self.glyphs.good if severity == "good" else self.glyphs.alarm if severity != "info" else "·"
+
+
+def _blend(colour: str, background: str) -> str:
+    """A third of the colour on its background."""
+    pairs = ((int(colour[at : at + 2], 16), int(background[at : at + 2], 16)) for at in (1, 3, 5))
+    return "#" + "".join(f"{(mine + 2 * theirs) // 3:02x}" for mine, theirs in pairs)
+
+
+def _fade(palette: Palette) -> Palette:
+    parts = {name: _blend(colour, palette.background) for name, colour in palette.parts.items()}
+    return replace(palette, text=palette.dim, parts=parts)
+
+
+_FADED = {palette.background: _fade(palette) for palette in PALETTES.values()}
+
+
+@cache
+def style(colour: str | None, background: str, bold: bool | None = None) -> Style:
+    """A cell's style; made once, since making one costs more than drawing with it."""
+    return Style(color=colour, bgcolor=background, bold=bold)
+
+
+def theme(name: str) -> Theme:
+    """The palette of this name as a Textual theme."""
+    palette = PALETTES[name]
+    return Theme(
+        name=name,
+        primary=palette.parts["transfer"],
+        secondary=palette.dim,
+        accent=palette.parts["transfer"],
+        warning=palette.severities["warning"],
+        error=palette.severities["critical"],
+        success=palette.severities["good"],
+        foreground=palette.text,
+        background=palette.background,
+        surface=palette.background,
+        panel=palette.panel,
+        dark=palette is DARK,
+    )

@@ -1,0 +1,75 @@
+"""A task's state and flags in a few words, with the severity that colours them."""
+
+from __future__ import annotations
+
+from tfscale.console.events import LinkState
+from tfscale.console.model import TaskView, describe_exit, signal_name
+from tfscale.console.widgets import format
+from tfscale.console.widgets.look import Glyphs
+from tfscale.core.records import Diagnosis, Exit, TaskState
+
+_LINKS = {
+    LinkState.CONNECTING: "connecting",
+    LinkState.DOWN: "agent down",
+    LinkState.REFUSED: "refused",
+    LinkState.VERSION: "version",
+}
+
+
+def state(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
+    """Sign and words, and their severity: `● running`, `✖ killed SIGKILL`, `◌ agent down`."""
+    if view.is_stale:
+        severity = "info" if view.link.state is LinkState.CONNECTING else "warning"
+        return f"{glyphs.lost} {_LINKS[view.link.state]}", severity
+    status = view.status
+    match status.state if status else None:
+        case TaskState.RUNNING:
+            return f"{glyphs.running} running", "good"
+        case TaskState.EXITED:
+            return _ended(status.exit if status else None, glyphs)
+        case TaskState.LOST:
+            return f"{glyphs.failed} lost", "critical"
+        case TaskState.STARTING | TaskState.STOPPING as moving:
+            return f"{glyphs.moving} {moving}", "warning"
+        case TaskState.PENDING:
+            return f"{glyphs.waiting} not started", "info"
+        case _:
+            return f"{glyphs.lost} unknown", "info"
+
+
+def _ended(exit: Exit | None, glyphs: Glyphs) -> tuple[str, str]:
+    if exit is not None and (exit.code == 0 or exit.requested):
+        return f"{glyphs.finished} " + ("finished" if exit.code == 0 else "stopped"), "info"
+    if exit is not None and exit.signal is not None:
+        return f"{glyphs.failed} {signal_name(exit.signal)}", "critical"
+    return f"{glyphs.failed} {describe_exit(exit) if exit else 'ended'}", "critical"
+
+
+def short(value: float) -> str:
+    """A duration in its largest unit alone: `12 s`, `3 m`."""
+    return " ".join(format.duration(value).split()[:2])
+
+
+def flags(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
+    """What is wrong with the task, most severe first, and the severity."""
+    if view.link.state is LinkState.DOWN:
+        lasted = "" if view.link.since is None else f" {short(now - view.link.since)}"
+        return f"down{lasted}, retrying ({view.link.reason})", "warning"
+    if view.link.state in (LinkState.REFUSED, LinkState.VERSION):
+        return view.link.reason, "warning"
+    worst = next(iter(view.diagnoses), None)
+    if worst is not None:
+        return _flag(worst, view, glyphs), worst.severity
+    probe = view.frame.probe if view.frame else None
+    if view.is_up and probe is not None and probe.state == "disabled":
+        return f"not measured: {probe.message}", "info"
+    return "", "info"
+
+
+def _flag(diagnosis: Diagnosis, view: TaskView, glyphs: Glyphs) -> str:
+    ratio = view.summary.ratio if view.summary else None
+    if diagnosis.kind != "straggler":
+        return f"{glyphs.alarm} {diagnosis.kind.replace('_', ' ')}"
+    phase = diagnosis.evidence.get("phase") or diagnosis.evidence.get("cause")
+    by = f" {glyphs.times}{ratio:.1f}" if ratio is not None else ""
+    return f"{glyphs.alarm} straggler{by}" + (f" {phase}" if isinstance(phase, str) else "")

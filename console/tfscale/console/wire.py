@@ -1,0 +1,173 @@
+"""The only place in the console that knows protobuf: messages to records, one function a message."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+from tfscale.console.events import CommandProgressed, Stage
+from tfscale.core.records import (
+    Collective,
+    Description,
+    Exit,
+    Frame,
+    GpuSample,
+    HostSample,
+    Interface,
+    Pressure,
+    ProbeState,
+    ProbeStatus,
+    StepBatch,
+    TaskState,
+    TaskStatus,
+    TaskUsage,
+)
+from tfscale.core.task import Task
+from tfscale.v1 import agent_pb2, telemetry_pb2
+
+_TASK_STATES = {getattr(telemetry_pb2, f"TASK_STATE_{state.name}"): state for state in TaskState}
+_PROBE_STATES = {getattr(telemetry_pb2, f"PROBE_STATE_{state.name}"): state for state in ProbeState}
+_STAGES = {getattr(agent_pb2, f"STAGE_{stage.name}"): stage for stage in Stage}
+
+
+def _known(message: Any, name: str) -> Any:
+    """The field's value, None where it is absent."""
+    return getattr(message, name) if message.HasField(name) else None
+
+
+def description(message: agent_pb2.Description) -> Description:
+    return Description(
+        version=message.version,
+        run=message.run,
+        task=message.task,
+        lead=message.lead,
+        host=message.host,
+        cluster=message.cluster,
+        command=tuple(message.command),
+        log_path=message.log_path,
+        generation=message.generation,
+        started=message.started,
+        pid=message.pid,
+    )
+
+
+def progress(message: agent_pb2.Progress, verb: str) -> CommandProgressed:
+    return CommandProgressed(
+        at=message.at,
+        verb=verb,
+        stage=_STAGES.get(message.stage, Stage.PLANNED),
+        tasks=tuple(Task.parse(name) for name in message.tasks),
+        generation=message.generation,
+        message=message.message,
+    )
+
+
+def frame(message: telemetry_pb2.Frame) -> Frame:
+    return Frame(
+        sequence=message.sequence,
+        at=message.at,
+        status=task_status(message.status),
+        probe=_probe(message.probe) if message.HasField("probe") else None,
+        collective=_collective(message.collective) if message.HasField("collective") else None,
+        host=_host(message.host) if message.HasField("host") else None,
+        gpus=tuple(map(_gpu, message.gpus)),
+        steps=tuple(map(_steps, message.steps)),
+        dropped=message.dropped,
+    )
+
+
+def task_status(message: telemetry_pb2.TaskStatus) -> TaskStatus:
+    return TaskStatus(
+        state=_TASK_STATES.get(message.state, TaskState.PENDING),
+        generation=message.generation,
+        attempt=message.attempt,
+        pid=_known(message, "pid"),
+        started=_known(message, "started"),
+        exit=_exit(message.exit) if message.HasField("exit") else None,
+        reason=message.reason,
+    )
+
+
+def _exit(message: telemetry_pb2.Exit) -> Exit:
+    return Exit(_known(message, "code"), _known(message, "signal"), message.at, message.requested)
+
+
+def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
+    optional = (
+        "strategy",
+        "replicas",
+        "local_replicas",
+        "ranks",
+        "reduced_bytes_per_step",
+        "examples_per_step",
+        "tensorflow",
+        "keras",
+    )
+    return ProbeStatus(
+        state=_PROBE_STATES.get(message.state, ProbeState.WAITING),
+        message=message.message,
+        warnings=tuple(message.warnings),
+        **{name: _known(message, name) for name in optional},
+    )
+
+
+def _collective(message: telemetry_pb2.Collective) -> Collective:
+    return Collective(message.entered, message.left, _known(message, "entered_at"))
+
+
+def _steps(message: telemetry_pb2.StepBatch) -> StepBatch:
+    return StepBatch(
+        generation=message.generation,
+        attempt=message.attempt,
+        reporter=message.reporter,
+        subject=message.subject,
+        sequence=array("Q", message.sequence),
+        end=array("d", message.end),
+        global_step=array("Q", message.global_step),
+        update=array("f", message.update),
+        host=array("f", message.host),
+        input=array("f", message.input),
+        compute=array("f", message.compute),
+        reduce=array("f", message.reduce),
+        lost=message.lost,
+        clamped=message.clamped,
+    )
+
+
+def _host(message: telemetry_pb2.HostSample) -> HostSample:
+    return HostSample(
+        cpu=_known(message, "cpu"),
+        cores=message.cores,
+        load=_known(message, "load"),
+        memory_used=message.memory_used,
+        memory_total=message.memory_total,
+        swap_used=message.swap_used,
+        pressure=_pressure(message.pressure) if message.HasField("pressure") else None,
+        interfaces=tuple(Interface(i.name, i.received, i.sent, _known(i, "speed")) for i in message.interfaces),
+        task=_usage(message.task) if message.HasField("task") else None,
+        throttled=_known(message, "throttled"),
+    )
+
+
+def _pressure(message: telemetry_pb2.Pressure) -> Pressure:
+    return Pressure(_known(message, "cpu"), _known(message, "memory"), _known(message, "io"))
+
+
+def _usage(message: telemetry_pb2.TaskUsage) -> TaskUsage:
+    return TaskUsage(message.processes, message.threads, _known(message, "cpu"), message.memory)
+
+
+def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:
+    optional = (
+        "utilisation",
+        "memory_used",
+        "memory_total",
+        "power",
+        "power_limit",
+        "temperature",
+        "clock",
+        "clock_max",
+        "clock_event_reasons",
+    )
+    known = {name: _known(message, name) for name in optional}
+    return GpuSample(index=message.index, uuid=message.uuid, name=message.name, **known)

@@ -1,0 +1,131 @@
+"""Records as JSON, for exports, recordings and scripts; docs/schema.md explains every field.
+
+Encoding follows the records' own fields, so that one schema serves all. Unknown is null: a None, and in the columns of
+a `StepBatch` a NaN. Durations in columns are kept to the nanosecond.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from tfscale.core.errors import TfscaleError
+from tfscale.core.records import SCHEMA_VERSION, Diagnosis, Frame, StepBatch
+
+Json = dict[str, Any]
+Record = TypeVar("Record")
+
+_INTEGER_COLUMNS = {"sequence", "global_step"}
+
+
+class SchemaError(TfscaleError):
+    """A document does not hold the record that it should."""
+
+
+def frame_to_json(task: str, frame: Frame) -> Json:
+    """The line of one frame: `at` becomes `time`, and the task's name and the schema's version go along."""
+    document = encode(frame)
+    return {"type": "frame", "schema": SCHEMA_VERSION, "task": task, "time": document.pop("at"), **document}
+
+
+def frame_from_json(document: Mapping[str, Any]) -> tuple[str, Frame]:
+    """The task and the frame of a line of type `frame`. Raises SchemaError, also for a newer schema than this one's."""
+    _check(document, "frame")
+    if not isinstance(document.get("schema"), int) or document["schema"] > SCHEMA_VERSION:
+        raise SchemaError(
+            f"frame of schema {document.get('schema')}: this tfscale reads up to {SCHEMA_VERSION}, update it"
+        )
+    return str(document["task"]), decode(Frame, {**document, "at": document["time"]})
+
+
+def diagnosis_to_json(diagnosis: Diagnosis) -> Json:
+    """The line of one diagnosis."""
+    return {"type": "diagnosis", "schema": SCHEMA_VERSION, **encode(diagnosis)}
+
+
+def diagnosis_from_json(document: Mapping[str, Any]) -> Diagnosis:
+    """The diagnosis of a line of type `diagnosis`. Raises SchemaError."""
+    _check(document, "diagnosis")
+    return decode(Diagnosis, document)
+
+
+def encode(record: Any) -> Any:
+    """A record, or a value of one of its fields, as what `json.dumps` takes."""
+    if isinstance(record, StepBatch):
+        return {name: _encode_field(name, getattr(record, name)) for name in _names(StepBatch)}
+    if is_dataclass(record) and not isinstance(record, type):
+        return {name: encode(getattr(record, name)) for name in _names(type(record))}
+    if isinstance(record, float):
+        return record if math.isfinite(record) else None
+    if isinstance(record, Enum):
+        return record.value
+    if isinstance(record, Mapping):
+        return {str(key): encode(value) for key, value in record.items()}
+    if isinstance(record, list | tuple):
+        return [encode(value) for value in record]
+    return record
+
+
+def decode(kind: type[Record], document: Mapping[str, Any]) -> Record:
+    """The record of this kind in what `json.loads` gave; keys it does not know are left alone. Raises SchemaError."""
+    try:
+        known = {name: hint for name, hint in _hints(kind).items() if name in document}
+        return kind(**{name: _decode(name, hint, document[name]) for name, hint in known.items()})
+    except (TypeError, ValueError, KeyError) as error:
+        raise SchemaError(f"not a {kind.__name__}: {error}") from None
+
+
+def _check(document: Mapping[str, Any], kind: str) -> None:
+    if document.get("type") != kind:
+        raise SchemaError(f"not a {kind}: type is {document.get('type')!r}")
+    if kind == "frame" and not {"task", "time"} <= document.keys():
+        raise SchemaError("not a frame: task or time is missing")
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _encode_field(name: str, value: Any) -> Any:
+    if name in _INTEGER_COLUMNS:
+        return list(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [round(each, 9) if math.isfinite(each) else None for each in value]
+    return encode(value)
+
+
+def _decode(name: str, hint: Any, value: Any) -> Any:
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return (
+            None
+            if value is None
+            else _decode(name, next(arm for arm in get_args(hint) if arm is not type(None)), value)
+        )
+    if origin is Sequence:
+        return _decode_column(name, value)
+    if origin is tuple:
+        return tuple(_decode(name, get_args(hint)[0], each) for each in value)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return decode(hint, value)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint(value)
+    return float(value) if hint is float else value
+
+
+def _decode_column(name: str, values: Sequence[Any]) -> array[Any]:
+    if name in _INTEGER_COLUMNS:
+        return array("Q", values)
+    return array("d" if name == "end" else "f", [math.nan if value is None else value for value in values])

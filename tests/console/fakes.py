@@ -1,0 +1,240 @@
+"""A source that was written down beforehand, and a diagnosis that always finds the same."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from tfscale.console.channels import CommandError
+from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, Stage
+from tfscale.console.sources import Inbox
+from tfscale.core.analysis.diagnose import Findings, SubjectSummary
+from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.records import (
+    Collective,
+    Description,
+    Diagnosis,
+    Exit,
+    Frame,
+    HostSample,
+    Interface,
+    Pressure,
+    ProbeState,
+    ProbeStatus,
+    StepBatch,
+    TaskState,
+    TaskStatus,
+    TaskUsage,
+)
+from tfscale.core.task import Role, Task
+
+NOW = 1_800_000_000.0
+
+
+def worker(index: int) -> Task:
+    return Task(Role.WORKER, index)
+
+
+def spec(workers: int = 2) -> ClusterSpec:
+    tasks = [worker(index) for index in range(workers)]
+    return ClusterSpec(
+        "digits",
+        {task: Address(f"10.0.{task.index // 250}.{2 + task.index % 250}", 2222) for task in tasks},
+        {task: Address(f"10.0.{task.index // 250}.{2 + task.index % 250}", 7070) for task in tasks},
+    )
+
+
+def status(state: TaskState = TaskState.RUNNING, **fields: object) -> TaskStatus:
+    known = {"generation": 1, "attempt": 1, "pid": 4242, "started": NOW - 754}
+    return replace(TaskStatus(state, **known), **fields)  # type: ignore[arg-type]
+
+
+def steps(task: Task, first: int = 0, count: int = 3) -> StepBatch:
+    columns = {
+        phase: array("f", [value] * count)
+        for phase, value in (("update", 0.004), ("host", 0.003), ("input", 0.006), ("compute", 0.04), ("reduce", 0.02))
+    }
+    return StepBatch(
+        generation=1,
+        attempt=1,
+        reporter=str(task),
+        subject=str(task),
+        sequence=array("Q", range(first, first + count)),
+        end=array("d", [NOW + 0.073 * index for index in range(count)]),
+        global_step=array("Q", range(first, first + count)),
+        **columns,
+    )
+
+
+def frame(task: Task, sequence: int = 1, at: float = NOW, of: TaskStatus | None = None) -> Frame:
+    return Frame(
+        sequence=sequence,
+        at=at,
+        status=of or status(),
+        probe=ProbeStatus(
+            ProbeState.MEASURING,
+            strategy="MultiWorkerMirroredStrategy",
+            replicas=2,
+            examples_per_step=128,
+            reduced_bytes_per_step=7_450_000,
+            tensorflow="2.21.0",
+            keras="keras 3.15.1",
+        ),
+        collective=Collective(entered=12, left=12),
+        host=HostSample(
+            cpu=0.61,
+            cores=16,
+            load=6.2,
+            memory_used=21_000_000_000,
+            memory_total=64_000_000_000,
+            swap_used=0,
+            pressure=Pressure(0.03, 0.0, 0.01),
+            interfaces=(Interface("eth0", 118e6, 117e6, 10e9),),
+            task=TaskUsage(1, 84, 9.4, 3_400_000_000),
+        ),
+        steps=(steps(task, sequence * 3),),
+    )
+
+
+def description(task: Task) -> Description:
+    return Description(
+        version="0.1.0",
+        run="digits",
+        task=str(task),
+        lead="worker:0",
+        host=f"node-{task.index:02}",
+        cluster="{}",
+        command=("python", "train.py"),
+        log_path=f"/var/lib/tfscale/digits/worker-{task.index}.log",
+        generation=1,
+        started=NOW - 800,
+        pid=1000 + task.index,
+    )
+
+
+def healthy_events(cluster: ClusterSpec) -> list[Event]:
+    events: list[Event] = []
+    for task in cluster.tasks:
+        events.append(LinkChanged(NOW - 30, task, LinkState.UP))
+        events.append(AgentDescribed(NOW - 30, task, description(task)))
+        events.append(FrameArrived(NOW, task, frame(task)))
+    return events
+
+
+def killed_events(cluster: ClusterSpec) -> list[Event]:
+    """worker:1 was killed, all others exited 1 after it."""
+    events = healthy_events(cluster)
+    for task in cluster.tasks:
+        how = Exit(None, 9, NOW - 4) if task == worker(1) else Exit(1, None, NOW - 2.2)
+        ended = status(TaskState.EXITED, pid=None, exit=how)
+        events.append(FrameArrived(NOW, task, replace(frame(task, 2, of=ended), steps=())))
+    return events
+
+
+def cut_events(cluster: ClusterSpec) -> list[Event]:
+    """The agent of worker:1 went."""
+    return [*healthy_events(cluster), LinkChanged(NOW - 12, worker(1), LinkState.DOWN, "connection refused")]
+
+
+def summaries(cluster: ClusterSpec, slow: Task | None = None) -> dict[str, SubjectSummary]:
+    longest = 0.053 + (0.06 if slow else 0.0)
+    found = {}
+    for task in cluster.tasks:
+        compute = 0.1 if task == slow else 0.04
+        lag = 0.013 + compute
+        wait = longest - lag
+        found[str(task)] = SubjectSummary(
+            step=1203,
+            global_step=1203,
+            step_time=longest + 0.012,
+            update=0.004,
+            host=0.003,
+            input=0.006,
+            compute=compute,
+            reduce=wait + 0.012,
+            wait=wait,
+            lag=lag,
+            ratio=2.13 if task == slow else 1.0,
+        )
+    return found
+
+
+def healthy_findings(cluster: ClusterSpec) -> Findings:
+    sentence = f"healthy: {len(cluster.tasks)} workers in step, 15.4 steps/s, nobody waits"
+    return Findings((), sentence, 0.065, 15.38, 1969.0, 1.0, 0.012, summaries(cluster))
+
+
+def straggler(sentence: str = "", end: float | None = None, severity: str = "serious") -> Diagnosis:
+    text = "worker:1 is 2.1x slower than its peers since 07:58:20, in compute (+60 ms a step)"
+    evidence: dict[str, float | str | None] = {"ratio": 2.13, "phase": "compute"}
+    return Diagnosis("straggler", "worker:1", NOW - 100, end, severity, sentence or text, evidence)
+
+
+def straggler_findings(cluster: ClusterSpec) -> Findings:
+    found = straggler()
+    slow = worker(1)
+    return Findings((found,), found.sentence, 0.125, 8.0, 1024.0, 1.92, 0.012, summaries(cluster, slow))
+
+
+def crash_findings(cluster: ClusterSpec) -> Findings:
+    sentence = "worker:1 was killed by signal 9 at 07:59:56; worker:0 followed 1.8 s later"
+    crash = Diagnosis("crash", "worker:1", NOW - 4, None, "critical", sentence)
+    return Findings((crash,), sentence, None, None, None, None, None, summaries(cluster))
+
+
+def cut_findings(cluster: ClusterSpec) -> Findings:
+    return replace(healthy_findings(cluster), headline="no contact with the agent of worker:1")
+
+
+class FakeAnalysis:
+    """Finds what it was told to, and remembers what it was given."""
+
+    def __init__(self, findings: Findings | None = None) -> None:
+        self.findings = findings or Findings()
+        self.frames: list[tuple[str, Frame]] = []
+        self.links: list[tuple[str, bool]] = []
+
+    def fold(self, task: str, frame: Frame) -> None:
+        self.frames.append((task, frame))
+
+    def link(self, task: str, up: bool, at: float) -> None:
+        assert at > 0
+        self.links.append((task, up))
+
+    def diagnose(self, now: float) -> Findings:
+        assert now > 0
+        return self.findings
+
+
+class ScriptedSource:
+    """Gives its events at once, then waits for ever."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.events = events
+
+    async def run(self, inbox: Inbox) -> None:
+        for event in self.events:
+            inbox.put(event)
+        await asyncio.Event().wait()
+
+
+class FakeCommands:
+    """Obeys without an agent; refuses with `error` where it is set."""
+
+    def __init__(self, error: str = "") -> None:
+        self.error = error
+        self.orders: list[tuple[str, tuple[Task, ...], int]] = []
+
+    async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
+        self.orders.append((verb, tuple(tasks), generation))
+        if self.error:
+            raise CommandError(self.error)
+        for stage in (Stage.PLANNED, Stage.STOPPING, Stage.STARTING, Stage.RUNNING, Stage.DONE):
+            yield CommandProgressed(NOW, verb, stage, tuple(tasks), generation + 1)
+
+    async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
+        yield tuple(f"{task} line {number}" for number in range(tail))
+        if follow:
+            await asyncio.Event().wait()

@@ -1,0 +1,273 @@
+"""What the screens look like, and what the keys do."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import fakes
+import pytest
+from textual.widgets import Input
+from tfscale.console.app import ConsoleApp
+from tfscale.console.events import Event, Stage
+from tfscale.console.model import ClusterState
+from tfscale.console.screens.confirm import ConfirmScreen
+from tfscale.console.screens.help import HelpScreen
+from tfscale.console.screens.task import TaskScreen
+from tfscale.core.analysis.diagnose import Findings
+from tfscale.core.cluster import ClusterSpec
+
+CASES: dict[str, tuple[Callable[[ClusterSpec], list[Event]], Callable[[ClusterSpec], Findings]]] = {
+    "healthy": (fakes.healthy_events, fakes.healthy_findings),
+    "straggler": (fakes.healthy_events, fakes.straggler_findings),
+    "crashed": (fakes.killed_events, fakes.crash_findings),
+    "down": (fakes.cut_events, fakes.cut_findings),
+}
+
+
+@pytest.fixture(autouse=True)
+def _place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    time.tzset()
+
+
+def build(
+    case: str = "straggler", workers: int = 3, commands: fakes.FakeCommands | None = None, **options: Any
+) -> ConsoleApp:
+    cluster = fakes.spec(workers)
+    events, findings = CASES[case]
+    state = ClusterState(cluster, fakes.FakeAnalysis(findings(cluster)))
+    source = fakes.ScriptedSource(events(cluster))
+    return ConsoleApp(cluster, source, state, commands or fakes.FakeCommands(), clock=lambda: fakes.NOW, **options)  # type: ignore[arg-type]
+
+
+async def settled(pilot: Any) -> None:
+    """Wait until the first snapshot is drawn."""
+    for _ in range(100):
+        await pilot.pause(0.02)
+        if pilot.app.cluster.snapshot is not None:
+            break
+    pilot.app._freeze()
+    await pilot.pause()
+
+
+def lines(app: ConsoleApp) -> list[str]:
+    table = app.cluster.table
+    return [table.render_line(y).text for y in range(table.size.height)]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("case", CASES)
+def test_cluster_looks_as_before(snap_compare: Any, case: str, size: tuple[int, int]) -> None:
+    assert snap_compare(build(case), terminal_size=size, run_before=settled)
+
+
+def test_task_looks_as_before(snap_compare: Any) -> None:
+    async def open_task(pilot: Any) -> None:
+        await settled(pilot)
+        await pilot.press("j", "enter")
+        await pilot.pause(0.2)
+
+    assert snap_compare(build(), terminal_size=(120, 40), run_before=open_task)
+
+
+def test_confirmation_looks_as_before(snap_compare: Any) -> None:
+    async def ask(pilot: Any) -> None:
+        await settled(pilot)
+        await pilot.press("j", "r")
+        await pilot.pause()
+
+    assert snap_compare(build(), terminal_size=(80, 24), run_before=ask)
+
+
+async def test_rows_say_state_step_and_flag_at_80_columns() -> None:
+    app = build("straggler")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        head, first, second, *_ = lines(app)
+        assert "task" in head and "state" in head and "received" not in head
+        assert "worker:0" in first and "● running" in first and "1,203" in first and "straggler" not in first
+        assert "worker:1" in second and "▲ straggler ×2.1" in second
+
+
+async def test_all_columns_at_200() -> None:
+    app = build("straggler")
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settled(pilot)
+        head, _, second, *_ = lines(app)
+        for name in ("host", "state", "up", "gen", "step", "time", "device", "memory", "received", "sent"):
+            assert name in head
+        assert "node-01" in second and "118 MB/s" in second and "straggler ×2.1 compute" in second
+
+
+async def test_the_dead_and_the_unreachable_stay_as_rows() -> None:
+    crashed = build("crashed")
+    async with crashed.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        _, first, second, third, *_ = lines(crashed)
+        assert "✖ exited 1" in first and "✖ SIGKILL" in second and "✖ exited 1" in third
+    cut = build("down")
+    async with cut.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        second = lines(cut)[2]
+        assert "◌ agent down" in second and "down 12 s, retrying" in second and "1,203" in second
+
+
+async def test_no_colour_and_ascii_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = build("straggler", ascii=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        second = lines(app)[2]
+        assert second.isascii()
+        assert "* running" in second and "! straggler x2.1" in second and "cccc" in second
+
+
+async def test_restart_is_confirmed_and_names_the_gang() -> None:
+    commands = fakes.FakeCommands()
+    app = build("straggler", commands=commands)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("j", "r")
+        assert isinstance(app.screen, ConfirmScreen)
+        assert [str(task) for task in app.screen.question.touched] == ["worker:0", "worker:1", "worker:2"]
+        await pilot.press("escape")
+        assert commands.orders == []
+        await pilot.press("r", "y")
+        await pilot.pause(0.1)
+        assert commands.orders == [("restart", (fakes.worker(1),), 1)]
+        app._freeze()
+        await pilot.pause()
+        assert app.cluster.snapshot is not None and app.cluster.snapshot.command is not None
+        assert app.cluster.snapshot.command.stage is Stage.DONE
+
+
+async def test_enter_on_the_question_cancels() -> None:
+    commands = fakes.FakeCommands()
+    app = build("straggler", commands=commands)
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        await pilot.press("r", "enter")
+        await pilot.pause(0.1)
+        assert commands.orders == [] and not isinstance(app.screen, ConfirmScreen)
+
+
+async def test_a_refused_restart_is_one_line_in_the_headline() -> None:
+    why = "cannot restart: the agent of worker:0 at 10.0.0.2:7070: connection refused"
+    app = build("straggler", commands=fakes.FakeCommands(why))
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        await pilot.press("r", "y")
+        await pilot.pause(0.1)
+        app._freeze()
+        await pilot.pause()
+        snapshot = app.cluster.snapshot
+        assert snapshot is not None and snapshot.command is not None
+        assert snapshot.command.stage is Stage.FAILED and snapshot.command.message == why
+        assert why in snapshot.moments[-1].text
+
+
+async def test_marks_make_a_command_take_several() -> None:
+    commands = fakes.FakeCommands()
+    app = build("healthy", workers=4, commands=commands)
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        await pilot.press("space", "space", "x", "y")
+        await pilot.pause(0.1)
+        assert commands.orders == [("stop", (fakes.worker(0), fakes.worker(1)), 1)]
+
+
+async def test_filter_sort_and_clear() -> None:
+    app = build("straggler", workers=12)
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        await pilot.press("slash", *"straggler", "enter")
+        assert ["worker" in line for line in lines(app)].count(True) == 1
+        await pilot.press("escape")
+        assert app.screen.query_one(Input).display is False
+        await pilot.press("s")
+        assert "worker:1 " in lines(app)[1]
+
+
+async def test_pause_holds_the_picture() -> None:
+    app = build("healthy")
+    moments = itertools.count(int(fakes.NOW))
+    app._clock = lambda: float(next(moments))
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        await pilot.press("p")
+        held = app.cluster.snapshot
+        app._freeze()
+        await pilot.pause()
+        assert app.cluster.snapshot is held
+        await pilot.press("p")
+        app._freeze()
+        await pilot.pause()
+        assert app.cluster.snapshot is not held
+
+
+async def test_log_follows_pauses_and_comes_back() -> None:
+    app = build("healthy")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("j", "l")
+        await pilot.pause(0.1)
+        screen = app.screen
+        assert isinstance(screen, TaskScreen)
+        assert screen.log_view.lines[-1] == "worker:1 line 499"
+        assert screen.log_view.scroll_offset.y == screen.log_view.max_scroll_y
+        await pilot.press("k")
+        await pilot.pause()
+        assert not screen.log_view.is_following
+        await pilot.press("G", "p")
+        screen.post_message(TaskScreen.LinesRead(("held",)))
+        await pilot.pause()
+        assert screen.log_view.lines[-1] != "held"
+        await pilot.press("p", "escape")
+        await pilot.pause()
+        assert app.screen is app.cluster
+
+
+async def test_mouse_selects_and_help_and_theme_work() -> None:
+    app = build("healthy")
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        await pilot.click(app.cluster.table, offset=(10, 2))
+        assert app.cluster.table.cursor == fakes.worker(1)
+        await pilot.press("t")
+        assert app.theme == "tfscale-light"
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape")
+        assert app.screen is app.cluster
+
+
+async def test_a_thousand_rows_repaint_within_budget() -> None:
+    app = build("healthy", workers=1000)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settled(pilot)
+        table = app.cluster.table
+        spent = []
+        for _ in range(20):
+            begin = time.process_time()
+            table.action_move(1)
+            _draw(table.size.height, table.render_line)
+            spent.append(time.process_time() - begin)
+            await asyncio.sleep(0)
+        assert sorted(spent)[18] < 0.05
+
+
+def _draw(height: int, line: Callable[[int], object]) -> Sequence[object]:
+    return [line(y) for y in range(height)]
+
+
+def test_only_screens_and_widgets_and_the_app_import_textual() -> None:
+    root = Path(__file__).parents[2] / "console/tfscale/console"
+    users = {path.relative_to(root).parts[0] for path in root.rglob("*.py") if "textual" in path.read_text()}
+    assert users <= {"app.py", "screens", "widgets"}
