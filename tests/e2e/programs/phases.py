@@ -13,7 +13,8 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tfscale.trainer.delays import Delay, Delays
+from tfscale.trainer.delay import Delay
+from tfscale.trainer.delays import Delays
 
 DELAY = 0.020
 WARM_UP, GAP, BLOCK = 24, 16, 48

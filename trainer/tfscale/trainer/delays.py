@@ -6,47 +6,17 @@ graph that sleep: what they hold up is held up for real.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-PHASES = ("input", "host", "compute", "update")
+from tfscale.trainer.delay import Delay
 
 _PATIENCE = 1.0
 """Seconds that a batch waits to be asked for, so that no pipeline hangs at the end of the data."""
-
-
-@dataclass(frozen=True, slots=True)
-class Delay:
-    """`60ms` or `1.3x`, in a phase, from a number of seconds after the first step on."""
-
-    phase: str = "compute"
-    seconds: float = 0.0
-    factor: float = 1.0
-    """Of the worker's own time from batch to gradients; only in compute."""
-    start: float = 0.0
-
-    @classmethod
-    def parse(cls, text: str) -> Delay:
-        """`60ms|1.3x[,PHASE][@30s]`. Raises ValueError that says what is wrong."""
-        match = re.fullmatch(r"(?:([\d.]+)(ms|s)|([\d.]+)x)(?:,(\w+))?(?:@([\d.]+)s)?", text)
-        if match is None:
-            raise ValueError(f"{text!r} is not a delay: write 60ms or 1.3x, then ,PHASE and @30s if you like")
-        amount, unit, factor, phase, start = match.groups()
-        phase = phase or "compute"
-        if phase not in PHASES:
-            raise ValueError(f"{phase!r} is not a phase that can be delayed: use one of {', '.join(PHASES)}")
-        if factor and phase != "compute":
-            raise ValueError(f"{text!r}: a factor is of the time to compute, so its phase can only be compute")
-        if factor and float(factor) < 1:
-            raise ValueError(f"{text!r}: a factor below 1 would need a faster machine")
-        seconds = float(amount) * (0.001 if unit == "ms" else 1.0) if amount else 0.0
-        return cls(phase, seconds, float(factor or 1.0), float(start or 0.0))
 
 
 class Delays:
