@@ -1,0 +1,79 @@
+"""The import contracts hold, and each fails when it is broken."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ("core", "agent", "console", "trainer", "protos")
+LINT = "import sys; from importlinter.cli import lint_imports_command as lint; sys.exit(lint())"
+
+
+def python(*arguments: str, tree: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(tree / source) for source in SOURCES)}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the sources and their contracts."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for source in SOURCES:
+        shutil.copytree(ROOT / source, tmp_path / source, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+@pytest.fixture
+def add(tree: Path) -> Callable[[str, str], None]:
+    """Adds an import to a module of the copy."""
+
+    def append(module: str, line: str) -> None:
+        path = tree / f"{module}.py"
+        assert path.exists(), f"{module} has moved: name it anew"
+        with path.open("a") as file:
+            file.write(f"\n{line}\n")
+
+    return append
+
+
+def test_the_contracts_hold(tree: Path) -> None:
+    result = python("-c", LINT, tree=tree)
+    assert result.returncode == 0, result.stdout
+    assert " 0 broken" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("core/tfscale/core/task", "import tfscale.agent.shim", "The programs stand on core"),
+        ("agent/tfscale/agent/wire", "import tfscale.console.cli", "The programs stand on core"),
+        ("console/tfscale/console/wire", "import tfscale.trainer.probe.attach", "The programs stand on core"),
+        ("console/tfscale/console/wire", "import tensorflow", "Only the trainer imports TensorFlow"),
+        ("console/tfscale/console/wire", "import textual.app", "Only the console's app, screens and widgets"),
+        ("agent/tfscale/agent/shim", "import psutil", "need the standard library alone"),
+        ("agent/tfscale/agent/supervisor", "import tfscale.agent.wire", "need the standard library alone"),
+        ("trainer/tfscale/trainer/probe/site/sitecustomize", "import numpy", "need the standard library alone"),
+        ("core/tfscale/core/analysis/hangs", "import tfscale.core.analysis.noise", "work without numpy"),
+        ("agent/tfscale/agent/sampler", "import numpy", "The agent stays small"),
+    ],
+)
+def test_a_broken_contract_is_seen(
+    tree: Path, add: Callable[[str, str], None], module: str, line: str, contract: str
+) -> None:
+    add(module, line)
+    result = python("-c", LINT, tree=tree)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert any(contract in said and "BROKEN" in said for said in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("module", ["tfscale.agent.shim", "tfscale.agent.supervisor", "tfscale.core.analysis.hangs"])
+def test_the_smallest_modules_start_without_any_package(module: str) -> None:
+    result = python("-S", "-c", f"import {module}", tree=ROOT)
+    assert result.returncode == 0, result.stderr
