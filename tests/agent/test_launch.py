@@ -28,6 +28,12 @@ def test_the_task_is_told_who_it_is_and_where_to_report(settings: Settings) -> N
     assert (found["HOME"], found["COLOUR"], found["PYTHONUNBUFFERED"]) == ("/root", "green", "1")
 
 
+def test_the_scripts_own_tf_config_may_count(settings: Settings) -> None:
+    found = task_environment(replace(settings, script_tf_config=True), 1, 1, "s", {})
+    assert json.loads(found["TF_CONFIG"])["task"] == {"type": "worker", "index": 1}
+    assert found["TFSCALE_TF_CONFIG"] == ""
+
+
 def test_what_the_user_chose_stays(settings: Settings) -> None:
     assert task_environment(settings, 1, 1, "s", {"PYTHONUNBUFFERED": "0"})["PYTHONUNBUFFERED"] == "0"
 

@@ -29,7 +29,7 @@ def task_environment(
     environment = {"PYTHONUNBUFFERED": "1", **base, **settings.cluster.program.environment}
     environment |= {
         "TF_CONFIG": tf_config,
-        "TFSCALE_TF_CONFIG": tf_config,
+        "TFSCALE_TF_CONFIG": "" if settings.script_tf_config else tf_config,
         "TFSCALE_RUN": settings.run,
         "TFSCALE_TASK": str(settings.task),
         "TFSCALE_GENERATION": str(generation),

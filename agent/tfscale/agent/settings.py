@@ -30,6 +30,8 @@ class Settings:
     """Leave with the task's exit status instead of staying."""
     restart: bool = False
     """Start the task although an earlier run of it has ended unattended."""
+    script_tf_config: bool = False
+    """Where the script assigns TF_CONFIG itself, let that count and not the agent's."""
     log_size: int = 64 << 20
     """Bytes at which the task's log is rotated."""
     log_keep: int = 4

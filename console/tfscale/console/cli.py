@@ -160,3 +160,7 @@ def speaks_utf8(environment: Mapping[str, str]) -> bool:
     """Whether the terminal's locale is UTF-8; one that is not set at all is taken to be."""
     locale = next((environment[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environment.get(name)), "UTF-8")
     return "utf8" in locale.lower().replace("-", "")
+
+
+if __name__ == "__main__":
+    main()

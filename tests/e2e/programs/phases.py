@@ -2,8 +2,7 @@
 
     phases.py fit|fit8|custom
 
-Blocks follow the order of PHASES, each after a gap, from step WARM_UP on; scripts/spike_phases, which runs this, cuts by
-the same constants. Only worker 1 is delayed. TF_USE_LEGACY_KERAS selects tf_keras.
+Blocks follow the order of PHASES, each after a gap, from step WARM_UP on. Only worker 1 is delayed. TF_USE_LEGACY_KERAS selects tf_keras.
 """
 
 import json
@@ -12,14 +11,11 @@ import sys
 
 import numpy as np
 import tensorflow as tf
+from phases_constants import BLOCK, DELAY, GAP, PHASES, STEPS, WARM_UP
 
 from tfscale.trainer.delay import Delay
 from tfscale.trainer.delays import Delays
 
-DELAY = 0.020
-WARM_UP, GAP, BLOCK = 24, 16, 48
-PHASES = ("none", "input", "host", "compute", "update", "wire", "none")
-STEPS = WARM_UP + len(PHASES) * (GAP + BLOCK)
 BATCH, WIDTH = 64, 512
 
 
@@ -69,7 +65,7 @@ def main(loop):
         import keras
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     schedule = Schedule(per_execution=8 if loop == "fit8" else 1)
-    delays = Delays(keras, schedule.due)
+    delays = Delays(keras, schedule.due, looped=schedule.per_execution > 1)
     dense = keras.layers.Dense
     with strategy.scope():
         layers = [dense(WIDTH, activation="relu"), dense(WIDTH, activation="relu"), dense(10)]

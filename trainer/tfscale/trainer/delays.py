@@ -25,12 +25,15 @@ class Delays:
     Args:
         keras: the Keras to build for, Keras 3 or tf_keras.
         due: the Delay of a phase at this moment, None for none.
+        looped: whether several steps are one execution, so that Python does not see each batch asked for; the
+            variables' update stands for it, which the loop asks right after.
     """
 
-    def __init__(self, keras: Any, due: Callable[[str], Delay | None]) -> None:
+    def __init__(self, keras: Any, due: Callable[[str], Delay | None], looped: bool = False) -> None:
         self._keras = keras
         self._due = due
-        self._asked = 0
+        self._looped = looped
+        self._asked = int(looped)
         self._asked_at = 0.0
         self._begun = 0.0
         self._turn = threading.Condition()
@@ -74,7 +77,8 @@ class Delays:
 
         class Host(self._keras.callbacks.Callback):  # type: ignore[misc, name-defined]
             def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-                delays.ask()
+                if not delays._looped:
+                    delays.ask()
 
             def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
                 delays.pause("host")
@@ -113,7 +117,7 @@ class Delays:
             def update_step(self, gradient: tf.Tensor, variable: Any, *rate: Any) -> Any:
                 # The two Keras versions hand over different objects for a variable; of its traits both keep the shape.
                 if tuple(variable.shape) == self._held_shape:
-                    gradient = delays._held(gradient, lambda: delays.pause("update"))
+                    gradient = delays._held(gradient, delays._pause_update)
                 return super().update_step(gradient, variable, *rate)
 
         return Delayed(*args, **kwargs)
@@ -122,6 +126,11 @@ class Delays:
         if (delay := self._due("compute")) is not None:
             taken = time.monotonic() - self._begun
             time.sleep(delay.seconds + (delay.factor - 1) * taken * (delay.factor > 1))
+
+    def _pause_update(self) -> None:
+        self.pause("update")
+        if self._looped:
+            self.ask()
 
     def _held(self, tensor: tf.Tensor, pause: Callable[[], None]) -> tf.Tensor:
         def hold(value: Any) -> Any:

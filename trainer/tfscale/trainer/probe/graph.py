@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute import values
 from tensorflow.python.framework import auto_control_deps_utils, ops
+from tensorflow.python.ops.control_flow_v2_func_graphs import WhileBodyFuncGraph
 
 
 def dense_tensors(value: Any) -> list[tf.Tensor]:
@@ -66,3 +67,12 @@ def descendants(found: Iterable[tf.Operation]) -> set[tf.Operation]:
             seen.add(op)
             todo += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
     return seen
+
+
+def is_looped(graph: Any) -> bool:
+    """Whether a graph lies inside the body of a loop, directly or through calls and conditions."""
+    while graph is not None:
+        if isinstance(graph, WhileBodyFuncGraph):
+            return True
+        graph = getattr(graph, "outer_graph", None)
+    return False

@@ -7,17 +7,30 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
 
-from tfscale.trainer.probe.graph import count_examples, dense_tensors, descendants, replica_bytes, variable_updates
+from tfscale.trainer.probe.graph import (
+    count_examples,
+    dense_tensors,
+    descendants,
+    is_looped,
+    replica_bytes,
+    variable_updates,
+)
 from tfscale.trainer.probe.ring import Ring, is_own
 from tfscale.trainer.probe.spans import Kind, Site, Sites, Span
 
 Call = Callable[[], Any]
+
+
+class _Reduction(NamedTuple):
+    site: Site
+    results: set[tf.Operation]
+    stamp: tf.Tensor
 
 
 class _Surroundings(threading.local):
@@ -25,8 +38,8 @@ class _Surroundings(threading.local):
 
     def __init__(self) -> None:
         self.kinds: set[Kind] = set()
-        self.reductions: list[tuple[Site, set[tf.Operation]]] = []
-        """Of the run being traced, each with the ops that give its results."""
+        self.reductions: list[_Reduction] = []
+        """Of the run being traced."""
 
 
 class Recorder:
@@ -117,14 +130,18 @@ class Recorder:
     def _end(
         self, kind: Kind, handed: Any, ring: Ring, begin: tf.Tensor, result: Any, added: list[tf.Operation]
     ) -> None:
-        site = self.sites.traced(kind, replica_bytes(handed), in_run=kind is Kind.REDUCE and self._in_run)
+        in_run = kind is Kind.REDUCE and self._in_run
+        site = self.sites.traced(kind, replica_bytes(handed), in_run, is_looped(begin.graph))
         waited_for: list[Any] = [tensor for tensor in dense_tensors(result) if tensor.graph is begin.graph]
-        if site.in_run:
-            self._around.reductions.append((site, {tensor.op for tensor in waited_for}))
+        results = {tensor.op for tensor in waited_for}
         if kind is Kind.RUN:
-            waited_for = self._reduced_updates(added) or waited_for
-        examples = count_examples(result) if kind is Kind.INPUT else 0.0
-        ring.write(site, begin, ring.stamp(waited_for), examples)
+            # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
+            late = [reduction.stamp.op for reduction in self._around.reductions if reduction.stamp.graph is begin.graph]
+            waited_for = (self._reduced_updates(added) or waited_for) + late
+        end = ring.stamp(waited_for)
+        if in_run:
+            self._around.reductions.append(_Reduction(site, results, end))
+        ring.write(site, begin, end, count_examples(result) if kind is Kind.INPUT else 0.0)
 
     def _reduced_updates(self, added: list[tf.Operation]) -> list[tf.Operation]:
         """Of a run's ops the updates made of reduced tensors; reductions that feed none go on beside them.
@@ -133,9 +150,9 @@ class Recorder:
         """
         updates = {op for op in variable_updates(added) if not is_own(op)}
         reduced: set[tf.Operation] = set()
-        for site, results in self._around.reductions:
-            fed = updates & descendants(results)
-            site.beside = not fed
+        for reduction in self._around.reductions:
+            fed = updates & descendants(reduction.results)
+            reduction.site.beside = not fed
             reduced |= fed
         return list(reduced or updates)
 

@@ -32,6 +32,8 @@ class Site:
     """Whether a reduction lies inside `Strategy.run`."""
     eager: bool = False
     """Whether Python passes here at each step, and not once a trace."""
+    looped: bool = False
+    """Whether the site lies in a loop inside the graph, whose iterations may overlap."""
     beside: bool = False
     """Whether no update of a variable waits for this reduction (a metric's, for example)."""
 
@@ -58,13 +60,13 @@ class Sites:
     def __getitem__(self, number: int) -> Site:
         return self._sites[number]
 
-    def traced(self, kind: Kind, size: int = 0, in_run: bool = False) -> Site:
+    def traced(self, kind: Kind, size: int = 0, in_run: bool = False, looped: bool = False) -> Site:
         """A new site of a graph."""
-        return self._add(kind, size, in_run, eager=False)
+        return self._add(kind, size, in_run, eager=False, looped=looped)
 
-    def _add(self, kind: Kind, size: int, in_run: bool, *, eager: bool) -> Site:
+    def _add(self, kind: Kind, size: int, in_run: bool, *, eager: bool, looped: bool = False) -> Site:
         with self._lock:
-            site = Site(next(self._numbers), kind, size, in_run, eager, beside=not in_run)
+            site = Site(next(self._numbers), kind, size, in_run, eager, looped, beside=not in_run)
             self._sites.append(site)
             return site
 

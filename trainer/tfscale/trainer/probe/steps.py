@@ -64,8 +64,14 @@ class StepAssembler:
         elif span.site.eager:
             self._eager_batch = span
         else:
-            self._batches.append(span)
+            self._add_batch(span)
         return None
+
+    def _add_batch(self, batch: Span) -> None:
+        # Outside loops a batch belongs to the run that follows; one still there came too late for its own.
+        if not batch.site.looped:
+            self._batches.clear()
+        self._batches.append(batch)
 
     def _serialised(self, reduction: Span) -> Span:
         """Collectives run one after the other, however early their tensors were ready."""

@@ -1,0 +1,57 @@
+"""What `tfscale-console --headless` wrote, as columns and diagnoses."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+COLUMNS = ("sequence", "end", "update", "host", "input", "compute", "reduce")
+PHASES = COLUMNS[2:]
+
+
+@dataclass
+class Recording:
+    """Columns of steps by subject, and diagnoses in the order in which they were told."""
+
+    steps: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    diagnoses: list[dict[str, Any]] = field(default_factory=list)
+    frames: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> Recording:
+        found = cls()
+        for line in path.read_text().splitlines():
+            found._add(json.loads(line))
+        return found
+
+    def _add(self, line: dict[str, Any]) -> None:
+        if line["type"] == "diagnosis":
+            self.diagnoses.append(line)
+        if line["type"] == "frame":
+            self.frames.append(line)
+            for batch in line["steps"]:
+                columns = self.steps.setdefault(batch["subject"], {name: [] for name in COLUMNS})
+                for name in COLUMNS:
+                    columns[name] += batch[name]
+
+    @property
+    def first_step_of_all(self) -> float:
+        """When the last of the subjects had its first step."""
+        return max(columns["end"][0] for columns in self.steps.values())
+
+    def step_time(self, subject: str) -> float:
+        """Median, seconds."""
+        ends = self.steps[subject]["end"]
+        return statistics.median(after - before for before, after in zip(ends, ends[1:], strict=False))
+
+    def median(self, subject: str, phase: str, since: float = 0.0) -> float:
+        """Of a phase's known values, seconds."""
+        columns = self.steps[subject]
+        known = zip(columns["end"], columns[phase], strict=True)
+        return statistics.median(value for end, value in known if value is not None and end >= since)
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [diagnosis for diagnosis in self.diagnoses if diagnosis["kind"] == kind]

@@ -1,0 +1,98 @@
+"""`./scripts/demo --headless` as a user runs it: real TensorFlow workers, agents and console."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from recording import PHASES, Recording
+
+DEMO = Path(__file__).parents[2] / "scripts" / "demo_cluster.py"
+WINDOW = 10.0
+"""Seconds: the straggler rule's for two and three workers."""
+
+
+def demo(out: Path, seconds: int, *arguments: str) -> Recording:
+    """Run it, see that it ended well and left nothing behind, and read what it wrote."""
+    command = [sys.executable, DEMO, "--headless", "--seconds", str(seconds), "--out", out, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    left = [process.cmdline() for process in psutil.process_iter() if "digits" in " ".join(_cmdline(process))]
+    assert left == []
+    return Recording.read(out)
+
+
+def _cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def assert_in_step(run: Recording, workers: int, least: int) -> None:
+    """All workers have as many steps at the same pace, each with five known phases."""
+    assert sorted(run.steps) == [f"worker:{index}" for index in range(workers)]
+    times = [run.step_time(subject) for subject in run.steps]
+    assert max(times) / min(times) < 1.05
+    for columns in run.steps.values():
+        assert columns["sequence"] == list(range(len(columns["sequence"])))
+        assert len(columns["sequence"]) >= least
+        assert all(value is not None for phase in PHASES for value in columns[phase][1:])
+
+
+def assert_only_straggler(run: Recording, subject: str, begin: float, noticed_by: float) -> None:
+    told = run.told("straggler")
+    assert {diagnosis["subject"] for diagnosis in told} == {subject}
+    first = told[0]
+    assert abs(first["begin"] - run.first_step_of_all - begin) <= WINDOW + 2
+    assert first["evidence"]["noticed"] - run.first_step_of_all <= noticed_by
+
+
+@pytest.mark.tensorflow
+def test_a_slow_worker_is_named_with_its_phase(tmp_path: Path) -> None:
+    run = demo(tmp_path / "run.jsonl", 25, "--slow", "worker:1=60ms")
+    assert_in_step(run, 2, least=100)
+    difference = run.median("worker:1", "compute") - run.median("worker:0", "compute")
+    assert difference == pytest.approx(0.06, rel=0.2)
+    assert_only_straggler(run, "worker:1", 0, WINDOW + 4)
+    assert run.told("straggler")[0]["evidence"]["phase"] == "compute"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("subject", "slow", "begin", "phase"),
+    [("worker:1", "60ms", 0, "compute"), ("worker:0", "1.3x@30s", 30, "compute"), ("worker:1", "30ms,input", 0, "input")],
+)
+def test_each_kind_of_slowness_is_named(tmp_path: Path, subject: str, slow: str, begin: int, phase: str) -> None:
+    run = demo(tmp_path / "run.jsonl", 90, "--slow", f"{subject}={slow}")
+    assert_in_step(run, 2, least=300)
+    assert_only_straggler(run, subject, begin, begin + 4 * WINDOW)
+    assert run.told("straggler")[0]["evidence"]["phase"] == phase
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [2, 3])
+def test_equal_workers_are_not_named(tmp_path: Path, workers: int) -> None:
+    run = demo(tmp_path / "run.jsonl", 600, "--workers", str(workers))
+    assert_in_step(run, workers, least=3000)
+    assert run.told("straggler") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--slow", "worker:7=60ms"], "the tasks are worker:0, worker:1"),
+        (["--slow", "worker:1=60"], "is not a delay"),
+        (["--slow", "60ms"], "write TASK=DELAY"),
+        (["--workers", "0"], "from 1 to 16"),
+        (["--out", "x"], "--headless"),
+    ],
+)
+def test_mistakes_are_one_clear_line(arguments: list[str], said: str) -> None:
+    headless = [] if "--out" in arguments else ["--headless"]
+    ended = subprocess.run([sys.executable, DEMO, *headless, *arguments], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert said in ended.stderr.splitlines()[-1]

@@ -1,0 +1,90 @@
+"""A user's own unmodified Keras scripts, each trained by two agents and measured by their probes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from recording import PHASES, Recording
+
+PROGRAMS = Path(__file__).parent / "programs"
+STEPS = 300
+"""Of every script here."""
+
+
+def write_cluster(folder: Path) -> Path:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(4)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        addresses = [f'"127.0.0.1:{each.getsockname()[1]}"' for each in sockets]
+    path = folder / "cluster.toml"
+    path.write_text(
+        f"[cluster]\nworker = [{addresses[0]}, {addresses[1]}]\n"
+        f'[agents]\n"worker:0" = {addresses[2]}\n"worker:1" = {addresses[3]}\n'
+    )
+    return path
+
+
+@contextlib.contextmanager
+def agents(folder: Path, cluster: Path, script: Path, variables: Mapping[str, str]) -> Iterator[None]:
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"} | variables
+    flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5"]
+    command = [sys.executable, "-m", "tfscale.agent.cli", *flags, "--role", "worker"]
+    started = [
+        subprocess.Popen([*command, "--index", str(index), "--", sys.executable, script], env=environment)
+        for index in range(2)
+    ]
+    try:
+        yield
+    finally:
+        for agent in started:
+            agent.terminate()
+        for agent in started:
+            agent.wait(20)
+
+
+def trained(folder: Path, script: str, **variables: str) -> tuple[Recording, list[str]]:
+    """The recording of a run and the two tasks' logs."""
+    cluster, out = write_cluster(folder), folder / "run.jsonl"
+    with agents(folder, cluster, PROGRAMS / script, variables):
+        console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--seconds", "25", "--out", out]
+        subprocess.run([sys.executable, *console], check=True, timeout=150)
+    logs = [(folder / "cluster" / f"worker-{index}.log").read_text() for index in range(2)]
+    return Recording.read(out), logs
+
+
+def assert_measured(run: Recording, logs: list[str], keras: str) -> None:
+    """Every step of both workers came, with all phases but those before the first."""
+    for index, subject in enumerate(("worker:0", "worker:1")):
+        columns = run.steps[subject]
+        assert columns["sequence"] == list(range(STEPS)), logs[index][-2000:]
+        assert all(value is not None and value >= 0 for phase in PHASES for value in columns[phase][1:])
+        last = [frame for frame in run.frames if frame["task"] == subject][-1]
+        assert last["status"]["state"] == "exited" and last["status"]["exit"]["code"] == 0
+        assert last["probe"]["strategy"] == "MultiWorkerMirroredStrategy"
+        assert last["probe"]["keras"].startswith(keras)
+        # 32 x 256 + 256 x 256 + 256 x 10 weights and 522 biases, 4 bytes each.
+        assert last["probe"]["reduced_bytes_per_step"] == 4 * (32 * 256 + 256 * 256 + 256 * 10 + 522)
+        assert last["probe"]["examples_per_step"] == 64
+        assert f'trained as {{"cluster"' in logs[index] and f'"index": {index}}}' in logs[index].rpartition("trained as")[2]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("keras", "variables"), [("keras 3", {}), ("tf_keras 2", {"TF_USE_LEGACY_KERAS": "1"})])
+def test_a_keras_script_trains_and_is_measured(tmp_path: Path, keras: str, variables: dict[str, str]) -> None:
+    run, logs = trained(tmp_path, "keras_fit.py", **variables)
+    assert_measured(run, logs, keras)
+
+
+@pytest.mark.tensorflow
+def test_a_script_with_index_0_in_it_gets_the_agents_tf_config(tmp_path: Path) -> None:
+    run, logs = trained(tmp_path, "keras_fit_index_0.py")
+    assert_measured(run, logs, "keras 3")
+    assert all(log.count("the script assigns TF_CONFIG") == 1 for log in logs)

@@ -1,0 +1,63 @@
+"""The way into an unmodified script, without TensorFlow: each script is a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import tfscale.trainer.probe
+
+SITE = Path(next(iter(tfscale.trainer.probe.__path__))) / "site"
+GIVEN = '{"cluster": {}, "task": {"type": "worker", "index": 1}}'
+
+
+def run(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SITE), **variables}
+    return subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+
+
+def agent(**more: str) -> dict[str, str]:
+    portions = os.pathsep.join(str(Path(path)) for path in tfscale.__path__)
+    return {"TFSCALE_REPORT": "/nowhere", "TFSCALE_PROBE_PATH": portions, "TFSCALE_TF_CONFIG": GIVEN, **more}
+
+
+def test_without_an_agent_nothing_changes() -> None:
+    script = "import os, sys; print(type(os.environ).__name__, [f for f in sys.meta_path if 'After' in repr(f)])"
+    assert run(script).stdout == "_Environ []\n"
+
+
+def test_the_users_own_sitecustomize_still_runs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('mine')")
+    ran = run("print('script')", **agent(PYTHONPATH=f"{SITE}{os.pathsep}{tmp_path}"))
+    assert (ran.stdout, ran.stderr) == ("mine\nscript\n", "")
+
+
+def test_an_assigned_tf_config_stays_the_agents_with_one_warning() -> None:
+    script = "import os; os.environ['TF_CONFIG'] = 'x'; os.environ['TF_CONFIG'] = 'y'; print(os.environ['TF_CONFIG'])"
+    ran = run(script, **agent(TF_CONFIG=GIVEN))
+    assert ran.stdout.strip() == GIVEN
+    assert ran.stderr.count("tfscale:") == 1
+
+
+def test_it_stays_so_for_programs_that_the_script_starts() -> None:
+    script = "import os; os.environ.pop('TF_CONFIG'); os.environ.update(TF_CONFIG='x'); os.system('echo $TF_CONFIG')"
+    assert run(script, **agent(TF_CONFIG=GIVEN)).stdout.strip() == GIVEN
+
+
+def test_the_scripts_own_tf_config_wins_where_the_agent_was_told_so() -> None:
+    script = "import os; os.environ['TF_CONFIG'] = 'x'; print(os.environ['TF_CONFIG'])"
+    ran = run(script, **agent(TFSCALE_TF_CONFIG="", TF_CONFIG=GIVEN))
+    assert (ran.stdout, ran.stderr) == ("x\n", "")
+
+
+def test_the_probe_is_importable_from_an_environment_without_tfscale() -> None:
+    script = "import sys, tfscale.trainer.probe.steps as s; print('tensorflow' in sys.modules, bool(s.StepAssembler))"
+    assert run(script, **agent()).stdout == "False True\n"
+
+
+def test_a_probe_that_cannot_start_lets_the_script_go_on(tmp_path: Path) -> None:
+    (tmp_path / "tensorflow.py").write_text("loaded = True")
+    script = "import tensorflow; print(tensorflow.loaded)"
+    ran = run(script, **agent(PYTHONPATH=f"{SITE}{os.pathsep}{tmp_path}"))
+    assert ran.stdout == "True\n"
+    assert ran.stderr.startswith("tfscale: the probe could not start") and ran.stderr.count("\n") == 1
