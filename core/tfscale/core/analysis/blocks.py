@@ -6,7 +6,6 @@ Each step is looked at once, when its block is whole, so that the cost of a look
 from __future__ import annotations
 
 import numpy as np
-
 from tfscale.core.analysis.phases import excess, medians, relative, transfer
 from tfscale.core.analysis.steps import Aligned, Floats
 

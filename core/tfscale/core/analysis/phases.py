@@ -7,7 +7,6 @@ wait_w(s) = reduce_w(s) - transfer(s) what w loses waiting for somebody slower.
 from __future__ import annotations
 
 import numpy as np
-
 from tfscale.core.analysis.steps import Floats
 
 _TINY = 1e-6

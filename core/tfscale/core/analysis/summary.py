@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.phases import medians, others_median, waits
 from tfscale.core.analysis.steps import Aligned, Floats, StepTable
