@@ -2,7 +2,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from tfscale.core.cluster import (
     Address,
     ClusterError,

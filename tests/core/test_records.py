@@ -1,7 +1,6 @@
 from dataclasses import fields
 
 import pytest
-
 from tfscale.core import records
 from tfscale.v1 import telemetry_pb2
 

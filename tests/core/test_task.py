@@ -1,5 +1,4 @@
 import pytest
-
 from tfscale.core.errors import UsageError
 from tfscale.core.task import CLUSTER, Role, Task, parse_role, subject_task
 

@@ -3,7 +3,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.analysis.simulation import Simulation
 from tfscale.core.analysis.tasks import TaskView

@@ -2,7 +2,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-
 from tfscale.core.analysis.crashes import SETTLE, CrashWatch
 from tfscale.core.analysis.tasks import TaskView
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
@@ -79,3 +78,24 @@ def test_it_ends_when_the_culprit_runs_again_and_is_not_told_of_its_peer(
     (crash,) = diagnose(watch, peer, view("worker:1", status=again), now=140.0)
     assert crash.begin == 130.0
     assert "worker:0" not in crash.sentence
+
+
+def test_peers_of_a_task_that_was_stopped_on_request_did_not_crash(view: View, died: Died) -> None:
+    stopped = died(100.0, signal=15)
+    assert stopped.exit is not None
+    stopped = replace(stopped, exit=replace(stopped.exit, requested=True))
+    followed = view("worker:0", status=died(101.5, code=1))
+    assert diagnose(CrashWatch(), followed, view("worker:1", status=stopped)) == []
+    killed = view("worker:0", status=died(101.5, signal=9))
+    assert len(diagnose(CrashWatch(), killed, view("worker:1", status=stopped))) == 1
+
+
+def test_a_crash_is_told_even_when_it_was_mended_at_once(
+    view: View, died: Died, status: Callable[..., TaskStatus]
+) -> None:
+    watch = CrashWatch()
+    assert watch.diagnose({"worker:0": view("worker:0", status=died(100.0, code=1))}, 100.5) == []
+    again = {"worker:0": view("worker:0", status=status(generation=2))}
+    assert watch.diagnose(again, 101.5) == []
+    assert len(watch.diagnose(again, 103.5)) == 1
+    assert watch.diagnose(again, 104.5) == []

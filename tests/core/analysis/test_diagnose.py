@@ -2,7 +2,6 @@ import math
 from collections.abc import Callable
 
 import pytest
-
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.simulation import Simulation, Slow
@@ -79,6 +78,8 @@ def test_unknown_phases_are_unknown_and_name_nobody(diagnostician: Make, frame: 
         observer.fold("worker:1", frame(second + 1.0, lost))
         findings = observer.diagnose(second + 1.0)
     assert findings.diagnoses == ()
+    assert findings.steps_per_second == pytest.approx(20.0)
+    assert (findings.slowdown, findings.transfer) == (None, None)
     summary = findings.subjects["worker:1"]
     assert (summary.compute, summary.input, summary.lag, summary.wait, summary.ratio) == (None,) * 5
     assert summary.update == pytest.approx(0.01)
@@ -145,8 +146,9 @@ def test_a_crash_a_hang_and_a_missing_task_are_all_told(
     assert findings.headline.startswith("worker:1 was killed by SIGKILL")
 
 
-def test_frames_of_unknown_tasks_are_left_out(diagnostician: Make, frame: MakeFrame) -> None:
+def test_unknown_tasks_and_subjects_are_left_out(diagnostician: Make, frame: MakeFrame, batch: Batch) -> None:
     observer = diagnostician(1)
     observer.fold("worker:7", frame(1.0))
+    observer.fold("worker:0", frame(1.0, batch("worker:8", 0, 20), batch("nonsense", 0, 20)))
     observer.link("worker:7", True, 1.0)
     assert observer.diagnose(1.0).subjects == {}

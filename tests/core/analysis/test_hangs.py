@@ -1,7 +1,6 @@
 from collections.abc import Callable
 
 import pytest
-
 from tfscale.core.analysis.hangs import hangs
 from tfscale.core.analysis.tasks import TaskView
 from tfscale.core.records import Collective, Frame, StepBatch, TaskState, TaskStatus

@@ -2,7 +2,6 @@ import math
 
 import numpy as np
 import pytest
-
 from tfscale.core.analysis.noise import longest_spell, quantile, wander
 
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-
 from tfscale.core.analysis.phases import excess, others_median, relative, slowdown, transfer, waits
 
 LAG = np.array([[0.030, 0.091], [0.031, 0.090]])

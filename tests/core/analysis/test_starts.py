@@ -1,7 +1,6 @@
 from collections.abc import Callable
 
 import pytest
-
 from tfscale.core.analysis.starts import not_started
 from tfscale.core.analysis.tasks import TaskView
 from tfscale.core.records import TaskState, TaskStatus

@@ -2,7 +2,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-
 from tfscale.core.analysis.steps import StepTable
 from tfscale.core.records import StepBatch
 

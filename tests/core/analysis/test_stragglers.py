@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from tfscale.core.analysis.simulation import Noise, Simulation, Slow
 from tfscale.core.analysis.steps import Aligned
 from tfscale.core.analysis.stragglers import Rule, StragglerWatch, change_point, severity_of

@@ -6,8 +6,7 @@ Each step is looked at once, when its block is whole, so that the cost of a look
 from __future__ import annotations
 
 import numpy as np
-
-from tfscale.core.analysis.phases import excess, relative, transfer
+from tfscale.core.analysis.phases import excess, medians, relative, transfer
 from tfscale.core.analysis.steps import Aligned, Floats
 
 WINDOW = 20
@@ -48,15 +47,18 @@ class Blocks:
             return
         lag = fresh.lag
         step = lag.max(axis=1) + transfer(fresh.reduce)
-        level, spread = np.log(relative(lag)), excess(lag) / np.maximum(step, 1e-9)
-        parts = [slice(start, stop) for start, stop in zip([0, *edges[:-1]], edges, strict=True)]
-        self.end = self._grown(self.end, [fresh.end[part][-1] for part in parts])
-        self.lag = self._grown(self.lag, [np.median(lag[part], axis=0) for part in parts])
-        self.level = self._grown(self.level, [np.median(level[part], axis=0) for part in parts])
-        self.step = self._grown(self.step, [np.median(step[part]) for part in parts])
-        self.spread = self._grown(self.spread, [np.median(spread[part]) for part in parts])
+        share = excess(lag) / np.maximum(step, 1e-9)
+        columns = np.column_stack([lag, np.log(relative(lag)), step, share])
+        starts = [0, *edges[:-1]]
+        rows = np.stack([medians(columns[start:stop]) for start, stop in zip(starts, edges, strict=True)])
+        n = len(self.subjects)
+        self.end = _grown(self.end, fresh.end[edges - 1])
+        self.lag = _grown(self.lag, rows[:, :n])
+        self.level = _grown(self.level, rows[:, n : 2 * n])
+        self.step = _grown(self.step, rows[:, -2])
+        self.spread = _grown(self.spread, rows[:, -1])
         self.consumed = int(fresh.sequence[edges[-1] - 1])
 
-    @staticmethod
-    def _grown(column: Floats, values: list[Floats]) -> Floats:
-        return np.asarray(np.concatenate([column, np.asarray(values, dtype=column.dtype)])[-KEEP:])
+
+def _grown(column: Floats, rows: Floats) -> Floats:
+    return np.concatenate([column, rows.astype(column.dtype)])[-KEEP:]

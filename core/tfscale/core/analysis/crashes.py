@@ -70,6 +70,7 @@ def culprit(failures: list[Failure]) -> Failure:
 class _Incident:
     failures: list[Failure]
     noticed: float
+    told: bool = False
 
     def takes(self, failure: Failure) -> bool:
         anchor = self.failures[0]
@@ -87,8 +88,11 @@ class CrashWatch:
         """One open `crash` an incident, with the culprit as its subject."""
         for view in tasks.values():
             self._note(view, now)
-        self._incidents = [each for each in self._incidents if not _mended(culprit(each.failures), tasks)]
-        return [_describe(each) for each in self._incidents if now - each.noticed >= SETTLE]
+        self._incidents = [each for each in self._incidents if not (each.told and _mended(each, tasks))]
+        settled = [each for each in self._incidents if now - each.noticed >= SETTLE]
+        for incident in settled:
+            incident.told = True
+        return [_describe(each) for each in settled if not _asked_for(each, tasks)]
 
     def _note(self, view: TaskView, now: float) -> None:
         if view.status is None or view.at is None or self._seen.get(view.name) == view.attempt:
@@ -104,9 +108,18 @@ class CrashWatch:
             self._incidents.append(_Incident([failure], noticed=now))
 
 
-def _mended(failure: Failure, tasks: dict[str, TaskView]) -> bool:
-    view = tasks[failure.task]
-    return view.state in ALIVE and view.attempt > (failure.generation, failure.attempt)
+def _mended(incident: _Incident, tasks: dict[str, TaskView]) -> bool:
+    first = culprit(incident.failures)
+    view = tasks[first.task]
+    return view.state in ALIVE and view.attempt > (first.generation, first.attempt)
+
+
+def _asked_for(incident: _Incident, tasks: dict[str, TaskView]) -> bool:
+    """Whether a peer had been stopped on request: its going takes the others down as any other death would."""
+    first = culprit(incident.failures)
+    ends = (view.status.exit for view in tasks.values() if view.status and view.attempt[0] == first.generation)
+    asked = (end.at for end in ends if end and end.requested)
+    return not first.primary and any(first.at - TOGETHER <= at <= first.at + CLOCK_DOUBT for at in asked)
 
 
 def _describe(incident: _Incident) -> Diagnosis:

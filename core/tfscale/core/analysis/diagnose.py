@@ -11,11 +11,13 @@ from tfscale.core.analysis.phases import slowdown, transfer
 from tfscale.core.analysis.starts import not_started
 from tfscale.core.analysis.steps import StepTable
 from tfscale.core.analysis.stragglers import Rule, StragglerWatch
-from tfscale.core.analysis.summary import known_median, steps_per_second, summaries, window_rows
+from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries, window_rows
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame
 from tfscale.core.task import subject_task
+
+__all__ = ["Diagnostician", "Findings", "SubjectSummary"]
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 50
 """A subject that is behind the newest by more than both is not waited for: its frames do not arrive."""
@@ -38,7 +40,9 @@ class Diagnostician:
             return
         self._tasks[task].fold(frame)
         for batch in frame.steps:
-            self._groups["replica" if "/" in batch.subject else "task"].table.add(batch)
+            owner, _, replica = batch.subject.partition("/")
+            if owner in self._tasks:
+                self._groups["replica" if replica else "task"].table.add(batch)
 
     def link(self, task: str, up: bool, at: float) -> None:
         """The connection to a task's agent came (`up`) or went, at `at` on the observer's clock."""
@@ -62,8 +66,8 @@ class Diagnostician:
     def _findings(self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...]) -> Findings:
         aligned = main.aligned
         window = aligned.last(window_rows(aligned.end))
-        moving = _is_moving(views)
-        rate = steps_per_second(window.end) if moving else None
+        rate = main.rate() if _is_moving(views) else None
+        subjects = {name: each for group in self._groups.values() for name, each in group.summaries().items()}
         examples = next((view.probe.examples_per_step for view in views if view.probe and view.running), None)
         culprits = [aligned.subjects.index(name) for name in main.watch.named if name in aligned.subjects]
         known = len(window) > 0
@@ -76,7 +80,7 @@ class Diagnostician:
             examples_per_second=rate * examples if rate is not None and examples is not None else None,
             slowdown=slowdown(lag, reduce, culprits) if known else None,
             transfer=known_median(transfer(reduce)) if known else None,
-            subjects={name: summary for group in self._groups.values() for name, summary in group.summaries().items()},
+            subjects=subjects,
         )
 
 
@@ -88,7 +92,12 @@ class _Group:
         self.watch = StragglerWatch(rule)
         self.aligned = self.table.aligned(())
         self.diagnoses: list[Diagnosis] = []
+        self.leader: str | None = None
         self._attempts: dict[str, tuple[int, int]] = {}
+
+    def rate(self) -> float | None:
+        """Steps a second of the subject that is furthest, None while nobody runs."""
+        return steps_per_second(self.table.recent(self.leader, SECONDS, STEPS)[0]) if self.leader else None
 
     def summaries(self) -> dict[str, SubjectSummary]:
         return summaries(self.table, self.aligned)
@@ -104,10 +113,10 @@ class _Group:
     def _heard(self, running: list[str]) -> list[str]:
         """Those whose frames still arrive: the others are not waited for."""
         newest = {subject: self.table.newest(subject) or 0 for subject in running}
-        if len(newest) < 2:
-            return running
-        leader = max(newest, key=lambda subject: newest[subject])
-        silent = newest[leader] - len(self.table.recent(leader, SILENT_SECONDS, SILENT_STEPS)[0])
+        self.leader = max(newest, key=lambda subject: newest[subject], default=None)
+        if self.leader is None:
+            return []
+        silent = newest[self.leader] - len(self.table.recent(self.leader, SILENT_SECONDS, SILENT_STEPS)[0])
         return [subject for subject in running if newest[subject] >= silent]
 
     def _forget_restarted(self, running: list[str], tasks: dict[str, TaskView]) -> None:

@@ -11,7 +11,6 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-
 from tfscale.core.analysis.steps import Floats
 
 _FEWEST = 24

@@ -7,10 +7,15 @@ wait_w(s) = reduce_w(s) - transfer(s) what w loses waiting for somebody slower.
 from __future__ import annotations
 
 import numpy as np
-
 from tfscale.core.analysis.steps import Floats
 
 _TINY = 1e-6
+
+
+def medians(values: Floats) -> Floats:
+    """(n,) medians of the columns of (k, n) known values; several times quicker than numpy's for the few rows here."""
+    ranked = np.sort(values, axis=0)
+    return np.asarray((ranked[(len(ranked) - 1) // 2] + ranked[len(ranked) // 2]) / 2)
 
 
 def transfer(reduce: Floats) -> Floats:
@@ -48,7 +53,8 @@ def relative(lag: Floats) -> Floats:
 def excess(lag: Floats) -> Floats:
     """(k,) seconds that the slowest of a step took longer than the median of the others."""
     ranked = np.sort(lag, axis=1)
-    return ranked[:, -1] - np.median(ranked[:, :-1], axis=1)
+    others = lag.shape[1] - 1
+    return np.asarray(ranked[:, -1] - (ranked[:, (others - 1) // 2] + ranked[:, others // 2]) / 2)
 
 
 def slowdown(lag: Floats, reduce: Floats, culprits: list[int]) -> float:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-
 from tfscale.core.analysis.steps import Floats
 from tfscale.core.records import (
     PHASES,

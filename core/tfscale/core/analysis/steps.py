@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-
 from tfscale.core.records import PHASES, StepBatch
 
 Floats = NDArray[np.floating]

@@ -14,10 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-
 from tfscale.core.analysis.blocks import WINDOW, Blocks
 from tfscale.core.analysis.noise import longest_spell, margin
-from tfscale.core.analysis.phases import others_median, slowdown
+from tfscale.core.analysis.phases import medians, others_median, slowdown
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.words import clock, duration
 from tfscale.core.records import LAG_PHASES, Diagnosis
@@ -88,7 +87,7 @@ def persists(blocks: Blocks, column: int, scale: int, rule: Rule) -> bool:
 def _slow(blocks: Blocks, scale: int, rule: Rule) -> list[int]:
     """Columns that are slow throughout the newest `scale` windows."""
     recent = blocks.level[-scale * WINDOW :]
-    level = np.median(recent, axis=0)
+    level = medians(recent)
     slow = level >= np.log(rule.on)
     if slow.any():
         tenths = recent.reshape(10, -1, recent.shape[1]).mean(axis=1)

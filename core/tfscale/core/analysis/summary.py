@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-
 from tfscale.core.analysis.findings import SubjectSummary
-from tfscale.core.analysis.phases import others_median, waits
+from tfscale.core.analysis.phases import medians, others_median, waits
 from tfscale.core.analysis.steps import Aligned, Floats, StepTable
 from tfscale.core.records import PHASES
 
@@ -39,9 +38,9 @@ def _together(window: Aligned) -> dict[str, tuple[float, float]]:
     """(wait, ratio) by subject."""
     if len(window) == 0 or len(window.subjects) < 2:
         return {}
-    lag = np.median(window.lag, axis=0)
+    lag = medians(window.lag)
     peers = others_median(lag[None, :])[0]
-    wait = np.median(waits(window.reduce), axis=0)
+    wait = medians(waits(window.reduce))
     return {
         subject: (float(wait[i]), float(lag[i] / peers[i]) if peers[i] > 0 else float("inf"))
         for i, subject in enumerate(window.subjects)
@@ -67,7 +66,7 @@ def _alone(table: StepTable, subject: str, wait: float | None, ratio: float | No
 def known_medians(planes: Floats) -> list[float | None]:
     """The median of each (k,) row of planes."""
     if planes.shape[1] and np.isfinite(planes).all():
-        return [float(value) for value in np.median(planes, axis=1)]
+        return [float(value) for value in medians(planes.T)]
     return [known_median(plane) for plane in planes]
 
 
