@@ -49,6 +49,10 @@ class Title(SnapshotWidget):
 class Headline(SnapshotWidget):
     """The answer, first: what is wrong, with whom and since when; or that nothing is."""
 
+    def watch_snapshot(self) -> None:
+        # A sentence of two lines needs them; by itself a widget keeps the height of its first content.
+        self.refresh(layout=True)
+
     def render(self) -> Text:
         if self.snapshot is None:
             return Text("Connecting to the agents", style=self.look.palette.dim)

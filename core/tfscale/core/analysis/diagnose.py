@@ -104,7 +104,7 @@ class _Group:
 
     def judge(self, tasks: dict[str, TaskView]) -> None:
         """Line up what was reported and ask who straggles, among subjects whose task runs."""
-        running = [subject for subject in self.table.subjects() if _is_judged(subject, tasks)]
+        running = [subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)]
         self._forget_restarted(running, tasks)
         heard = self._heard(running)
         self.aligned = self.table.aligned(sorted(heard, key=_order), first=WARM_UP_STEPS)
@@ -131,11 +131,11 @@ def _order(subject: str) -> tuple[object, str]:
     return (subject_task(subject), subject)
 
 
-def _is_judged(subject: str, tasks: dict[str, TaskView]) -> bool:
-    """Only running workers do equal work: an evaluator has steps of its own."""
+def _is_judged(subject: str, attempt: tuple[int, int], tasks: dict[str, TaskView]) -> bool:
+    """Only running workers do equal work (an evaluator has steps of its own), and only steps of this attempt count."""
     task = subject_task(subject)
     view = tasks.get(str(task))
-    return view is not None and view.meets and view.running
+    return view is not None and view.meets and view.running and view.attempt == attempt
 
 
 def _is_moving(views: tuple[TaskView, ...]) -> bool:

@@ -101,6 +101,10 @@ class StepTable:
             plane[rows, column.position] = np.asarray(values, dtype=np.float32)[kept] if len(values) else np.nan
         self._remember(column, batch, sequence)
 
+    def attempt(self, subject: str) -> tuple[int, int]:
+        """(generation, attempt) of the subject's steps here."""
+        return self.generation, self._columns[subject].attempt
+
     def newest(self, subject: str) -> int | None:
         """The sequence of the subject's newest step, None before its first."""
         column = self._columns.get(subject)

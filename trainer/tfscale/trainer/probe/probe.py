@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfscale.trainer.probe.clock import ClockWatch
+from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe import hooks
 from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.reporter import Reporter
@@ -45,6 +46,7 @@ class Probe:
     def install(self) -> None:
         """Hook into TensorFlow, before the script makes its strategy."""
         hooks.install(self._recorder, self._strategy_made)
+        sigterm.watch_preemption_handlers()
 
     def fail(self, error: Exception) -> None:
         """Stop measuring because of a failure of the probe's own; tell stderr once and the agent."""
@@ -97,6 +99,8 @@ class Probe:
         settled = [span for span in self._pending if span.end <= horizon]
         self._pending = self._pending[len(settled) :]
         steps = self._assembler.feed(settled)
+        if steps and not self._status.measuring:
+            sigterm.end_on_sigterm()
         if self._clock.jumped():
             steps = [_unknown(step) for step in steps]
         self._send(steps, lost)
