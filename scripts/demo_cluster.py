@@ -114,7 +114,7 @@ def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
         agent.wait()
 
 
-def _interrupt(number: int, _: object) -> None:
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 

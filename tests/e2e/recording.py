@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ class Recording:
     def step_time(self, subject: str) -> float:
         """Median, seconds."""
         ends = self.steps[subject]["end"]
-        return statistics.median(after - before for before, after in zip(ends, ends[1:], strict=False))
+        return statistics.median(after - before for before, after in pairwise(ends))
 
     def median(self, subject: str, phase: str, since: float = 0.0) -> float:
         """Of a phase's known values, seconds."""

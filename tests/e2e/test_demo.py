@@ -64,7 +64,11 @@ def test_a_slow_worker_is_named_with_its_phase(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("subject", "slow", "begin", "phase"),
-    [("worker:1", "60ms", 0, "compute"), ("worker:0", "1.3x@30s", 30, "compute"), ("worker:1", "30ms,input", 0, "input")],
+    [
+        ("worker:1", "60ms", 0, "compute"),
+        ("worker:0", "1.3x@30s", 30, "compute"),
+        ("worker:1", "30ms,input", 0, "input"),
+    ],
 )
 def test_each_kind_of_slowness_is_named(tmp_path: Path, subject: str, slow: str, begin: int, phase: str) -> None:
     run = demo(tmp_path / "run.jsonl", 90, "--slow", f"{subject}={slow}")

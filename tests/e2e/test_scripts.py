@@ -73,7 +73,9 @@ def assert_measured(run: Recording, logs: list[str], keras: str) -> None:
         # 32 x 256 + 256 x 256 + 256 x 10 weights and 522 biases, 4 bytes each.
         assert last["probe"]["reduced_bytes_per_step"] == 4 * (32 * 256 + 256 * 256 + 256 * 10 + 522)
         assert last["probe"]["examples_per_step"] == 64
-        assert f'trained as {{"cluster"' in logs[index] and f'"index": {index}}}' in logs[index].rpartition("trained as")[2]
+        assert (
+            'trained as {"cluster"' in logs[index] and f'"index": {index}}}' in logs[index].rpartition("trained as")[2]
+        )
 
 
 @pytest.mark.tensorflow

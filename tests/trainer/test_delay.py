@@ -1,7 +1,6 @@
 """What `--slow` takes, and what it refuses."""
 
 import pytest
-
 from tfscale.trainer.delay import Delay
 
 

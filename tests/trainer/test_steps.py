@@ -3,7 +3,6 @@
 import math
 
 import pytest
-
 from tfscale.trainer.probe.spans import Kind, Sites, Span
 from tfscale.trainer.probe.steps import Step, StepAssembler
 

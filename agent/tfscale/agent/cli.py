@@ -77,7 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--grace", type=_seconds, metavar="SECONDS", help="from SIGTERM to SIGKILL; default 30")
     parser.add_argument("--exit-with-task", action="store_true", default=None, help="return the task's exit status")
     parser.add_argument("--restart", action="store_true", default=None, help="run a task again that ended unattended")
-    parser.add_argument("--script-tf-config", action="store_true", default=None, help="let the script set its TF_CONFIG")
+    parser.add_argument(
+        "--script-tf-config", action="store_true", default=None, help="let the script set its TF_CONFIG"
+    )
     parser.add_argument("--log-size", type=_size, metavar="BYTES", help="rotate the task's log there; default 64M")
     parser.add_argument("--log-keep", type=_count, metavar="N", help="rotated logs to keep; default 4")
     return parser

@@ -75,7 +75,8 @@ def encode(record: Any) -> Any:
 def decode(kind: type[Record], document: Mapping[str, Any]) -> Record:
     """The record of this kind in what `json.loads` gave; keys it does not know are left alone. Raises SchemaError."""
     try:
-        known = {name: hint for name, hint in _hints(kind).items() if name in document}
+        hints: dict[str, Any] = _hints(kind)  # type: ignore[arg-type]  # mypy takes a class for unhashable
+        known = {name: hint for name, hint in hints.items() if name in document}
         return kind(**{name: _decode(name, hint, document[name]) for name, hint in known.items()})
     except (TypeError, ValueError, KeyError) as error:
         raise SchemaError(f"not a {kind.__name__}: {error}") from None

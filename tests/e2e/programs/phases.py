@@ -2,7 +2,8 @@
 
     phases.py fit|fit8|custom
 
-Blocks follow the order of PHASES, each after a gap, from step WARM_UP on. Only worker 1 is delayed. TF_USE_LEGACY_KERAS selects tf_keras.
+Blocks follow the order of PHASES, each after a gap, from step WARM_UP on. Only worker 1 is delayed.
+TF_USE_LEGACY_KERAS selects tf_keras.
 """
 
 import json
@@ -12,7 +13,6 @@ import sys
 import numpy as np
 import tensorflow as tf
 from phases_constants import BLOCK, DELAY, GAP, PHASES, STEPS, WARM_UP
-
 from tfscale.trainer.delay import Delay
 from tfscale.trainer.delays import Delays
 

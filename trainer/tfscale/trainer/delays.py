@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-
 from tfscale.trainer.delay import Delay
 
 _PATIENCE = 1.0
@@ -76,11 +75,11 @@ class Delays:
         delays = self
 
         class Host(self._keras.callbacks.Callback):  # type: ignore[misc, name-defined]
-            def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            def on_train_batch_begin(self, *_: Any) -> None:
                 if not delays._looped:
                     delays.ask()
 
-            def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            def on_train_batch_end(self, *_: Any) -> None:
                 delays.pause("host")
 
         return Host()
@@ -106,7 +105,7 @@ class Delays:
         """An optimizer of `kind` that delays the gradients (compute) and the last variable's update."""
         delays = self
 
-        class Delayed(kind):  # type: ignore[misc, valid-type]
+        class Delayed(kind):  # type: ignore[misc]
             def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
                 *others, (gradient, variable) = grads_and_vars
                 self._held_shape = tuple(variable.shape)
@@ -138,4 +137,3 @@ class Delays:
             return value
 
         return tf.ensure_shape(tf.numpy_function(hold, [tensor], tensor.dtype), tensor.shape)
-

@@ -104,7 +104,9 @@ class _Group:
 
     def judge(self, tasks: dict[str, TaskView]) -> None:
         """Line up what was reported and ask who straggles, among subjects whose task runs."""
-        running = [subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)]
+        running = [
+            subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
+        ]
         self._forget_restarted(running, tasks)
         heard = self._heard(running)
         self.aligned = self.table.aligned(sorted(heard, key=_order), first=WARM_UP_STEPS)

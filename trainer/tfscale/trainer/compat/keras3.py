@@ -1,6 +1,7 @@
 """Repairs of Keras 3 under MultiWorkerMirroredStrategy.
 
-Seen with Keras 3.12 to 3.15 on TensorFlow 2.21. Each replaces one step of Keras's own TensorFlow trainer and leaves the rest.
+Seen with Keras 3.15.1 on TensorFlow 2.21.0. Each replaces one step of
+Keras's own TensorFlow trainer and leaves the rest.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ def repair(trainer: Any) -> None:
 
 
 def _repair_symbolic_build(trainer: Any) -> None:
-    """Keras averages a PerReplica batch eagerly to learn its shapes, which raises; the first local part has the same."""
+    """Keras averages a PerReplica batch eagerly to learn its shapes, which raises; a local part has the same."""
 
     def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
         if self._distribute_strategy is None:
             return
+
+        def first_part(value: Any) -> Any:
+            return self.distribute_strategy.experimental_local_results(value)[0]
+
         if iterator is not None:
             for _, _, batches in iterator:
-                local = self.distribute_strategy.experimental_local_results
-                data_batch = trainer.tree.map_structure(lambda part: local(part)[0], next(batches))
+                data_batch = trainer.tree.map_structure(first_part, next(batches))
                 break
         with self.distribute_strategy.scope():
             self._symbolic_build(data_batch=data_batch)
@@ -59,26 +63,24 @@ def _repair_steps_per_execution(trainer: Any) -> None:
         if self.steps_per_execution == 1 or self._distribute_strategy is None or self.run_eagerly:
             return original(self, step_function)
 
-        @tf.autograph.experimental.do_not_convert
         def one_step(data: Any) -> Any:
             outputs = self.distribute_strategy.run(step_function, args=(data,))
             return trainer.reduce_per_replica(outputs, self.distribute_strategy, reduction="auto")
 
-        one_step = tf.function(one_step, reduce_retracing=True, jit_compile=self.jit_compile)
-        one_step = self._autoconvert_optionals(one_step)
+        plain = tf.autograph.experimental.do_not_convert
+        traced = tf.function(plain(one_step), reduce_retracing=True, jit_compile=self.jit_compile)
+        step = self._autoconvert_optionals(traced)
 
-        @tf.function(reduce_retracing=True)
-        @tf.autograph.experimental.do_not_convert
         def steps(iterator: Any) -> Any:
             _, outputs = tf.while_loop(
-                lambda step, _: step < self.steps_per_execution,
-                lambda step, _: (step + 1, one_step(iterator.get_next())),
-                (tf.constant(1), one_step(iterator.get_next())),
+                lambda number, _: number < self.steps_per_execution,
+                lambda number, _: (number + 1, step(iterator.get_next())),
+                (tf.constant(1), step(iterator.get_next())),
                 # One at a time: the end of the data, met early, would cancel the step that still runs.
                 parallel_iterations=1,
             )
             return outputs
 
-        return steps
+        return tf.function(plain(steps), reduce_retracing=True)
 
     trainer.TensorFlowTrainer._make_function = make_function

@@ -1,8 +1,8 @@
 """SIGTERM ends a MultiWorkerMirrored task again.
 
-TensorFlow (2.20 and 2.21) installs a handler for SIGTERM with its coordination service, which does nothing but tell a
-PreemptionCheckpointHandler. A script without one trains on until it is killed, so that each stop and each restart of the
-gang would take the whole grace time.
+TensorFlow (seen with 2.21.0) installs a handler for SIGTERM with its coordination service, which does nothing but tell
+a PreemptionCheckpointHandler. A script without one trains on until it is killed, so that each stop and each restart of
+the gang would take the whole grace time.
 """
 
 from __future__ import annotations

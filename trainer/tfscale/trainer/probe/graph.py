@@ -47,7 +47,7 @@ def count_examples(batch: Any) -> tf.Tensor | float:
 
 
 def variable_updates(added: Iterable[tf.Operation]) -> list[tf.Operation]:
-    """Those of `added` that change a variable: an assignment, an optimizer's kernel, a call of a function with either."""
+    """Those of `added` that change a variable: assignments, optimizer kernels, calls of functions with either."""
     return [op for op in added if not op.type.startswith("Collective") and _written_resources(op)]
 
 

@@ -5,8 +5,8 @@
     Extended._batch_reduce_to         gradients, under both Keras versions and in custom loops
     Extended._reduce_to               metrics, losses, and the count of replicas that still have data
 
-Under `fit` Python passes through these once a trace, so they leave stamps in the graph; in eager loops they pass at each
-step and take the time themselves.
+Under `fit` Python passes through these once a trace, so they leave stamps in the graph; in eager loops it passes at
+each step, and they take the time themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from tensorflow.python.distribute import (
     input_lib,
     mirrored_strategy,
 )
-
 from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.spans import Kind
 

@@ -10,13 +10,13 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe import hooks
+from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.reporter import Reporter
 from tfscale.trainer.probe.spans import Kind, Span
-from tfscale.trainer.probe.status import Status, program_versions
+from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.steps import UNKNOWN, Step, StepAssembler
 from tfscale.trainer.probe.wire import Collective, report
 
@@ -119,7 +119,12 @@ class Probe:
             self._entered, self._entered_at = entered, time.time()
 
     def _send(self, steps: list[Step], lost: int) -> None:
-        self._status = replace(self._status.after(steps), xla=self._recorder.xla_seen, **program_versions())
+        self._status = replace(
+            self._status.after(steps),
+            xla=self._recorder.xla_seen,
+            tensorflow=tensorflow_version(),
+            keras=keras_version(),
+        )
         changed = None if self._status == self._reported else self._status
         inside = self._entered > self._left
         if steps or lost or changed or inside or self._was_inside:

@@ -1,4 +1,4 @@
-"""Records spans around calls: by stamps in the graph that is being traced, or by the clock where Python runs eagerly."""
+"""Records spans around calls: by stamps in the graph being traced, or by the clock where Python runs eagerly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
-
 from tfscale.trainer.probe.graph import (
     count_examples,
     dense_tensors,

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import grpc
-
 from tfscale.v1 import report_pb2
 
 SCHEMA_VERSION = 1

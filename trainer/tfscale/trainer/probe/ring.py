@@ -15,7 +15,6 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import gen_bitwise_ops, gen_logging_ops, gen_resource_variable_ops, gen_state_ops
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
-
 from tfscale.trainer.probe.spans import Site, Sites, Span
 
 ROWS = 4096

@@ -44,11 +44,15 @@ class Status:
         return ("parts of the program are compiled by XLA, which has no clock: their steps are not cut",) * self.xla
 
 
-def program_versions() -> dict[str, str | None]:
-    """The versions of TensorFlow and of the Keras that the script has imported."""
-    tensorflow = getattr(sys.modules.get("tensorflow"), "__version__", None)
+def tensorflow_version() -> str | None:
+    """Of the TensorFlow that the script has imported."""
+    return getattr(sys.modules.get("tensorflow"), "__version__", None)
+
+
+def keras_version() -> str | None:
+    """Name and version of the Keras that the script has imported, tf_keras first: it may import Keras 3 beside it."""
     for name in ("tf_keras", "keras"):
         version = getattr(sys.modules.get(name), "__version__", None)
         if version is not None:
-            return {"tensorflow": tensorflow, "keras": f"{name} {version}"}
-    return {"tensorflow": tensorflow, "keras": None}
+            return f"{name} {version}"
+    return None

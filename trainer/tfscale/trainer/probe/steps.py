@@ -113,15 +113,18 @@ class StepAssembler:
     def _cut(self, batch: Span | None, gradients: Span, others: list[Span]) -> Step:
         asked, ready = (batch.begin, batch.end) if batch else (UNKNOWN, UNKNOWN)
         edges, clamped = _monotone([self._exit, self._updated, asked, ready, gradients.begin, gradients.end])
-        phases = [
+        update, host, input_, compute = (
             end - begin - sum(_overlap(span, begin, end) for span in others) for begin, end in pairwise(edges[:-1])
-        ]
+        )
         begin = edges[0] if not math.isnan(edges[0]) else asked
         waits = sum(_overlap(span, begin, gradients.end) for span in others)
         return Step(
-            self.sequence,
-            gradients.end,
-            *phases,
+            sequence=self.sequence,
+            end=gradients.end,
+            update=update,
+            host=host,
+            input=input_,
+            compute=compute,
             reduce=gradients.end - gradients.begin + waits,
             clamped=clamped,
             bytes=gradients.site.bytes,

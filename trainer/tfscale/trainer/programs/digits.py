@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from sklearn.datasets import load_digits
-
 from tfscale.trainer.delay import Delay
 from tfscale.trainer.delays import Delays
 

@@ -5,10 +5,17 @@ In a process that no agent started it does nothing else. The standard library al
 probe before TensorFlow is: every Python program that the task runs passes through here.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
+
+TYPE_CHECKING = False  # as type checkers understand it, without the cost of importing typing
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import ModuleType
 
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would double the start-up cost
 _PACKAGE = "tfscale"
@@ -18,7 +25,7 @@ class _Portions:
     """Makes `tfscale` importable from the agent's installation, in whatever environment the script lives."""
 
     @staticmethod
-    def find_spec(name, path=None, target=None):
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
         if name != _PACKAGE:
             return None
         spec = ModuleSpec(name, None, is_package=True)
@@ -29,10 +36,12 @@ class _Portions:
 class _AfterImport:
     """Calls `tfscale.trainer.probe.attach` right after certain modules were imported, before their importer goes on."""
 
-    def __init__(self, modules):
+    def __init__(self, modules: Iterable[str]) -> None:
         self._waiting = set(modules)
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name not in self._waiting:
             return None
         self._waiting.discard(name)
@@ -40,15 +49,15 @@ class _AfterImport:
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
-            def execute_and_attach(module):
+            def execute_and_attach(module: ModuleType) -> None:
                 execute(module)
                 _attach(name)
 
-            spec.loader.exec_module = execute_and_attach
+            spec.loader.exec_module = execute_and_attach  # type: ignore[method-assign]
         return spec
 
 
-def _attach(name):
+def _attach(name: str) -> None:
     try:
         from tfscale.trainer.probe.attach import attach
 
@@ -57,10 +66,10 @@ def _attach(name):
         print(f"tfscale: the probe could not start, the training goes on without it: {error!r}", file=sys.stderr)
 
 
-class _AgentEnvironment(os._Environ):
-    """`os.environ` in which TF_CONFIG stays what the agent gave: scripts copied from books assign index 0 everywhere."""
+class _AgentEnvironment(os._Environ):  # type: ignore[type-arg]
+    """`os.environ` in which TF_CONFIG stays what the agent gave: scripts copied from books say index 0 everywhere."""
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: str, value: str) -> None:
         if key == "TF_CONFIG" and value != (given := self["TFSCALE_TF_CONFIG"]):
             if not self.__dict__.get("_told"):
                 self.__dict__["_told"] = True
@@ -73,7 +82,7 @@ class _AgentEnvironment(os._Environ):
         super().__setitem__(key, value)
 
 
-def _chain():
+def _chain() -> None:
     """Run the `sitecustomize` that Python would have found without this one."""
     elsewhere = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]  # noqa: PTH100
     spec = PathFinder.find_spec("sitecustomize", elsewhere)
@@ -81,7 +90,7 @@ def _chain():
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-def _enter():
+def _enter() -> None:
     if not os.environ.get("TFSCALE_REPORT") or not os.environ.get("TFSCALE_PROBE_PATH"):
         return
     if os.environ.get("TFSCALE_TF_CONFIG"):
