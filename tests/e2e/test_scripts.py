@@ -18,28 +18,26 @@ STEPS = 300
 """Of every script here."""
 
 
-def write_cluster(folder: Path) -> Path:
+def write_cluster(folder: Path, workers: int) -> Path:
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(4)]
+        sockets = [stack.enter_context(socket.socket()) for _ in range(2 * workers)]
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         addresses = [f'"127.0.0.1:{each.getsockname()[1]}"' for each in sockets]
+    agents = [f'"worker:{index}" = {address}' for index, address in enumerate(addresses[workers:])]
     path = folder / "cluster.toml"
-    path.write_text(
-        f"[cluster]\nworker = [{addresses[0]}, {addresses[1]}]\n"
-        f'[agents]\n"worker:0" = {addresses[2]}\n"worker:1" = {addresses[3]}\n'
-    )
+    path.write_text("\n".join([f"[cluster]\nworker = [{', '.join(addresses[:workers])}]", "[agents]", *agents]))
     return path
 
 
 @contextlib.contextmanager
-def agents(folder: Path, cluster: Path, script: Path, variables: Mapping[str, str]) -> Iterator[None]:
+def agents(folder: Path, cluster: Path, workers: int, script: Path, variables: Mapping[str, str]) -> Iterator[None]:
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"} | variables
     flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5"]
     command = [sys.executable, "-m", "tfscale.agent.cli", *flags, "--role", "worker"]
     started = [
         subprocess.Popen([*command, "--index", str(index), "--", sys.executable, script], env=environment)
-        for index in range(2)
+        for index in range(workers)
     ]
     try:
         yield
@@ -50,13 +48,13 @@ def agents(folder: Path, cluster: Path, script: Path, variables: Mapping[str, st
             agent.wait(20)
 
 
-def trained(folder: Path, script: str, **variables: str) -> tuple[Recording, list[str]]:
-    """The recording of a run and the two tasks' logs."""
-    cluster, out = write_cluster(folder), folder / "run.jsonl"
-    with agents(folder, cluster, PROGRAMS / script, variables):
+def trained(folder: Path, script: str, workers: int = 2, **variables: str) -> tuple[Recording, list[str]]:
+    """The recording of a run and the tasks' logs."""
+    cluster, out = write_cluster(folder, workers), folder / "run.jsonl"
+    with agents(folder, cluster, workers, PROGRAMS / script, variables):
         console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--seconds", "25", "--out", out]
         subprocess.run([sys.executable, *console], check=True, timeout=150)
-    logs = [(folder / "cluster" / f"worker-{index}.log").read_text() for index in range(2)]
+    logs = [(folder / "cluster" / f"worker-{index}.log").read_text() for index in range(workers)]
     return Recording.read(out), logs
 
 
@@ -83,6 +81,17 @@ def assert_measured(run: Recording, logs: list[str], keras: str) -> None:
 def test_a_keras_script_trains_and_is_measured(tmp_path: Path, keras: str, variables: dict[str, str]) -> None:
     run, logs = trained(tmp_path, "keras_fit.py", **variables)
     assert_measured(run, logs, keras)
+
+
+@pytest.mark.tensorflow
+def test_a_script_under_mirrored_strategy_is_measured(tmp_path: Path) -> None:
+    run, logs = trained(tmp_path, "mirrored_fit.py", workers=1)
+    columns = run.steps["worker:0"]
+    assert columns["sequence"] == list(range(STEPS)), logs[0][-2000:]
+    assert all(value is not None and value >= 0 for phase in PHASES for value in columns[phase][1:])
+    probe = run.frames[-1]["probe"]
+    assert (probe["strategy"], probe["replicas"], probe["local_replicas"]) == ("MirroredStrategy", 2, 2)
+    assert probe["reduced_bytes_per_step"] == 4 * (32 * 64 + 64 * 10 + 74)
 
 
 @pytest.mark.tensorflow

@@ -87,7 +87,7 @@ class ProbeStatus:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Gradient collectives entered and left in this attempt; entered > left: the task is inside one."""
+    """Cross-replica reductions entered and left in this attempt; entered > left: the task is inside one."""
 
     entered: int
     left: int

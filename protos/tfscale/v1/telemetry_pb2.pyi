@@ -258,7 +258,7 @@ Global___ProbeStatus: _TypeAlias = ProbeStatus  # noqa: Y015
 
 @_typing.final
 class Collective(_message.Message):
-    """Gradient collectives of this attempt entered and left so far. entered > left: the task is inside one."""
+    """Cross-replica reductions of this attempt entered and left so far. entered > left: the task is inside one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
