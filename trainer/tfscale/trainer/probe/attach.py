@@ -9,9 +9,9 @@ def attach(module: str) -> None:
     """Hook into what was just imported: TensorFlow, or Keras 3's trainer for its repairs."""
     if module == "tensorflow":
         from tfscale.trainer.probe.probe import Probe
-        from tfscale.trainer.probe.reporter import Identity, Reporter
+        from tfscale.trainer.probe.reporter import Identity
 
-        Probe(Reporter(Identity.from_environment())).install()
+        Probe(Identity.from_environment()).install()
     else:
         from tfscale.trainer.compat import keras3
 

@@ -36,7 +36,8 @@ def install(recorder: Recorder, on_strategy: Callable[[Any], None]) -> None:
     def made(method: Method, strategy: Any, *args: Any, **kwargs: Any) -> None:
         method(strategy, *args, **kwargs)
         if not isinstance(strategy, distribute_lib._DefaultDistributionStrategy):
-            on_strategy(strategy)
+            with recorder.own_work():
+                on_strategy(strategy)
 
     def run(method: Method, strategy: Any, *args: Any, **kwargs: Any) -> Any:
         return recorder.record(Kind.RUN, lambda: method(strategy, *args, **kwargs))

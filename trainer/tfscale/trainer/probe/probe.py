@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import math
 import sys
 import threading
@@ -14,7 +15,7 @@ from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe import hooks
 from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.recorder import Recorder
-from tfscale.trainer.probe.reporter import Reporter
+from tfscale.trainer.probe.reporter import Identity, Reporter
 from tfscale.trainer.probe.spans import Kind, Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.steps import UNKNOWN, Step, StepAssembler
@@ -28,8 +29,8 @@ _SETTLING_SECONDS = 0.02
 class Probe:
     """Owns the recorder and the thread that reports. Any failure inside is told once and ends the measuring only."""
 
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
         self._recorder = Recorder(on_failure=self.fail)
         self._status = Status()
         self._assembler = StepAssembler()
@@ -55,7 +56,8 @@ class Probe:
         self._recorder.disable()
         self._status = replace(self._status, disabled=f"the probe failed and measures no more: {error!r}")
         print(f"tfscale: {self._status.disabled}; the training goes on", file=sys.stderr)
-        self._start()
+        with contextlib.suppress(Exception):
+            self._start()
 
     def _strategy_made(self, strategy: Any) -> None:
         extended = strategy.extended
@@ -68,32 +70,38 @@ class Probe:
         self._start()
 
     def _start(self) -> None:
+        # Not before there is something to say: the agent listens to one process of the task, which may have helpers.
         if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
+            reporter = Reporter(self._identity)
+            self._thread = threading.Thread(target=self._watch, args=[reporter], name="tfscale-probe", daemon=True)
             self._thread.start()
-            atexit.register(self._finish)
+            atexit.register(self._finish, reporter, self._thread)
 
-    def _watch(self) -> None:
+    def _watch(self, reporter: Reporter) -> None:
         while not self._stop.wait(READ_SECONDS):
-            try:
-                self._read(time.time() - _SETTLING_SECONDS)
-            except Exception as error:
-                self.fail(error)
-                self._send([], 0)
+            self._report(reporter, time.time() - _SETTLING_SECONDS)
+            if self._status.disabled:
                 return
-            if self._reporter.refused is not None:
+            if reporter.refused is not None:
                 self._recorder.disable()
                 return
 
-    def _finish(self) -> None:
+    def _finish(self, reporter: Reporter, thread: threading.Thread) -> None:
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(1.0)
-        if not self._status.disabled:
-            self._read(math.inf)
-        self._reporter.close(timeout=1.0)
+        thread.join(1.0)
+        self._report(reporter, math.inf)
+        reporter.close(timeout=1.0)
 
-    def _read(self, horizon: float) -> None:
+    def _report(self, reporter: Reporter, horizon: float) -> None:
+        try:
+            steps, lost = ([], 0) if self._status.disabled else self._read(horizon)
+        except Exception as error:
+            self.fail(error)
+            steps, lost = [], 0
+        self._send(reporter, steps, lost)
+
+    def _read(self, horizon: float) -> tuple[list[Step], int]:
+        """The steps that were finished before `horizon`, and the spans that were lost."""
         spans, lost = self._fresh_spans()
         self._pending = sorted(self._pending + spans, key=lambda span: span.end)
         settled = [span for span in self._pending if span.end <= horizon]
@@ -103,7 +111,7 @@ class Probe:
             sigterm.end_on_sigterm()
         if self._clock.jumped():
             steps = [_unknown(step) for step in steps]
-        self._send(steps, lost)
+        return steps, lost
 
     def _fresh_spans(self) -> tuple[list[Span], int]:
         # Counted before the spans are read: what is left afterwards had been entered.
@@ -118,7 +126,7 @@ class Probe:
         if entered != self._entered:
             self._entered, self._entered_at = entered, time.time()
 
-    def _send(self, steps: list[Step], lost: int) -> None:
+    def _send(self, reporter: Reporter, steps: list[Step], lost: int) -> None:
         self._status = replace(
             self._status.after(steps),
             xla=self._recorder.xla_seen,
@@ -129,7 +137,7 @@ class Probe:
         inside = self._entered > self._left
         if steps or lost or changed or inside or self._was_inside:
             collective = Collective(self._entered, self._left, self._entered_at)
-            self._reporter.send(report(self._reporter.identity, changed, collective, steps, lost))
+            reporter.send(report(self._identity, changed, collective, steps, lost))
         self._was_inside = inside
         self._reported = self._status
 

@@ -76,6 +76,15 @@ class Recorder:
         finally:
             self._around.kinds.discard(kind)
 
+    @contextmanager
+    def own_work(self) -> Iterator[None]:
+        """Whatever fails in here is the probe's own failure, and must not reach the program."""
+        try:
+            yield
+        except Exception as error:
+            self.disable()
+            self._on_failure(error)
+
     @property
     def entered(self) -> int:
         """Reductions entered so far; readable while the main thread is blocked in one."""
@@ -96,7 +105,7 @@ class Recorder:
         begin = time.time()
         result = call()
         end = time.time()
-        with self._own_work():
+        with self.own_work():
             site = self.sites.eager(kind, replica_bytes(handed), in_run=kind is Kind.REDUCE and self._in_run)
             examples = count_examples(result) if kind is Kind.INPUT else 0.0
             self.eager.append(Span(site, begin, end, float(examples)))
@@ -104,7 +113,7 @@ class Recorder:
 
     def _record_in_graph(self, kind: Kind, call: Call, handed: Any) -> Any:
         begun: tuple[Ring, tf.Tensor] | None = None
-        with self._own_work():
+        with self.own_work():
             begun = self._begin(kind, handed)
         if begun is None:
             return call()
@@ -113,7 +122,7 @@ class Recorder:
         # The batch is asked for after its stamp; elsewhere nothing may wait for a stamp.
         with tf.control_dependencies([begun[1].op] if kind is Kind.INPUT else []):
             result = call()
-        with self._own_work():
+        with self.own_work():
             self._end(kind, handed, *begun, result, graph.get_operations()[before:])
         return result
 
@@ -166,11 +175,3 @@ class Recorder:
             if self.ring is None:
                 self.ring = Ring()
             return self.ring
-
-    @contextmanager
-    def _own_work(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            self.disable()
-            self._on_failure(error)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import grpc
 from tfscale.v1 import report_pb2
+from tfscale.v1.telemetry_pb2 import ProbeStatus
 
 SCHEMA_VERSION = 1
 _METHOD = "/tfscale.v1.Reports/Report"
@@ -41,11 +42,11 @@ class Reporter:
     """Sends reports in order, again and again to whichever agent listens; keeps the newest while none does."""
 
     def __init__(self, identity: Identity, capacity: int = 240) -> None:
-        self.identity = identity
+        self._identity = identity
+        self._probe: ProbeStatus | None = None
         self.refused: str | None = None
         """Why the agent does not want this process's reports."""
-        self.dropped = 0
-        """Reports that were pushed out while no agent listened."""
+        self._lost = 0
         self._reports: queue.Queue[report_pb2.TaskReport | None] = queue.Queue(capacity)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._deliver, name="tfscale-reporter", daemon=True)
@@ -53,7 +54,12 @@ class Reporter:
 
     def send(self, report: report_pb2.TaskReport) -> None:
         """Queue a report; the oldest gives way when the queue is full. Never blocks."""
+        if report.HasField("probe"):
+            self._probe = report.probe
         while True:
+            if report.steps:
+                report.steps[0].lost += self._lost
+                self._lost = 0
             try:
                 return self._reports.put_nowait(report)
             except queue.Full:
@@ -71,8 +77,9 @@ class Reporter:
 
     def _drop_oldest(self) -> None:
         try:
-            self._reports.get_nowait()
-            self.dropped += 1
+            oldest = self._reports.get_nowait()
+            if oldest is not None:
+                self._lost += sum(len(batch.sequence) + batch.lost for batch in oldest.steps)
         except queue.Empty:
             pass
 
@@ -89,7 +96,7 @@ class Reporter:
                 return
 
     def _stream(self) -> None:
-        with grpc.insecure_channel(f"unix:{self.identity.socket}") as channel:
+        with grpc.insecure_channel(f"unix:{self._identity.socket}") as channel:
             call = channel.stream_unary(
                 _METHOD,
                 request_serializer=report_pb2.TaskReport.SerializeToString,
@@ -101,7 +108,7 @@ class Reporter:
             response.result()
 
     def _requests(self, done: threading.Event) -> Iterator[report_pb2.TaskReport]:
-        identity = self.identity
+        identity = self._identity
         yield report_pb2.TaskReport(
             hello=report_pb2.Hello(
                 schema_version=SCHEMA_VERSION,
@@ -109,7 +116,9 @@ class Reporter:
                 generation=identity.generation,
                 attempt=identity.attempt,
                 pid=os.getpid(),
-            )
+            ),
+            # Reported only when it changes, which another agent than this one's listener may have heard.
+            probe=self._probe,
         )
         while not done.is_set():
             try:
