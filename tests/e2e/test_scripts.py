@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from local_cluster import running, write_cluster
 from recording import PHASES, Recording
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -18,40 +15,10 @@ STEPS = 300
 """Of every script here."""
 
 
-def write_cluster(folder: Path, workers: int) -> Path:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(2 * workers)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        addresses = [f'"127.0.0.1:{each.getsockname()[1]}"' for each in sockets]
-    agents = [f'"worker:{index}" = {address}' for index, address in enumerate(addresses[workers:])]
-    path = folder / "cluster.toml"
-    path.write_text("\n".join([f"[cluster]\nworker = [{', '.join(addresses[:workers])}]", "[agents]", *agents]))
-    return path
-
-
-@contextlib.contextmanager
-def agents(folder: Path, cluster: Path, workers: int, script: Path, variables: Mapping[str, str]) -> Iterator[None]:
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"} | variables
-    flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5"]
-    command = [sys.executable, "-m", "tfscale.agent.cli", *flags, "--role", "worker"]
-    started = [
-        subprocess.Popen([*command, "--index", str(index), "--", sys.executable, script], env=environment)
-        for index in range(workers)
-    ]
-    try:
-        yield
-    finally:
-        for agent in started:
-            agent.terminate()
-        for agent in started:
-            agent.wait(20)
-
-
 def trained(folder: Path, script: str, workers: int = 2, **variables: str) -> tuple[Recording, list[str]]:
     """The recording of a run and the tasks' logs."""
     cluster, out = write_cluster(folder, workers), folder / "run.jsonl"
-    with agents(folder, cluster, workers, PROGRAMS / script, variables):
+    with running(folder, cluster, workers, [sys.executable, PROGRAMS / script], variables):
         console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--seconds", "25", "--out", out]
         subprocess.run([sys.executable, *console], check=True, timeout=150)
     logs = [(folder / "cluster" / f"worker-{index}.log").read_text() for index in range(workers)]

@@ -10,7 +10,6 @@ from typing import Any
 
 import grpc
 import pytest
-
 from tfscale.trainer.probe.reporter import Identity, Reporter
 from tfscale.v1 import report_pb2, telemetry_pb2
 

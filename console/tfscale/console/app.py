@@ -60,6 +60,7 @@ class ConsoleApp(App[None]):
         commands: Commands,
         *,
         ascii: bool = False,
+        seconds: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__()
@@ -73,6 +74,8 @@ class ConsoleApp(App[None]):
         # Without colours, bars must say by letters what they are made of.
         self._letters = ascii or bool(os.environ.get("NO_COLOR"))
         self._is_paused = False
+        self._seconds = seconds
+        """Until the end, from when all training tasks have shown a step."""
         for name in PALETTES:
             self.register_theme(theme(name))
         self.theme = next(iter(PALETTES))
@@ -105,6 +108,9 @@ class ConsoleApp(App[None]):
             await asyncio.sleep(0)
 
     def _freeze(self) -> None:
+        if self._seconds is not None and self._state.expected_to_report <= self._state.reporting:
+            self.set_timer(self._seconds, self.exit)
+            self._seconds = None
         self.post_message(self.SnapshotTaken(self._state.snapshot(self._clock())))
 
     def on_console_app_snapshot_taken(self, message: SnapshotTaken) -> None:
@@ -143,7 +149,7 @@ class ConsoleApp(App[None]):
         if snapshot is None:
             return
         touched = message.tasks
-        if message.verb == "restart":
+        if message.verb != "start":
             touched = plan_restart(self._spec, snapshot.strategy, message.tasks)
         question = Question(message.verb, message.tasks, touched, snapshot.strategy, snapshot.generation)
         self.push_screen(ConfirmScreen(question, self.look), lambda agreed: self._answered(question, agreed))

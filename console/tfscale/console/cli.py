@@ -107,8 +107,11 @@ def run_headless(settings: Settings, spec: ClusterSpec, channels: Channels) -> i
     if settings.out is None:
         is_read, collected = _export(settings, spec, channels, sys.stdout)
     else:
-        with closing(_open(settings.out)) as out:
-            is_read, collected = _export(settings, spec, channels, out)
+        try:
+            with closing(_open(settings.out)) as out:
+                is_read, collected = _export(settings, spec, channels, out)
+        except OSError as error:
+            raise TfscaleError(f"--out {settings.out}: {error.strerror}: what came after that is lost") from None
     if not collected and is_read:
         agents = ", ".join(map(str, spec.agents.values()))
         print(
@@ -150,7 +153,12 @@ def run_screens(settings: Settings, spec: ClusterSpec, channels: Channels) -> in
 
     state = ClusterState(spec, Diagnostician(spec))
     app = ConsoleApp(
-        spec, LiveSource(channels), state, Commands(channels), ascii=settings.ascii or not speaks_utf8(os.environ)
+        spec,
+        LiveSource(channels),
+        state,
+        Commands(channels),
+        ascii=settings.ascii or not speaks_utf8(os.environ),
+        seconds=settings.seconds,
     )
     app.run()
     return app.return_code or 0

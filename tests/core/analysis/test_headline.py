@@ -9,7 +9,7 @@ View = Callable[..., TaskView]
 
 def test_a_healthy_cluster_is_called_so_with_its_rate(view: View) -> None:
     workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
-    assert headline((), workers, 12.34) == "healthy: 3 workers in step, 12.3 steps/s, nobody waits"
+    assert headline((), workers, 12.34) == "healthy: 3 workers in step, 12.3 steps/s, no straggler"
     assert headline((), workers[:1], 0.125) == "healthy: worker:0 trains, 8.0 s a step"
 
 

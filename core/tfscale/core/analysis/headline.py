@@ -46,7 +46,7 @@ def _healthy(tasks: Sequence[TaskView], steps_per_second: float) -> str:
         return f"healthy: {listing([view.name for view in training])} trains, {rate(steps_per_second)}"
     roles = {view.task.role for view in training}
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
-    return f"healthy: {plural(len(training), noun)} in step, {rate(steps_per_second)}, nobody waits"
+    return f"healthy: {plural(len(training), noun)} in step, {rate(steps_per_second)}, no straggler"
 
 
 def _waiting(tasks: Sequence[TaskView]) -> str:

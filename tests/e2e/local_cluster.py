@@ -1,0 +1,56 @@
+"""Agents with real tasks on this machine's loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+def write_cluster(folder: Path, workers: int) -> Path:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(2 * workers)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        addresses = [f'"127.0.0.1:{each.getsockname()[1]}"' for each in sockets]
+    agents = [f'"worker:{index}" = {address}' for index, address in enumerate(addresses[workers:])]
+    path = folder / "cluster.toml"
+    path.write_text("\n".join([f"[cluster]\nworker = [{', '.join(addresses[:workers])}]", "[agents]", *agents]))
+    return path
+
+
+def start_agent(
+    folder: Path, cluster: Path, index: int, command: Sequence[str | Path], variables: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """The agent of one worker; its state is below `folder`."""
+    flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", "--role", "worker", "--index", str(index)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tfscale.agent.cli", *flags, "--", *command],
+        env=os.environ | ENVIRONMENT | (variables or {}),
+    )
+
+
+def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End agents, and with them their tasks."""
+    for agent in agents:
+        agent.terminate()
+    for agent in agents:
+        agent.wait(20)
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path, cluster: Path, workers: int, command: Sequence[str | Path], variables: Mapping[str, str]
+) -> Iterator[None]:
+    """All agents of a cluster, until the block ends."""
+    agents = [start_agent(folder, cluster, index, command, variables) for index in range(workers)]
+    try:
+        yield
+    finally:
+        end(agents)
