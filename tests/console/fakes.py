@@ -162,7 +162,7 @@ def summaries(cluster: ClusterSpec, slow: Task | None = None) -> dict[str, Subje
 
 
 def healthy_findings(cluster: ClusterSpec) -> Findings:
-    sentence = f"healthy: {len(cluster.tasks)} workers in step, 15.4 steps/s, nobody waits"
+    sentence = f"healthy: {len(cluster.tasks)} workers in step, 15.4 steps/s, no straggler"
     return Findings((), sentence, 0.065, 15.38, 1969.0, 1.0, 0.012, summaries(cluster))
 
 

@@ -13,6 +13,8 @@ from recording import PHASES, Recording
 DEMO = Path(__file__).parents[2] / "scripts" / "demo_cluster.py"
 WINDOW = 10.0
 """Seconds: the straggler rule's for two and three workers."""
+EQUAL_SECONDS = 180
+"""Of equal workers; docs/diagnosis.md tells of longer runs by hand."""
 
 
 def demo(out: Path, seconds: int, *arguments: str) -> Recording:
@@ -80,8 +82,8 @@ def test_each_kind_of_slowness_is_named(tmp_path: Path, subject: str, slow: str,
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 3])
 def test_equal_workers_are_not_named(tmp_path: Path, workers: int) -> None:
-    run = demo(tmp_path / "run.jsonl", 600, "--workers", str(workers))
-    assert_in_step(run, workers, least=3000)
+    run = demo(tmp_path / "run.jsonl", EQUAL_SECONDS, "--workers", str(workers))
+    assert_in_step(run, workers, least=5 * EQUAL_SECONDS)
     assert run.told("straggler") == []
 
 

@@ -1,7 +1,7 @@
 """Who is slower than its peers, persistently, beyond chance, and worth a repair.
 
 r_w(s) = lag_w(s) / median of the other workers' lag. A worker is named when, over a window,
-  - the median of r is at least 1.10 [Greyhound, Falcon],
+  - the median of r is at least 1.10 [Greyhound, Falcon], 1.13 among two or three,
   - 9 of 10 tenths of the window show it (a burst of host noise that is shorter does not),
   - it has lasted twice as long as anything alike that has passed by itself,
   - it is beyond what the noise of this cluster does by chance (module noise),
@@ -24,6 +24,8 @@ from tfscale.core.task import CLUSTER
 
 SCALES = (1, 2, 4, 8)
 """Lengths of the windows that are tried, in windows."""
+FEW = 3
+"""Workers up to which one noisy host is half or all of what says what is normal."""
 MOST_PATIENCE = 4
 """Windows after which a slowdown is no burst of noise, whatever was seen before."""
 
@@ -35,8 +37,10 @@ class Rule:
     seconds: float = 5.0
     """Length of the window, which has 20 steps at least."""
     few_seconds: float = 10.0
-    """For two or three workers: one noisy host is half of what says what is normal, so noise has to be outlasted."""
+    """For few workers, where noise has to be outlasted."""
     on: float = 1.10
+    few_on: float = 1.13
+    """For few workers: a program that shared one host with ten minutes of equal workers made 1.11 of it."""
     off: float = 1.05
     gain_on: float = 0.03
     gain_off: float = 0.02
@@ -52,7 +56,11 @@ class Rule:
 
     def window(self, subjects: int) -> float:
         """Seconds."""
-        return self.few_seconds if subjects <= 3 else self.seconds
+        return self.few_seconds if subjects <= FEW else self.seconds
+
+    def threshold(self, subjects: int) -> float:
+        """The median r from which on somebody is named."""
+        return self.few_on if subjects <= FEW else self.on
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,7 @@ def _slow(blocks: Blocks, scale: int, rule: Rule) -> list[int]:
     """Columns that are slow throughout the newest `scale` windows."""
     recent = blocks.level[-scale * WINDOW :]
     level = medians(recent)
-    slow = level >= np.log(rule.on)
+    slow = level >= np.log(rule.threshold(recent.shape[1]))
     if slow.any():
         tenths = recent.reshape(10, -1, recent.shape[1]).mean(axis=1)
         slow &= (tenths >= level / 2).mean(axis=0) >= rule.persistence

@@ -1,0 +1,32 @@
+"""Orders, given to fake agents over real gRPC."""
+
+from __future__ import annotations
+
+import pytest
+from fake_agent import FakeCluster
+from tfscale.console.channels import Channels, CommandError
+from tfscale.console.commands import Commands
+from tfscale.console.events import Stage
+from tfscale.core.task import Role, Task
+
+FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
+
+
+async def test_a_restart_is_the_leads_and_is_told_moment_by_moment() -> None:
+    async with FakeCluster(2) as cluster:
+        channels = Channels(cluster.spec, insecure=False)
+        told = [progress async for progress in Commands(channels).order("restart", [SECOND])]
+        await channels.close()
+    assert (told[0].stage, told[-1].stage) == (Stage.PLANNED, Stage.DONE)
+    assert set(told[0].tasks) == {FIRST, SECOND}
+    assert cluster.generation == 2
+
+
+async def test_a_lead_that_is_down_is_one_clear_line() -> None:
+    async with FakeCluster(2) as cluster:
+        channels = Channels(cluster.spec, insecure=False)
+        await cluster.agents[FIRST].stop()
+        with pytest.raises(CommandError, match="cannot restart: the agent of worker:0 .*is tfscale-agent running"):
+            async for _ in Commands(channels).order("restart", [SECOND]):
+                pass
+        await channels.close()

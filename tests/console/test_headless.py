@@ -1,0 +1,79 @@
+"""`tfscale-console --headless` as a script runs it, against fake agents over real gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from fake_agent import FakeCluster
+from tfscale.core.codec import frame_from_json
+
+CONSOLE = [sys.executable, "-m", "tfscale.console.cli", "--headless"]
+
+
+async def run(*arguments: str | Path) -> tuple[int | None, str, str]:
+    """(exit status, stdout, stderr)."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*CONSOLE, *map(str, arguments), stdout=pipe, stderr=pipe)
+    out, err = await asyncio.wait_for(process.communicate(), 30)
+    return process.returncode, out.decode(), err.decode()
+
+
+@pytest.fixture
+async def cluster_file(tmp_path: Path):  # type: ignore[no-untyped-def]
+    async with FakeCluster(2, interval=0.2) as cluster:
+        path = tmp_path / "fake.toml"
+        path.write_text(cluster.cluster_file())
+        playing = asyncio.create_task(cluster.play())
+        yield path
+        playing.cancel()
+
+
+async def test_every_line_is_json_and_seconds_end_it(cluster_file: Path) -> None:
+    status, out, err = await run("--cluster", cluster_file, "--seconds", "2")
+    assert (status, err) == (0, "")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert lines[0]["type"] == "header" and lines[0]["tasks"] == ["worker:0", "worker:1"]
+    frames = [frame_from_json(line) for line in lines if line["type"] == "frame"]
+    assert {task for task, _ in frames} == {"worker:0", "worker:1"}
+    assert any(batch.sequence for _, frame in frames for batch in frame.steps)
+    assert {line["state"] for line in lines if line["type"] == "link"} == {"connecting", "up"}
+
+
+async def test_out_writes_a_file(cluster_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.jsonl"
+    assert await run("--cluster", cluster_file, "--seconds", "1", "--out", out) == (0, "", "")
+    assert json.loads(out.read_text().splitlines()[0])["type"] == "header"
+
+
+async def test_a_reader_that_goes_ends_it_quietly(cluster_file: Path) -> None:
+    command = " ".join([*CONSOLE, "--cluster", str(cluster_file), "| head -n 1"])
+    process = await asyncio.create_subprocess_shell(
+        command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 30)
+    assert json.loads(out)["type"] == "header"
+    assert err == b""
+
+
+async def test_a_full_disk_is_one_line(cluster_file: Path) -> None:
+    status, _, err = await run("--cluster", cluster_file, "--seconds", "1", "--out", "/dev/full")
+    assert status == 1
+    assert err.startswith("tfscale-console: --out /dev/full: No space left") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--cluster", "missing.toml"], "no such cluster file"),
+        (["--seconds", "0"], "--seconds"),
+        (["--nonsense"], "--help shows how"),
+    ],
+)
+async def test_mistakes_are_one_line(arguments: list[str], said: str) -> None:
+    status, out, err = await run(*arguments)
+    assert (status, out) == (2, "")
+    assert said in err and err.count("\n") == 1

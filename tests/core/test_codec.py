@@ -1,0 +1,73 @@
+"""Records to JSON and back."""
+
+import json
+import math
+from array import array
+
+import pytest
+from tfscale.core.codec import SchemaError, diagnosis_from_json, diagnosis_to_json, frame_from_json, frame_to_json
+from tfscale.core.records import (
+    SCHEMA_VERSION,
+    Collective,
+    Diagnosis,
+    Exit,
+    Frame,
+    HostSample,
+    Interface,
+    Pressure,
+    ProbeState,
+    ProbeStatus,
+    StepBatch,
+    TaskState,
+    TaskStatus,
+)
+
+FRAME = Frame(
+    sequence=7,
+    at=1000.5,
+    status=TaskStatus(TaskState.EXITED, 2, 1, exit=Exit(None, 9, 1000.25)),
+    probe=ProbeStatus(ProbeState.MEASURING, strategy="MirroredStrategy", warnings=("one",)),
+    collective=Collective(5, 4),
+    host=HostSample(0.5, 2, None, 1, 2, 0, Pressure(0.1, None, None), (Interface("eth0", 1.0, 2.0, None),)),
+    steps=(StepBatch(2, 1, "worker:1", "worker:1", [3, 4], [1.0, 2.0], compute=array("f", [math.nan, 0.5])),),
+)
+
+
+def test_a_frame_comes_back() -> None:
+    document = json.loads(json.dumps(frame_to_json("worker:1", FRAME), allow_nan=False))
+    task, back = frame_from_json(document)
+    assert task == "worker:1"
+    assert (back.status, back.probe, back.host, back.collective) == (
+        FRAME.status,
+        FRAME.probe,
+        FRAME.host,
+        FRAME.collective,
+    )
+    (batch,) = back.steps
+    assert list(batch.sequence) == [3, 4] and batch.compute[1] == 0.5
+    assert math.isnan(batch.compute[0])
+
+
+def test_unknown_is_null() -> None:
+    document = frame_to_json("worker:1", FRAME)
+    assert document["steps"][0]["compute"] == [None, 0.5]
+    assert document["host"]["load"] is None and document["status"]["exit"]["code"] is None
+    assert document["steps"][0]["global_step"] == []
+
+
+def test_a_newer_schema_is_refused_and_says_what_to_do() -> None:
+    document = {**frame_to_json("worker:1", FRAME), "schema": SCHEMA_VERSION + 1}
+    with pytest.raises(SchemaError, match="update it"):
+        frame_from_json(document)
+
+
+def test_another_kind_of_line_is_refused() -> None:
+    with pytest.raises(SchemaError, match="not a frame"):
+        frame_from_json({"type": "header"})
+
+
+def test_a_diagnosis_comes_back() -> None:
+    diagnosis = Diagnosis("straggler", "worker:1", 1.0, None, "serious", "slow", {"ratio": 1.4, "phase": "compute"})
+    document = diagnosis_to_json(diagnosis)
+    assert (document["type"], document["end"]) == ("diagnosis", None)
+    assert diagnosis_from_json(json.loads(json.dumps(document))) == diagnosis
