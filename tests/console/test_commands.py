@@ -26,7 +26,7 @@ async def test_a_lead_that_is_down_is_one_clear_line() -> None:
     async with FakeCluster(2) as cluster:
         channels = Channels(cluster.spec, insecure=False)
         await cluster.agents[FIRST].stop()
-        with pytest.raises(CommandError, match="cannot restart: the agent of worker:0 .*is tfscale-agent running"):
+        with pytest.raises(CommandError, match=r"cannot restart: the agent of worker:0 .*is tfscale-agent running"):
             async for _ in Commands(channels).order("restart", [SECOND]):
                 pass
         await channels.close()

@@ -38,7 +38,7 @@ class Watched:
 
     async def until(self, what: Callable[[list[Event]], bool]) -> None:
         async with asyncio.timeout(10):
-            while not what(self.events):
+            while not what(self.events):  # noqa: ASYNC110 - it is many things that are waited for
                 await asyncio.sleep(0.02)
 
     async def aclose(self) -> None:
