@@ -75,11 +75,11 @@ class Delays:
         delays = self
 
         class Host(self._keras.callbacks.Callback):  # type: ignore[misc, name-defined]
-            def on_train_batch_begin(self, *_: Any) -> None:
+            def on_train_batch_begin(self, *_: Any, **__: Any) -> None:
                 if not delays._looped:
                     delays.ask()
 
-            def on_train_batch_end(self, *_: Any) -> None:
+            def on_train_batch_end(self, *_: Any, **__: Any) -> None:
                 delays.pause("host")
 
         return Host()

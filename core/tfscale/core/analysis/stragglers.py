@@ -1,7 +1,7 @@
 """Who is slower than its peers, persistently, beyond chance, and worth a repair.
 
 r_w(s) = lag_w(s) / median of the other workers' lag. A worker is named when, over a window,
-  - the median of r is at least 1.10 [Greyhound, Falcon], 1.13 among two or three,
+  - the median of r is at least 1.10 [Greyhound, Falcon], 1.15 among two or three,
   - 9 of 10 tenths of the window show it (a burst of host noise that is shorter does not),
   - it has lasted twice as long as anything alike that has passed by itself,
   - it is beyond what the noise of this cluster does by chance (module noise),
@@ -39,8 +39,8 @@ class Rule:
     few_seconds: float = 10.0
     """For few workers, where noise has to be outlasted."""
     on: float = 1.10
-    few_on: float = 1.13
-    """For few workers: a program that shared one host with ten minutes of equal workers made 1.11 of it."""
+    few_on: float = 1.15
+    """For few workers: programs that ran beside equal workers for minutes made 1.11 and 1.14 of one."""
     off: float = 1.05
     gain_on: float = 0.03
     gain_off: float = 0.02
