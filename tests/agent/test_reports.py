@@ -12,7 +12,7 @@ import grpc.aio
 import pytest
 from tfscale.agent.reports import Reports
 from tfscale.agent.servers import ReportServer, ServerError
-from tfscale.core.records import Collective, ProbeState
+from tfscale.core.records import Activity, ActivityKind, Collective, ProbeState, Training
 from tfscale.core.task import Task
 from tfscale.v1 import report_pb2, report_pb2_grpc, telemetry_pb2
 
@@ -61,6 +61,27 @@ async def test_everything_that_a_probe_says_is_collected(path: Path) -> None:
         assert reports.collective == Collective(5, 4, 1.5)
         assert [list(batch.sequence) for batch in reports.take_steps()] == [[0], [1], [2]]
         assert reports.take_steps() == ()
+
+
+async def test_an_activity_is_told_while_it_lasts_and_once_when_it_has_ended(path: Path) -> None:
+    def activity(end: float | None) -> report_pb2.TaskReport:
+        kind = telemetry_pb2.ACTIVITY_KIND_CHECKPOINT
+        return report_pb2.TaskReport(activities=[telemetry_pb2.Activity(kind=kind, begin=1.0, end=end)])
+
+    async with served(path) as (reports, stub):
+        await stub.Report(iter([hello(), activity(None)]))
+        lasting = (Activity(ActivityKind.CHECKPOINT, 1.0),)
+        assert (reports.take_activities(), reports.take_activities()) == (lasting, lasting)
+        await stub.Report(iter([hello(), activity(2.5)]))
+        assert reports.take_activities() == (Activity(ActivityKind.CHECKPOINT, 1.0, 2.5),)
+        assert reports.take_activities() == ()
+
+
+async def test_how_the_training_goes_is_kept(path: Path) -> None:
+    async with served(path) as (reports, stub):
+        training = telemetry_pb2.Training(epoch=3, global_step=70, finite=False)
+        await stub.Report(iter([hello(), report_pb2.TaskReport(training=training)]))
+        assert reports.training == Training(epoch=3, global_step=70, loss=None, finite=False)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import pytest
 from tfscale.core.codec import SchemaError, diagnosis_from_json, diagnosis_to_json, frame_from_json, frame_to_json
 from tfscale.core.records import (
     SCHEMA_VERSION,
+    Activity,
+    ActivityKind,
     Collective,
     Diagnosis,
     Exit,
@@ -20,6 +22,7 @@ from tfscale.core.records import (
     StepBatch,
     TaskState,
     TaskStatus,
+    Training,
 )
 
 FRAME = Frame(
@@ -29,6 +32,8 @@ FRAME = Frame(
     probe=ProbeStatus(ProbeState.MEASURING, strategy="MirroredStrategy", warnings=("one",)),
     collective=Collective(5, 4),
     host=HostSample(0.5, 2, None, 1, 2, 0, Pressure(0.1, None, None), (Interface("eth0", 1.0, 2.0, None),)),
+    training=Training(epoch=1, loss=0.5, finite=True),
+    activities=(Activity(ActivityKind.COMPILE, 999.0),),
     steps=(StepBatch(2, 1, "worker:1", "worker:1", [3, 4], [1.0, 2.0], compute=array("f", [math.nan, 0.5])),),
 )
 
@@ -37,6 +42,7 @@ def test_a_frame_comes_back() -> None:
     document = json.loads(json.dumps(frame_to_json("worker:1", FRAME), allow_nan=False))
     task, back = frame_from_json(document)
     assert task == "worker:1"
+    assert (back.training, back.activities) == (FRAME.training, FRAME.activities)
     assert (back.status, back.probe, back.host, back.collective) == (
         FRAME.status,
         FRAME.probe,

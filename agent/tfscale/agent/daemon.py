@@ -185,6 +185,8 @@ class Daemon:
             host=self._sampler.host,
             gpus=self._sampler.gpus,
             steps=self._reports.take_steps(),
+            training=self._reports.training,
+            activities=self._reports.take_activities(),
         )
         self._sequence += 1
         self._feed.publish(frame)

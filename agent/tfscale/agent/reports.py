@@ -7,7 +7,15 @@ from collections.abc import AsyncIterator
 import grpc
 import grpc.aio
 from tfscale.agent import wire
-from tfscale.core.records import SCHEMA_VERSION, Collective, ProbeStatus, StepBatch
+from tfscale.core.records import (
+    SCHEMA_VERSION,
+    Activity,
+    ActivityKind,
+    Collective,
+    ProbeStatus,
+    StepBatch,
+    Training,
+)
 from tfscale.core.task import Task
 from tfscale.v1 import report_pb2, report_pb2_grpc
 
@@ -25,6 +33,8 @@ class Reports(report_pb2_grpc.ReportsServicer):
         self._steps: list[StepBatch] = []
         self.probe: ProbeStatus | None = None
         self.collective: Collective | None = None
+        self.training: Training | None = None
+        self._activities: dict[tuple[ActivityKind, float], Activity] = {}
         self.strategy: str | None = None
         """The last that any attempt has told: the program stays the same."""
 
@@ -32,12 +42,19 @@ class Reports(report_pb2_grpc.ReportsServicer):
         """Expect another attempt; what an earlier one still sends is refused."""
         if (generation, attempt) != self._attempt:
             self._attempt = (generation, attempt)
-            self._reporter = self.probe = self.collective = None
+            self._reporter = self.probe = self.collective = self.training = None
+            self._activities = {}
 
     def take_steps(self) -> tuple[StepBatch, ...]:
         """The batches since the last call, oldest first."""
         steps, self._steps = self._steps, []
         return tuple(steps)
+
+    def take_activities(self) -> tuple[Activity, ...]:
+        """Those that have ended since the last call, and those that still last, oldest first."""
+        taken = tuple(self._activities.values())
+        self._activities = {key: activity for key, activity in self._activities.items() if activity.end is None}
+        return taken
 
     async def Report(
         self,
@@ -83,5 +100,9 @@ class Reports(report_pb2_grpc.ReportsServicer):
             self.strategy = self.probe.strategy or self.strategy
         if report.HasField("collective"):
             self.collective = wire.collective_record(report.collective)
+        if report.HasField("training"):
+            self.training = wire.training_record(report.training)
+        for activity in map(wire.activity_record, report.activities):
+            self._activities[activity.kind, activity.begin] = activity
         self._steps.extend(map(wire.steps_record, report.steps))
         del self._steps[:-_WAITING]

@@ -9,6 +9,8 @@ from tfscale.agent.logs import LogLines
 from tfscale.core.records import (
     PHASES,
     SCHEMA_VERSION,
+    Activity,
+    ActivityKind,
     Collective,
     Description,
     Exit,
@@ -22,6 +24,7 @@ from tfscale.core.records import (
     TaskState,
     TaskStatus,
     TaskUsage,
+    Training,
 )
 from tfscale.v1 import agent_pb2, telemetry_pb2
 
@@ -29,6 +32,8 @@ _TASK_STATES = {state: telemetry_pb2.TaskState.Value(f"TASK_STATE_{state.name}")
 _TASK_STATES_BACK = {number: state for state, number in _TASK_STATES.items()}
 _PROBE_STATES = {state: telemetry_pb2.ProbeState.Value(f"PROBE_STATE_{state.name}") for state in ProbeState}
 _PROBE_STATES_BACK = {number: state for state, number in _PROBE_STATES.items()}
+_ACTIVITIES = {kind: telemetry_pb2.ActivityKind.Value(f"ACTIVITY_KIND_{kind.name}") for kind in ActivityKind}
+_ACTIVITIES_BACK = {number: kind for kind, number in _ACTIVITIES.items()}
 _STAGES = {stage: agent_pb2.Stage.Value(f"STAGE_{stage.name}") for stage in Stage}
 
 
@@ -73,6 +78,8 @@ def frame_message(record: Frame) -> telemetry_pb2.Frame:
         gpus=map(_gpu_message, record.gpus),
         steps=map(_steps_message, record.steps),
         dropped=record.dropped,
+        training=None if record.training is None else _training_message(record.training),
+        activities=map(_activity_message, record.activities),
     )
 
 
@@ -138,12 +145,31 @@ def probe_record(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
         tensorflow=message.tensorflow if message.HasField("tensorflow") else None,
         keras=message.keras if message.HasField("keras") else None,
         warnings=tuple(message.warnings),
+        collective=message.collective if message.HasField("collective") else None,
     )
 
 
 def collective_record(message: telemetry_pb2.Collective) -> Collective:
     at = message.entered_at if message.HasField("entered_at") else None
     return Collective(message.entered, message.left, at)
+
+
+def training_record(message: telemetry_pb2.Training) -> Training:
+    return Training(
+        epoch=message.epoch if message.HasField("epoch") else None,
+        global_step=message.global_step if message.HasField("global_step") else None,
+        loss=message.loss if message.HasField("loss") else None,
+        finite=message.finite if message.HasField("finite") else None,
+        learning_rate=message.learning_rate if message.HasField("learning_rate") else None,
+    )
+
+
+def activity_record(message: telemetry_pb2.Activity) -> Activity:
+    """Raises WireError for a kind that this version does not know."""
+    if message.kind not in _ACTIVITIES_BACK:
+        raise WireError(f"activity {message.kind} is unknown to this agent: upgrade it")
+    end = message.end if message.HasField("end") else None
+    return Activity(_ACTIVITIES_BACK[message.kind], message.begin, end)
 
 
 def steps_record(message: telemetry_pb2.StepBatch) -> StepBatch:
@@ -192,11 +218,26 @@ def _probe_message(record: ProbeStatus) -> telemetry_pb2.ProbeStatus:
         tensorflow=record.tensorflow,
         keras=record.keras,
         warnings=record.warnings,
+        collective=record.collective,
     )
 
 
 def _collective_message(record: Collective) -> telemetry_pb2.Collective:
     return telemetry_pb2.Collective(entered=record.entered, left=record.left, entered_at=record.entered_at)
+
+
+def _training_message(record: Training) -> telemetry_pb2.Training:
+    return telemetry_pb2.Training(
+        epoch=record.epoch,
+        global_step=record.global_step,
+        loss=record.loss,
+        finite=record.finite,
+        learning_rate=record.learning_rate,
+    )
+
+
+def _activity_message(record: Activity) -> telemetry_pb2.Activity:
+    return telemetry_pb2.Activity(kind=_ACTIVITIES[record.kind], begin=record.begin, end=record.end)
 
 
 def _host_message(record: HostSample) -> telemetry_pb2.HostSample:

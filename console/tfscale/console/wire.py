@@ -7,6 +7,8 @@ from typing import Any
 
 from tfscale.console.events import CommandProgressed, Stage
 from tfscale.core.records import (
+    Activity,
+    ActivityKind,
     Collective,
     Description,
     Exit,
@@ -21,12 +23,14 @@ from tfscale.core.records import (
     TaskState,
     TaskStatus,
     TaskUsage,
+    Training,
 )
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, telemetry_pb2
 
 _TASK_STATES = {getattr(telemetry_pb2, f"TASK_STATE_{state.name}"): state for state in TaskState}
 _PROBE_STATES = {getattr(telemetry_pb2, f"PROBE_STATE_{state.name}"): state for state in ProbeState}
+_ACTIVITIES = {getattr(telemetry_pb2, f"ACTIVITY_KIND_{kind.name}"): kind for kind in ActivityKind}
 _STAGES = {getattr(agent_pb2, f"STAGE_{stage.name}"): stage for stage in Stage}
 
 
@@ -73,6 +77,8 @@ def frame(message: telemetry_pb2.Frame) -> Frame:
         gpus=tuple(map(_gpu, message.gpus)),
         steps=tuple(map(_steps, message.steps)),
         dropped=message.dropped,
+        training=_training(message.training) if message.HasField("training") else None,
+        activities=tuple(_activity(each) for each in message.activities if each.kind in _ACTIVITIES),
     )
 
 
@@ -102,6 +108,7 @@ def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
         "examples_per_step",
         "tensorflow",
         "keras",
+        "collective",
     )
     return ProbeStatus(
         state=_PROBE_STATES.get(message.state, ProbeState.WAITING),
@@ -113,6 +120,15 @@ def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
 
 def _collective(message: telemetry_pb2.Collective) -> Collective:
     return Collective(message.entered, message.left, _known(message, "entered_at"))
+
+
+def _training(message: telemetry_pb2.Training) -> Training:
+    optional = ("epoch", "global_step", "loss", "finite", "learning_rate")
+    return Training(**{name: _known(message, name) for name in optional})
+
+
+def _activity(message: telemetry_pb2.Activity) -> Activity:
+    return Activity(_ACTIVITIES[message.kind], message.begin, _known(message, "end"))
 
 
 def _steps(message: telemetry_pb2.StepBatch) -> StepBatch:

@@ -41,6 +41,19 @@ class ProbeState(StrEnum):
     DISABLED = "disabled"
 
 
+class ActivityKind(StrEnum):
+    """What a training process does when it does not train."""
+
+    COMPILE = "compile"
+    """A graph is traced."""
+    CHECKPOINT = "checkpoint"
+    """A checkpoint or a model is written or read."""
+    EVALUATION = "evaluation"
+    """Batches that train nothing."""
+    IDLE = "idle"
+    """None of these, for long, between two steps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exit:
     """How a task's process ended: a code or a signal, both None where it could not be read."""
@@ -83,6 +96,8 @@ class ProbeStatus:
     tensorflow: str | None = None
     keras: str | None = None
     warnings: tuple[str, ...] = ()
+    collective: str | None = None
+    """RING, NCCL or AUTO across hosts, LOCAL within one process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +109,29 @@ class Collective:
     entered_at: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What the training process did instead of steps; its time is in no phase. `end` is None while it lasts."""
+
+    kind: ActivityKind
+    begin: float
+    end: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How the training goes, where Keras says so."""
+
+    epoch: int | None = None
+    """From 0."""
+    global_step: int | None = None
+    """The optimizer's iterations."""
+    loss: float | None = None
+    finite: bool | None = None
+    """Whether the newest loss is a number; where it is not, `loss` is None."""
+    learning_rate: float | None = None
+
+
 def _floats() -> array[float]:
     return array("f")
 
@@ -102,8 +140,9 @@ def _floats() -> array[float]:
 class StepBatch:
     """Steps of one subject as columns of equal length; an empty column is unknown in every row.
 
-    Row i is the step that ends when gradient collective `sequence[i]` is left, at `end[i]`; its phases add up to the
-    time since the collective before it was left.
+    Row i is the step that ends when gradient collective `sequence[i]` is left, at `end[i]`; its phases, and the
+    activities between, add up to the time since the collective before it was left. The subject is a task, or one of
+    its replicas (`worker:1/replica:0`): a task's row lasts to the slowest of them.
     """
 
     generation: int
@@ -199,6 +238,9 @@ class Frame:
     gpus: tuple[GpuSample, ...] = ()
     steps: tuple[StepBatch, ...] = ()
     dropped: int = 0
+    training: Training | None = None
+    activities: tuple[Activity, ...] = ()
+    """Ended since the frame before, or still lasting."""
 
 
 @dataclass(frozen=True, slots=True)

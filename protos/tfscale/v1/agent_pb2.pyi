@@ -310,6 +310,47 @@ class LogChunk(_message.Message):
 Global___LogChunk: _TypeAlias = LogChunk  # noqa: Y015
 
 @_typing.final
+class StackRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StackRequest: _TypeAlias = StackRequest  # noqa: Y015
+
+@_typing.final
+class StackReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_FIELD_NUMBER: _builtins.int
+    PID_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    at: _builtins.float
+    pid: _builtins.int
+    text: _builtins.str
+    """as Python's faulthandler writes it: the most recent call first"""
+    def __init__(
+        self,
+        *,
+        at: _builtins.float = ...,
+        pid: _builtins.int = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "pid", b"pid", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StackReply: _TypeAlias = StackReply  # noqa: Y015
+
+@_typing.final
 class ApplyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -65,6 +65,11 @@ class AgentStub(object):
                 request_serializer=tfscale_dot_v1_dot_agent__pb2.FollowLogRequest.SerializeToString,
                 response_deserializer=tfscale_dot_v1_dot_agent__pb2.LogChunk.FromString,
                 _registered_method=True)
+        self.Stack = channel.unary_unary(
+                '/tfscale.v1.Agent/Stack',
+                request_serializer=tfscale_dot_v1_dot_agent__pb2.StackRequest.SerializeToString,
+                response_deserializer=tfscale_dot_v1_dot_agent__pb2.StackReply.FromString,
+                _registered_method=True)
         self.Apply = channel.unary_unary(
                 '/tfscale.v1.Agent/Apply',
                 request_serializer=tfscale_dot_v1_dot_agent__pb2.ApplyRequest.SerializeToString,
@@ -116,6 +121,13 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Stack(self, request, context):
+        """The Python stacks of the task's threads now, also while it is stuck. FAILED_PRECONDITION where no probe listens.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Apply(self, request, context):
         """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
         generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
@@ -156,6 +168,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.FollowLog,
                     request_deserializer=tfscale_dot_v1_dot_agent__pb2.FollowLogRequest.FromString,
                     response_serializer=tfscale_dot_v1_dot_agent__pb2.LogChunk.SerializeToString,
+            ),
+            'Stack': grpc.unary_unary_rpc_method_handler(
+                    servicer.Stack,
+                    request_deserializer=tfscale_dot_v1_dot_agent__pb2.StackRequest.FromString,
+                    response_serializer=tfscale_dot_v1_dot_agent__pb2.StackReply.SerializeToString,
             ),
             'Apply': grpc.unary_unary_rpc_method_handler(
                     servicer.Apply,
@@ -325,6 +342,33 @@ class Agent(object):
             '/tfscale.v1.Agent/FollowLog',
             tfscale_dot_v1_dot_agent__pb2.FollowLogRequest.SerializeToString,
             tfscale_dot_v1_dot_agent__pb2.LogChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Stack(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tfscale.v1.Agent/Stack',
+            tfscale_dot_v1_dot_agent__pb2.StackRequest.SerializeToString,
+            tfscale_dot_v1_dot_agent__pb2.StackReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,6 +44,8 @@ class AgentStub:
     Start: _grpc.UnaryStreamMultiCallable[_agent_pb2.TasksRequest, _agent_pb2.Progress]
     FollowLog: _grpc.UnaryStreamMultiCallable[_agent_pb2.FollowLogRequest, _agent_pb2.LogChunk]
     """The task's log from `tail` lines before its end, and what follows."""
+    Stack: _grpc.UnaryUnaryMultiCallable[_agent_pb2.StackRequest, _agent_pb2.StackReply]
+    """The Python stacks of the task's threads now, also while it is stuck. FAILED_PRECONDITION where no probe listens."""
     Apply: _grpc.UnaryUnaryMultiCallable[_agent_pb2.ApplyRequest, _telemetry_pb2.TaskStatus]
     """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
     generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
@@ -64,6 +66,8 @@ class AgentAsyncStub(AgentStub):
     Start: _aio.UnaryStreamMultiCallable[_agent_pb2.TasksRequest, _agent_pb2.Progress]  # type: ignore[assignment]
     FollowLog: _aio.UnaryStreamMultiCallable[_agent_pb2.FollowLogRequest, _agent_pb2.LogChunk]  # type: ignore[assignment]
     """The task's log from `tail` lines before its end, and what follows."""
+    Stack: _aio.UnaryUnaryMultiCallable[_agent_pb2.StackRequest, _agent_pb2.StackReply]  # type: ignore[assignment]
+    """The Python stacks of the task's threads now, also while it is stuck. FAILED_PRECONDITION where no probe listens."""
     Apply: _aio.UnaryUnaryMultiCallable[_agent_pb2.ApplyRequest, _telemetry_pb2.TaskStatus]  # type: ignore[assignment]
     """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
     generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
@@ -117,6 +121,14 @@ class AgentServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_agent_pb2.LogChunk], _abc.AsyncIterator[_agent_pb2.LogChunk]]:
         """The task's log from `tail` lines before its end, and what follows."""
+
+    @_abc_1.abstractmethod
+    def Stack(
+        self,
+        request: _agent_pb2.StackRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_agent_pb2.StackReply, _abc.Awaitable[_agent_pb2.StackReply]]:
+        """The Python stacks of the task's threads now, also while it is stuck. FAILED_PRECONDITION where no probe listens."""
 
     @_abc_1.abstractmethod
     def Apply(

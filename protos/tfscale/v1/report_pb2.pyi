@@ -27,6 +27,8 @@ class TaskReport(_message.Message):
     PROBE_FIELD_NUMBER: _builtins.int
     COLLECTIVE_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
+    TRAINING_FIELD_NUMBER: _builtins.int
+    ACTIVITIES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello:
         """in the first message only"""
@@ -37,6 +39,12 @@ class TaskReport(_message.Message):
     def collective(self) -> _telemetry_pb2.Collective: ...
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.StepBatch]: ...
+    @_builtins.property
+    def training(self) -> _telemetry_pb2.Training: ...
+    @_builtins.property
+    def activities(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.Activity]:
+        """begun, or ended, since the report before"""
+
     def __init__(
         self,
         *,
@@ -44,10 +52,12 @@ class TaskReport(_message.Message):
         probe: _telemetry_pb2.ProbeStatus | None = ...,
         collective: _telemetry_pb2.Collective | None = ...,
         steps: _abc.Iterable[_telemetry_pb2.StepBatch] | None = ...,
+        training: _telemetry_pb2.Training | None = ...,
+        activities: _abc.Iterable[_telemetry_pb2.Activity] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["collective", b"collective", "hello", b"hello", "probe", b"probe"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["collective", b"collective", "hello", b"hello", "probe", b"probe", "training", b"training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collective", b"collective", "hello", b"hello", "probe", b"probe", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activities", b"activities", "collective", b"collective", "hello", b"hello", "probe", b"probe", "steps", b"steps", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -62,11 +72,14 @@ class Hello(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
+    STACK_SIGNAL_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     task: _builtins.str
     generation: _builtins.int
     attempt: _builtins.int
     pid: _builtins.int
+    stack_signal: _builtins.int
+    """on which the process writes the stacks of its Python threads"""
     def __init__(
         self,
         *,
@@ -75,12 +88,15 @@ class Hello(_message.Message):
         generation: _builtins.int = ...,
         attempt: _builtins.int = ...,
         pid: _builtins.int = ...,
+        stack_signal: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_stack_signal", b"_stack_signal", "stack_signal", b"stack_signal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "generation", b"generation", "pid", b"pid", "schema_version", b"schema_version", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_stack_signal", b"_stack_signal", "attempt", b"attempt", "generation", b"generation", "pid", b"pid", "schema_version", b"schema_version", "stack_signal", b"stack_signal", "task", b"task"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__stack_signal: _TypeAlias = _typing.Literal["stack_signal"]  # noqa: Y015
+    _WhichOneofArgType__stack_signal: _TypeAlias = _typing.Literal["_stack_signal", b"_stack_signal"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stack_signal) -> _WhichOneofReturnType__stack_signal | None: ...
 
 Global___Hello: _TypeAlias = Hello  # noqa: Y015
 

@@ -80,6 +80,35 @@ PROBE_STATE_DISABLED: ProbeState.ValueType  # 3
 """`message` says why"""
 Global___ProbeState: _TypeAlias = ProbeState  # noqa: Y015
 
+class _ActivityKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ActivityKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ActivityKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ACTIVITY_KIND_UNSPECIFIED: _ActivityKind.ValueType  # 0
+    ACTIVITY_KIND_COMPILE: _ActivityKind.ValueType  # 1
+    """a graph is traced"""
+    ACTIVITY_KIND_CHECKPOINT: _ActivityKind.ValueType  # 2
+    """a checkpoint or a model is written or read"""
+    ACTIVITY_KIND_EVALUATION: _ActivityKind.ValueType  # 3
+    """batches that train nothing"""
+    ACTIVITY_KIND_IDLE: _ActivityKind.ValueType  # 4
+    """none of these, for long, between two steps"""
+
+class ActivityKind(_ActivityKind, metaclass=_ActivityKindEnumTypeWrapper): ...
+
+ACTIVITY_KIND_UNSPECIFIED: ActivityKind.ValueType  # 0
+ACTIVITY_KIND_COMPILE: ActivityKind.ValueType  # 1
+"""a graph is traced"""
+ACTIVITY_KIND_CHECKPOINT: ActivityKind.ValueType  # 2
+"""a checkpoint or a model is written or read"""
+ACTIVITY_KIND_EVALUATION: ActivityKind.ValueType  # 3
+"""batches that train nothing"""
+ACTIVITY_KIND_IDLE: ActivityKind.ValueType  # 4
+"""none of these, for long, between two steps"""
+Global___ActivityKind: _TypeAlias = ActivityKind  # noqa: Y015
+
 @_typing.final
 class Exit(_message.Message):
     """Exactly one of code and signal is present, unless the exit could not be read."""
@@ -183,6 +212,7 @@ class ProbeStatus(_message.Message):
     TENSORFLOW_FIELD_NUMBER: _builtins.int
     KERAS_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    COLLECTIVE_FIELD_NUMBER: _builtins.int
     state: Global___ProbeState.ValueType
     message: _builtins.str
     strategy: _builtins.str
@@ -200,6 +230,8 @@ class ProbeStatus(_message.Message):
     """version"""
     keras: _builtins.str
     """name and version, for example "keras 3.15.1" """
+    collective: _builtins.str
+    """RING, NCCL or AUTO across hosts, LOCAL within one process"""
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -216,11 +248,14 @@ class ProbeStatus(_message.Message):
         tensorflow: _builtins.str | None = ...,
         keras: _builtins.str | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
+        collective: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_examples_per_step", b"_examples_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "examples_per_step", b"examples_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_collective", b"_collective", "_examples_per_step", b"_examples_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "collective", b"collective", "examples_per_step", b"examples_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_examples_per_step", b"_examples_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "examples_per_step", b"examples_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "message", b"message", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_collective", b"_collective", "_examples_per_step", b"_examples_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "collective", b"collective", "examples_per_step", b"examples_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "message", b"message", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__collective: _TypeAlias = _typing.Literal["collective"]  # noqa: Y015
+    _WhichOneofArgType__collective: _TypeAlias = _typing.Literal["_collective", b"_collective"]  # noqa: Y015
     _WhichOneofReturnType__examples_per_step: _TypeAlias = _typing.Literal["examples_per_step"]  # noqa: Y015
     _WhichOneofArgType__examples_per_step: _TypeAlias = _typing.Literal["_examples_per_step", b"_examples_per_step"]  # noqa: Y015
     _WhichOneofReturnType__keras: _TypeAlias = _typing.Literal["keras"]  # noqa: Y015
@@ -237,6 +272,8 @@ class ProbeStatus(_message.Message):
     _WhichOneofArgType__strategy: _TypeAlias = _typing.Literal["_strategy", b"_strategy"]  # noqa: Y015
     _WhichOneofReturnType__tensorflow: _TypeAlias = _typing.Literal["tensorflow"]  # noqa: Y015
     _WhichOneofArgType__tensorflow: _TypeAlias = _typing.Literal["_tensorflow", b"_tensorflow"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__collective) -> _WhichOneofReturnType__collective | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__examples_per_step) -> _WhichOneofReturnType__examples_per_step | None: ...
     @_typing.overload
@@ -287,6 +324,94 @@ class Collective(_message.Message):
 Global___Collective: _TypeAlias = Collective  # noqa: Y015
 
 @_typing.final
+class Activity(_message.Message):
+    """What the training process did instead of steps; its time is in no phase. Told when it begins, and again when it
+    has ended: the same kind and begin is the same activity.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    BEGIN_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    kind: Global___ActivityKind.ValueType
+    begin: _builtins.float
+    end: _builtins.float
+    """absent while it lasts"""
+    def __init__(
+        self,
+        *,
+        kind: Global___ActivityKind.ValueType = ...,
+        begin: _builtins.float = ...,
+        end: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_end", b"_end", "end", b"end"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end", b"_end", "begin", b"begin", "end", b"end", "kind", b"kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__end: _TypeAlias = _typing.Literal["end"]  # noqa: Y015
+    _WhichOneofArgType__end: _TypeAlias = _typing.Literal["_end", b"_end"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__end) -> _WhichOneofReturnType__end | None: ...
+
+Global___Activity: _TypeAlias = Activity  # noqa: Y015
+
+@_typing.final
+class Training(_message.Message):
+    """How the training goes, where Keras says so."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    GLOBAL_STEP_FIELD_NUMBER: _builtins.int
+    LOSS_FIELD_NUMBER: _builtins.int
+    FINITE_FIELD_NUMBER: _builtins.int
+    LEARNING_RATE_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    """from 0"""
+    global_step: _builtins.int
+    """the optimizer's iterations"""
+    loss: _builtins.float
+    """absent when it is not finite"""
+    finite: _builtins.bool
+    """whether the newest loss is a number"""
+    learning_rate: _builtins.float
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int | None = ...,
+        global_step: _builtins.int | None = ...,
+        loss: _builtins.float | None = ...,
+        finite: _builtins.bool | None = ...,
+        learning_rate: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__epoch: _TypeAlias = _typing.Literal["epoch"]  # noqa: Y015
+    _WhichOneofArgType__epoch: _TypeAlias = _typing.Literal["_epoch", b"_epoch"]  # noqa: Y015
+    _WhichOneofReturnType__finite: _TypeAlias = _typing.Literal["finite"]  # noqa: Y015
+    _WhichOneofArgType__finite: _TypeAlias = _typing.Literal["_finite", b"_finite"]  # noqa: Y015
+    _WhichOneofReturnType__global_step: _TypeAlias = _typing.Literal["global_step"]  # noqa: Y015
+    _WhichOneofArgType__global_step: _TypeAlias = _typing.Literal["_global_step", b"_global_step"]  # noqa: Y015
+    _WhichOneofReturnType__learning_rate: _TypeAlias = _typing.Literal["learning_rate"]  # noqa: Y015
+    _WhichOneofArgType__learning_rate: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate"]  # noqa: Y015
+    _WhichOneofReturnType__loss: _TypeAlias = _typing.Literal["loss"]  # noqa: Y015
+    _WhichOneofArgType__loss: _TypeAlias = _typing.Literal["_loss", b"_loss"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__epoch) -> _WhichOneofReturnType__epoch | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__finite) -> _WhichOneofReturnType__finite | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__global_step) -> _WhichOneofReturnType__global_step | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__learning_rate) -> _WhichOneofReturnType__learning_rate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__loss) -> _WhichOneofReturnType__loss | None: ...
+
+Global___Training: _TypeAlias = Training  # noqa: Y015
+
+@_typing.final
 class StepBatch(_message.Message):
     """Steps of one subject as columns of equal length; row i is one step, which ends when its gradients are
     all-reduced. An empty column is unknown in every row.
@@ -313,7 +438,9 @@ class StepBatch(_message.Message):
     reporter: _builtins.str
     """the task that measured, for example "worker:1" """
     subject: _builtins.str
-    """whom it measured: "worker:1" or "worker:1/replica:0" """
+    """Whom it measured: "worker:1", or one of its replicas, "worker:1/replica:0". A worker's row lasts to the slowest of
+    its replicas; a replica's has the worker's update, host and input.
+    """
     lost: _builtins.int
     """steps before this batch that could not be kept"""
     clamped: _builtins.int
@@ -645,6 +772,8 @@ class Frame(_message.Message):
     GPUS_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
     DROPPED_FIELD_NUMBER: _builtins.int
+    TRAINING_FIELD_NUMBER: _builtins.int
+    ACTIVITIES_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """of this agent process, from 0"""
     at: _builtins.float
@@ -666,6 +795,14 @@ class Frame(_message.Message):
     def gpus(self) -> _containers.RepeatedCompositeFieldContainer[Global___GpuSample]: ...
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepBatch]: ...
+    @_builtins.property
+    def training(self) -> Global___Training:
+        """absent: the program does not say"""
+
+    @_builtins.property
+    def activities(self) -> _containers.RepeatedCompositeFieldContainer[Global___Activity]:
+        """ended since the frame before, or still lasting"""
+
     def __init__(
         self,
         *,
@@ -678,10 +815,12 @@ class Frame(_message.Message):
         gpus: _abc.Iterable[Global___GpuSample] | None = ...,
         steps: _abc.Iterable[Global___StepBatch] | None = ...,
         dropped: _builtins.int = ...,
+        training: Global___Training | None = ...,
+        activities: _abc.Iterable[Global___Activity] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["collective", b"collective", "host", b"host", "probe", b"probe", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["collective", b"collective", "host", b"host", "probe", b"probe", "status", b"status", "training", b"training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "collective", b"collective", "dropped", b"dropped", "gpus", b"gpus", "host", b"host", "probe", b"probe", "sequence", b"sequence", "status", b"status", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activities", b"activities", "at", b"at", "collective", b"collective", "dropped", b"dropped", "gpus", b"gpus", "host", b"host", "probe", b"probe", "sequence", b"sequence", "status", b"status", "steps", b"steps", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
