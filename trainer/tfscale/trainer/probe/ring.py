@@ -26,7 +26,7 @@ _MARK = "_independent_side_effects"
 
 
 class Ring:
-    """A variable of ROWS rows (site, begin, end, examples) and the number of collectives entered.
+    """A variable of ROWS rows (site, begin, end, amount) and the number of collectives entered.
 
     Made at the first stamp of a trace: any variable made before the strategy would break the collectives' start-up.
     """
@@ -50,10 +50,10 @@ class Ring:
         with _beside([stamp.op]):
             _free(gen_state_ops.resource_count_up_to(self._entered.handle, limit=_ENDLESS, T=tf.int64))
 
-    def write(self, site: Site, begin: tf.Tensor, end: tf.Tensor, examples: tf.Tensor | float = 0.0) -> None:
+    def write(self, site: Site, begin: tf.Tensor, end: tf.Tensor, amount: tf.Tensor | float = 0.0) -> None:
         """Record a span when `end` is known."""
         with _beside([]):
-            row = tf.stack([tf.constant(float(site.number), tf.float64), begin, end, tf.cast(examples, tf.float64)])
+            row = tf.stack([tf.constant(float(site.number), tf.float64), begin, end, tf.cast(amount, tf.float64)])
             # count_up_to hands out each number once, which assign_add followed by a read would not.
             number = _free(gen_state_ops.resource_count_up_to(self._written.handle, limit=_ENDLESS, T=tf.int64))
             slot = gen_bitwise_ops.bitwise_and(number, tf.constant(ROWS - 1, tf.int64))
@@ -70,6 +70,11 @@ class Ring:
         self._read = written
         fresh = fresh[np.argsort(fresh[:, 2], kind="stable")]
         return [Span(sites[int(row[0])], *row[1:]) for row in fresh.tolist()], lost
+
+    @property
+    def variables(self) -> dict[str, ResourceVariable]:
+        """What graphs with stamps refer to, by name."""
+        return {"rows": self._rows, "written": self._written, "entered": self._entered}
 
     def entered(self) -> int:
         """Collectives entered so far; readable while the main thread is blocked in one."""
