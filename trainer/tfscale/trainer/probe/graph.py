@@ -49,25 +49,25 @@ def fixed_bytes(tensors: Iterable[tf.Tensor]) -> int:
     return sum((tensor.shape.num_elements() or 0) * tensor.dtype.size for tensor in tensors)
 
 
-def other_bytes(tensors: Iterable[tf.Tensor]) -> tf.Tensor | float:
-    """Elements x dtype of all others (of the rows that an embedding used, for example), as a float64 scalar."""
+def other_bytes(tensors: Iterable[tf.Tensor]) -> list[tf.Tensor]:
+    """Elements x dtype of all others (of the rows that an embedding used, for example): one float64 scalar, or none."""
     others = [tensor for tensor in tensors if not tensor.shape.is_fully_defined()]
-    if not others:
-        return 0.0
     with ops.control_dependencies(None):
-        return tf.add_n([tf.cast(tf.size(tensor), tf.float64) * tensor.dtype.size for tensor in others])
+        sizes = [tf.cast(tf.size(tensor), tf.float64) * tensor.dtype.size for tensor in others]
+        return [tf.add_n(sizes)] if sizes else []
 
 
-def count_examples(batch: Any) -> tf.Tensor | float:
+def count_examples(batch: Any) -> tuple[int, list[tf.Tensor]]:
     """Examples in this worker's part of a batch: the first dimension of its first component, over local replicas.
 
-    0 where that cannot be said, for an Optional for example.
+    As far as it is fixed, and the rest as one float64 scalar, or none. 0 where nothing can be said, as of an Optional.
     """
     tensors = _examples_of(batch)
-    if not tensors:
-        return 0.0
+    fixed = sum(tensor.shape[0] or 0 for tensor in tensors if tensor.shape.rank)
     with ops.control_dependencies(None):
-        return tf.add_n([tf.cast(tf.shape(tensor)[0], tf.float64) for tensor in tensors])
+        open_ = [tensor for tensor in tensors if not tensor.shape.rank or tensor.shape[0] is None]
+        sizes = [tf.cast(tf.shape(tensor)[0], tf.float64) for tensor in open_]
+        return fixed, [tf.add_n(sizes)] if sizes else []
 
 
 def eager_examples(batch: Any) -> float:

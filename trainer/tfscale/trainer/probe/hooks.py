@@ -7,7 +7,7 @@
     Extended._reduce_to, _gather_to    metrics, losses, and the count of replicas that still have data
     GradientTape.gradient              tells training from evaluation
     Function.__call__                  where XLA compiles a whole step, which can be timed from outside only
-    tracing_compilation                graphs being traced
+    tracing_compilation, func_graph    graphs being traced
     Saver, saved_model                 checkpoints
 
 Under `fit` Python passes through these once a trace, so they leave stamps in the graph; in eager loops it passes at
@@ -33,6 +33,7 @@ from tensorflow.python.distribute import (
 )
 from tensorflow.python.eager import backprop
 from tensorflow.python.eager.polymorphic_function import polymorphic_function, tracing_compilation
+from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.saved_model import save
 from tfscale.trainer.probe.activities import CHECKPOINT, COMPILE, Activities
 from tfscale.trainer.probe.export import exportable
@@ -149,10 +150,19 @@ def _hook_activities(recorder: Recorder, activities: Activities) -> None:
 
         return hook
 
+    def build(method: Method, name: str, python_func: Method, *args: Any, **kwargs: Any) -> Any:
+        def traced(*inputs: Any, **more: Any) -> Any:
+            outputs = python_func(*inputs, **more)
+            recorder.traced(ops.get_default_graph())
+            return outputs
+
+        return method(name, functools.wraps(python_func)(traced), *args, **kwargs)
+
     def export(method: Method, root: Any, *args: Any, **kwargs: Any) -> Any:
         with activities.during(CHECKPOINT), exportable(root, recorder.ring):
             return method(root, *args, **kwargs)
 
+    wrap(func_graph, "func_graph_from_py_func", build)
     wrap(tracing_compilation, "_create_concrete_function", during(COMPILE))
     wrap(checkpoint.TrackableSaver, "save", during(CHECKPOINT))
     wrap(checkpoint.TrackableSaver, "restore", during(CHECKPOINT))

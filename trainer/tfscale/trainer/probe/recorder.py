@@ -27,8 +27,8 @@ from tfscale.trainer.probe.graph import (
     updates_fed_by,
     variable_updates,
 )
-from tfscale.trainer.probe.ring import Ring, is_own
-from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Program, Site, Sites, Span
+from tfscale.trainer.probe.ring import WIDTH, Ring, is_own
+from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Member, Program, Site, Sites, Span
 
 Call = Callable[[], Any]
 
@@ -37,6 +37,13 @@ class _Reduction(NamedTuple):
     site: Site
     results: set[tf.Operation]
     stamp: tf.Tensor
+
+
+class _Stamped(NamedTuple):
+    """A span's stamps in a graph, and what else there is to write of it."""
+
+    site: Site
+    values: list[tf.Tensor]
 
 
 @dataclass
@@ -74,6 +81,8 @@ class Recorder:
         self._eager_run: _Run | None = None
         self._graph_runs: dict[int, _Run] = {}
         self._unresolved: list[_Reduction] = []
+        self._unwritten: dict[int, list[_Stamped]] = {}
+        """By graph being traced."""
         self._lock = threading.Lock()
         self._enabled = True
         self._ran = False
@@ -154,10 +163,37 @@ class Recorder:
     def drain(self) -> tuple[list[Span], int]:
         """The spans since the last call, and how many were lost to an overrun."""
         eager = [self.eager.popleft() for _ in range(len(self.eager))]
-        traced, lost = self.ring.read(self.sites) if self.ring else ([], 0)
-        if traced:
+        rows, lost = self.ring.read() if self.ring else ([], 0)
+        if rows:
             self._resolve()
-        return eager + traced, lost
+        return eager + [span for row in rows for span in self.sites.spans_of(row)], lost
+
+    def traced(self, graph: Any) -> None:
+        """All of a graph has been traced: its stamps are written, in as few rows as will do.
+
+        A reduction beside the updates may wait for other workers long after the run is over, which must not wait for
+        it.
+        """
+        stamped = self._unwritten.pop(id(graph), [])
+        with self.own_work():
+            for beside in (False, True):
+                together = [each for each in stamped if each.site.beside is beside]
+                while together:
+                    self._write_row(self._made_ring(), together)
+
+    def _write_row(self, ring: Ring, stamped: list[_Stamped]) -> None:
+        """Write, and take off the list, as many as fit into one row."""
+        members: list[Member] = []
+        values: list[tf.Tensor] = []
+        while stamped and len(values) + len(stamped[0].values) < WIDTH:
+            site, numbers = stamped.pop(0)
+            members.append(Member(site, len(numbers)))
+            values += numbers
+        ring.write(self.sites.add_row(members), values)
+
+    def _write(self, site: Site, *values: tf.Tensor) -> None:
+        """Have a span written when its graph has been traced."""
+        self._unwritten.setdefault(id(values[0].graph), []).append(_Stamped(site, list(values)))
 
     def _resolve(self) -> None:
         """Say of reductions traced apart from their run whether updates wait for them: their graphs are done now."""
@@ -238,7 +274,7 @@ class Recorder:
         elif self._can_stamp():
             ring = self._made_ring()
             stamp = ring.stamp(dense_tensors(result))
-            ring.write(self.sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp, stamp)
+            self._write(self.sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
 
     def _in_graph(self, call: Call, kind: Kind, handed: Any = None, program: Program | None = None) -> Any:
         if not self._can_stamp():
@@ -274,63 +310,52 @@ class Recorder:
         }
 
     def _end_input(self, ring: Ring, site: Site, begin: tf.Tensor, result: Any) -> Any:
-        end = ring.stamp(_made_here(result, begin))
-        ring.write(site, begin, end, count_examples(result))
+        end = ring.stamp(_made_in(begin.graph, result))
+        site.examples, more = count_examples(result)
+        self._write(site, begin, end, *more)
         return after(end, result)
 
     def _end_reduction(self, ring: Ring, site: Site, begin: tf.Tensor, handed: Any, result: Any) -> None:
-        waited_for = _made_here(result, begin)
+        waited_for = _made_in(begin.graph, result)
         end = ring.stamp([*waited_for, begin.op]) if site.collective else begin
         if (run := self._current_run()) is not None:
             run.reductions.append(_Reduction(site, {tensor.op for tensor in waited_for}, end))
         replica = replica_tensors(handed)[0]
         # Variables that are handed over themselves are read inside: when they were ready is unknown. Between hosts
         # it was the end of the collective before.
-        ring.write(site, begin if replica or not site.local else end, end, other_bytes(replica))
+        ready = begin if replica or not site.local else end
+        self._write(site, *([ready, end, *other_bytes(replica)] if site.collective else [begin]))
 
     def _stamp_replicas(self, ring: Ring, site: Site, handed: Any) -> list[tf.Operation]:
         """The stamps of each replica of several that hands something to a reduction inside a run."""
         replicas = replica_tensors(handed) if site.in_run else []
         stamps = [ring.stamp(tensors) for tensors in replicas] if len(replicas) > 1 and all(replicas) else []
         for index, ready in enumerate(stamps):
-            ring.write(self.sites.traced(Kind.READY, replica=index, reduction=site), ready, ready)
+            self._write(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
         return [ready.op for ready in stamps]
 
     def _run_in_graph(self, call: Call, program: Program) -> Any:
         graph = ops.get_default_graph()
-        begun: tuple[Ring, tf.Tensor] | None = None
-        with self.own_work():
-            ring = self._made_ring()
-            begun = ring, ring.stamp([])
         before = len(graph.get_operations())
         run = self._graph_runs[id(graph)] = _Run()
         try:
             result = call()
         finally:
             del self._graph_runs[id(graph)]
-        if begun is not None:
-            with self.own_work():
-                self._end_run(*begun, run, program, result, graph.get_operations()[before:])
+        with self.own_work():
+            self._end_run(graph, run, program, result, graph.get_operations()[before:])
         return result
 
-    def _end_run(
-        self, ring: Ring, begin: tf.Tensor, run: _Run, program: Program, result: Any, added: list[tf.Operation]
-    ) -> None:
+    def _end_run(self, graph: Any, run: _Run, program: Program, result: Any, added: list[tf.Operation]) -> None:
         site = self.sites.traced(
-            Kind.RUN,
-            looped=is_looped(begin.graph),
-            trains=run.trains,
-            xla=run.xla,
-            program=program,
-            counter=run.counter,
+            Kind.RUN, looped=is_looped(graph), trains=run.trains, xla=run.xla, program=program, counter=run.counter
         )
-        here = [reduction for reduction in run.reductions if reduction.stamp.graph is begin.graph]
-        self._unresolved += [reduction for reduction in run.reductions if reduction.stamp.graph is not begin.graph]
-        waited_for = _reduced_updates(here, added) or _made_here(result, begin)
+        here = [reduction for reduction in run.reductions if reduction.stamp.graph is graph]
+        self._unresolved += [reduction for reduction in run.reductions if reduction.stamp.graph is not graph]
+        waited_for = _reduced_updates(here, added) or _made_in(graph, result)
         # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
         awaited = [reduction for reduction in here if not reduction.site.beside] or here
-        late = [reduction.stamp.op for reduction in awaited]
-        ring.write(site, begin, ring.stamp([*waited_for, *late]))
+        self._write(site, self._made_ring().stamp([*waited_for, *(reduction.stamp.op for reduction in awaited)]))
 
     def _is_xla(self) -> bool:
         return bool(control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph()))
@@ -351,9 +376,9 @@ class Recorder:
             return self.ring
 
 
-def _made_here(result: Any, begin: tf.Tensor) -> list[tf.Tensor]:
-    """The tensors of a result in the graph of `begin`."""
-    return [tensor for tensor in dense_tensors(result) if tensor.graph is begin.graph]
+def _made_in(graph: Any, result: Any) -> list[tf.Tensor]:
+    """The tensors of a result that lie in this graph."""
+    return [tensor for tensor in dense_tensors(result) if tensor.graph is graph]
 
 
 def _reduced_updates(reductions: list[_Reduction], added: list[tf.Operation]) -> list[tf.Operation]:

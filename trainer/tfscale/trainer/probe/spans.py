@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -59,6 +59,8 @@ class Site:
     """Whether the site lies in a loop inside the graph, whose iterations may overlap."""
     bytes: int = 0
     """Of a reduction: what one replica hands over, elements x dtype, as far as the shapes are fixed."""
+    examples: int = 0
+    """Of INPUT: in this worker's part of a batch, as far as its size is fixed."""
     in_run: bool = False
     """Whether a reduction lies inside a run."""
     beside: bool = False
@@ -88,20 +90,39 @@ class Span(NamedTuple):
     begin: float
     end: float
     amount: float = 0.0
-    """Of INPUT: examples in this worker's part of the batch, 0 where unknown. Of REDUCE: bytes beyond `site.bytes`."""
+    """Beyond what is fixed with the site: of INPUT examples, of REDUCE bytes."""
+
+
+class Member(NamedTuple):
+    """A span's part of a row: `width` numbers, of its begin, end and amount as many as there are."""
+
+    site: Site
+    width: int
 
 
 class Sites:
-    """All sites of this process. Graphs are traced in several threads (one a replica)."""
+    """All sites of this process, and how they share rows. Graphs are traced in several threads (one a replica)."""
 
     def __init__(self) -> None:
         self._sites: list[Site] = []
+        self._rows: list[tuple[Member, ...]] = []
         self._eager: dict[Hashable, Site] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
 
-    def __getitem__(self, number: int) -> Site:
-        return self._sites[number]
+    def add_row(self, members: Sequence[Member]) -> int:
+        """The number of a new kind of row, which holds these spans in this order."""
+        with self._lock:
+            self._rows.append(tuple(members))
+            return len(self._rows) - 1
+
+    def spans_of(self, row: Sequence[float]) -> Iterator[Span]:
+        """What a row says: its number, and then the numbers of its spans."""
+        at = 1
+        for site, width in self._rows[int(row[0])]:
+            begin, *more = row[at : at + width]
+            yield Span(site, begin, *(more or [begin]))
+            at += width
 
     def traced(self, kind: Kind, **traits: Any) -> Site:
         """A new site of a graph."""

@@ -196,7 +196,7 @@ class StepAssembler:
         gradients = _gradients(inside)
         others = [span for span in self._reductions if span.end < gradients.end]
         line = self._line(final, [(span.begin, span.end) for span in others])
-        self._lead_to_compute(line, run, final)
+        self._lead_to_compute(line, final, min(run.begin, gradients.begin))
         line.go(COMPUTE, gradients.begin)
         self._find_idle(line)
         collective = gradients.site.collective
@@ -218,7 +218,7 @@ class StepAssembler:
     def _whole(self, run: Span, final: list[Span]) -> Step:
         """A run that XLA compiled: what lies between batch and updates cannot be told apart."""
         line = self._line(final, [])
-        self._lead_to_compute(line, run, final)
+        self._lead_to_compute(line, final, run.begin)
         self._find_idle(line)
         return Step(
             sequence=self.sequence,
@@ -244,11 +244,11 @@ class StepAssembler:
             line.go(COMPUTE, part.done)
         return line
 
-    def _lead_to_compute(self, line: Timeline, run: Span, final: list[Span]) -> None:
+    def _lead_to_compute(self, line: Timeline, final: list[Span], begun: float) -> None:
         if final:
             _fetch(line, final)
         elif self._parts:
-            line.go(HOST, run.begin)
+            line.go(HOST, begun)
         else:
             line.go(HOST, UNKNOWN)
             line.go(INPUT, UNKNOWN)
@@ -263,7 +263,7 @@ class StepAssembler:
     def _examples(self, final: list[Span]) -> float:
         parts = [*(part.batches for part in self._parts), final]
         # Data sets read together each give a part of the same examples.
-        return sum(batches[0].amount for batches in parts if batches)
+        return sum(batches[0].site.examples + batches[0].amount for batches in parts if batches)
 
     def _earlier(self, reduction: Site) -> tuple[float, ...]:
         ready = self._ready.pop(reduction, {})
