@@ -22,15 +22,19 @@ def dense_tensors(value: Any) -> list[tf.Tensor]:
     return found
 
 
-def after(stamp: tf.Tensor, value: Any) -> Any:
-    """The same value, which nobody can use before the stamp was taken."""
-
-    def held(leaf: Any) -> Any:
-        here = isinstance(leaf, tf.Tensor) and getattr(leaf, "graph", None) is stamp.graph
-        return tf.identity(leaf) if here else leaf
-
+def after(stamp: tf.Tensor, batch: Any) -> Any:
+    """The same batch, whose first component, of each replica, nobody can use before the stamp was taken."""
+    first = next(iter(tf.nest.flatten(batch)), None)
+    replicas = len(first.values) if isinstance(first, values.DistributedValues) else 1
+    leaves = tf.nest.flatten(batch, expand_composites=True)
     with ops.control_dependencies([stamp.op]):
-        return tf.nest.map_structure(held, value, expand_composites=True)
+        leaves[:replicas] = [_held(leaf, stamp) for leaf in leaves[:replicas]]
+    return tf.nest.pack_sequence_as(batch, leaves, expand_composites=True)
+
+
+def _held(leaf: Any, stamp: tf.Tensor) -> Any:
+    here = isinstance(leaf, tf.Tensor) and leaf.graph is stamp.graph
+    return tf.identity(leaf) if here else leaf
 
 
 def replica_tensors(handed: Any) -> list[list[tf.Tensor]]:
@@ -60,14 +64,21 @@ def other_bytes(tensors: Iterable[tf.Tensor]) -> list[tf.Tensor]:
 def count_examples(batch: Any) -> tuple[int, list[tf.Tensor]]:
     """Examples in this worker's part of a batch: the first dimension of its first component, over local replicas.
 
-    As far as it is fixed, and the rest as one float64 scalar, or none. 0 where nothing can be said, as of an Optional.
+    As far as it is fixed, and the rest as one float64 scalar, or none. 0 where nothing can be said.
     """
+    if isinstance(batch, tf.experimental.Optional):
+        return _fixed_examples(next(iter(tf.nest.flatten(batch.element_spec)), None)), []
     tensors = _examples_of(batch)
-    fixed = sum(tensor.shape[0] or 0 for tensor in tensors if tensor.shape.rank)
+    fixed = sum(map(_fixed_examples, tensors))
     with ops.control_dependencies(None):
         open_ = [tensor for tensor in tensors if not tensor.shape.rank or tensor.shape[0] is None]
         sizes = [tf.cast(tf.shape(tensor)[0], tf.float64) for tensor in open_]
         return fixed, [tf.add_n(sizes)] if sizes else []
+
+
+def _fixed_examples(spec: Any) -> int:
+    shape = getattr(spec, "shape", tf.TensorShape(None))
+    return shape[0] or 0 if shape.rank else 0
 
 
 def eager_examples(batch: Any) -> float:

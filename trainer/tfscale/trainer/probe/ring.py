@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import ops
+from tensorflow.python.framework.device_spec import DeviceSpecV2 as DeviceSpec
 from tensorflow.python.ops import gen_bitwise_ops, gen_logging_ops, gen_resource_variable_ops, gen_state_ops
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
@@ -38,13 +39,41 @@ class Ring:
             self._rows = ResourceVariable(np.zeros((ROWS, WIDTH)), trainable=False, name="tfscale_ring")
             self._written = ResourceVariable(np.int64(0), trainable=False, name="tfscale_written")
             self._entered = ResourceVariable(np.int64(0), trainable=False, name="tfscale_entered")
+        self._accelerators: tuple[str, ...] = tuple(device.name for device in tf.config.list_logical_devices("GPU"))
         self._seen = np.zeros((ROWS, WIDTH))
         self._read = 0
 
     def stamp(self, after: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
         """The Unix time at which all of `after` are done, as a float64 scalar of the graph being traced."""
-        with _beside(after):
+        with _beside(self._done_on_devices(after)):
             return _free(gen_logging_ops.timestamp())
+
+    def _done_on_devices(self, after: Sequence[tf.Tensor | tf.Operation]) -> Sequence[tf.Tensor | tf.Operation]:
+        """What a stamp waits for so that it comes when the kernels are done, and not when they are queued.
+
+        On a GPU the kernels of one stream are done in order. So after all of `after` were queued, one more kernel is,
+        and its result comes to the host, where an assertion demands it: nothing less would keep the copy in the graph.
+        """
+        devices = {device for each in after if (device := self._accelerator(each)) is not None}
+        arrived = []
+        for device in sorted(devices):
+            with _beside(after):
+                seed = _free(gen_logging_ops.timestamp())
+            with ops.control_dependencies(None), ops.device(device), ops.control_dependencies(list(after)):
+                last = tf.abs(seed)
+            with _beside([]):
+                arrived.append(_free(gen_logging_ops._assert(last > 0.0, [])))
+        return [*after, *arrived]
+
+    def _accelerator(self, each: tf.Tensor | tf.Operation) -> str | None:
+        """The device on which this is made, where kernels are queued; where it was not said, the first such device."""
+        if not self._accelerators:
+            return None
+        if not each.device:
+            return self._accelerators[0]
+        kind, number = DeviceSpec.from_string(each.device).device_type, DeviceSpec.from_string(each.device).device_index
+        found = (name for name in self._accelerators if name.endswith(f"{kind}:{number or 0}"))
+        return next(found, None)
 
     def enter(self, stamp: tf.Tensor) -> None:
         """Count a collective as entered at `stamp`."""
