@@ -47,10 +47,10 @@ def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
 @contextlib.contextmanager
 def running(
     folder: Path, cluster: Path, workers: int, command: Sequence[str | Path], variables: Mapping[str, str]
-) -> Iterator[None]:
+) -> Iterator[list[subprocess.Popen[bytes]]]:
     """All agents of a cluster, until the block ends."""
     agents = [start_agent(folder, cluster, index, command, variables) for index in range(workers)]
     try:
-        yield
+        yield agents
     finally:
         end(agents)

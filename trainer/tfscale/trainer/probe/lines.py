@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -55,7 +56,9 @@ class Lines:
     def close(self, _timeout: float) -> None:
         """Close the file."""
         self.refused = self.refused or "closed"
-        self._file.close()
+        # What could not be written is tried again here, and has been told of.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def _write(self, document: dict[str, Any]) -> None:
         try:
