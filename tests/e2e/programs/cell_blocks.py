@@ -12,7 +12,7 @@ from tfscale.trainer.delay import Delay
 
 DELAY = 0.020
 """Seconds, in one phase at a time."""
-WARM_UP, GAP, BLOCK = 16, 8, 24
+WARM_UP, GAP, BLOCK = 16, 8, 16
 """Steps before the first block, at each block's begin that are not looked at, and those that are. Multiples of 8."""
 
 

@@ -177,7 +177,7 @@ def fit(
         model.compile(delays.optimizer(keras.optimizers.SGD, 0.01), loss, steps_per_execution=execution)
 
     class Advance(keras.callbacks.Callback):  # type: ignore[misc]
-        def on_train_batch_begin(self, *_: Any) -> None:
+        def on_train_batch_begin(self, *_: Any, **__: Any) -> None:
             run.blocks.advance(execution)
 
     # Epochs end amid blocks, so that their validation falls between steps that are looked at.
