@@ -10,8 +10,13 @@ from typing import Any
 
 import grpc
 import pytest
-from tfscale.trainer.probe.reporter import Identity, Reporter
-from tfscale.v1 import report_pb2, telemetry_pb2
+from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.report import Collective, Report
+from tfscale.trainer.probe.reporter import Reporter
+from tfscale.trainer.probe.spans import Program
+from tfscale.trainer.probe.status import Status
+from tfscale.trainer.probe.steps import Step
+from tfscale.v1 import report_pb2
 
 
 class Agent:
@@ -52,8 +57,11 @@ def identity(tmp_path: Path) -> Identity:
     return Identity(str(tmp_path / "s"), "worker:1", generation=3, attempt=2)
 
 
-def steps(first: int) -> report_pb2.TaskReport:
-    return report_pb2.TaskReport(steps=[telemetry_pb2.StepBatch(sequence=[first])])
+NOWHERE = Collective(0, 0, None)
+
+
+def steps(first: int) -> Report:
+    return Report(NOWHERE, steps=[Step(first, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1)])
 
 
 def sequences(agent: Agent) -> list[int]:
@@ -75,7 +83,7 @@ def test_hello_comes_first_and_all_is_delivered_at_the_end(identity: Identity) -
 def test_a_later_agent_hears_what_was_kept_and_what_the_probe_is(identity: Identity) -> None:
     first = Agent(Path(identity.socket))
     reporter = Reporter(identity)
-    reporter.send(report_pb2.TaskReport(probe=telemetry_pb2.ProbeStatus(strategy="MirroredStrategy")))
+    reporter.send(Report(NOWHERE, Status(program=Program("MirroredStrategy", replicas=2, local_replicas=2))))
     first.wait_for(2)
     first.kill()
     second = Agent(Path(identity.socket))

@@ -3,22 +3,25 @@
 import math
 
 import pytest
-from tfscale.trainer.probe.spans import Kind, Sites, Span
+from tfscale.trainer.probe.activities import Activity
+from tfscale.trainer.probe.spans import Counter, Kind, Sites, Span
 from tfscale.trainer.probe.steps import Step, StepAssembler
 
 
 class Program:
     """Writes the spans of a program with the sites of a `fit` under MultiWorkerMirrored."""
 
-    def __init__(self, eager: bool = False, looped: bool = False) -> None:
-        sites = Sites()
+    def __init__(self, eager: bool = False, looped: bool = False, collective: bool = True) -> None:
+        self.sites = sites = Sites()
         make = sites.eager if eager else sites.traced
-        self.input = sites.traced(Kind.INPUT, looped=True) if looped else make(Kind.INPUT)
-        self.count = sites.traced(Kind.REDUCE, 8)
-        self.gradients = sites.traced(Kind.REDUCE, 1_000_000, in_run=True)
-        self.gradients.beside = False
-        self.metric = sites.traced(Kind.REDUCE, 4)
-        self.run = make(Kind.RUN)
+        self.input = make(Kind.INPUT, looped=looped)
+        self.count = sites.traced(Kind.REDUCE, bytes=8, beside=True, collective=True)
+        self.gradients = sites.traced(Kind.REDUCE, bytes=1_000_000, in_run=True, collective=collective)
+        self.metric = sites.traced(Kind.REDUCE, bytes=4, beside=True, collective=True)
+        self.run = make(Kind.RUN, trains=True, looped=looped)
+        self.part = sites.traced(Kind.RUN, trains=True)
+        self.test = sites.traced(Kind.RUN)
+        self.gradient = sites.traced(Kind.GRADIENT)
 
     def step(self, at: float) -> list[Span]:
         """update 2, host 3, input 5, compute 20, reduce 10, from `at` (the exit before) on; milliseconds."""
@@ -69,10 +72,11 @@ def test_a_metric_reduced_beside_the_updates_does_not_shorten_them() -> None:
 
 def test_evaluation_between_steps_is_no_step_and_takes_its_own_batch() -> None:
     program = Program()
-    evaluation = [Span(program.input, 100.050, 100.051), Span(program.run, 100.051, 100.060)]
+    evaluation = [Span(program.input, 100.050, 100.051), Span(program.test, 100.051, 100.060)]
     steps = fed([*program.step(100), *evaluation, *program.step(100.08)])
     assert len(steps) == 2
-    assert milliseconds(steps[1]) == (2, 43, 5, 20, 10)
+    # Its 10 ms are in no phase.
+    assert milliseconds(steps[1]) == (2, 33, 5, 20, 10)
 
 
 def test_a_batch_that_python_took_to_build_the_model_is_nobodys() -> None:
@@ -80,6 +84,127 @@ def test_a_batch_that_python_took_to_build_the_model_is_nobodys() -> None:
     peeked = Span(Program(eager=True).input, 99.0, 99.5)
     steps = fed([peeked, *program.step(100), *program.step(100.04)])
     assert milliseconds(steps[1]) == (2, 3, 5, 20, 10)
+
+
+def test_evaluation_begins_and_ends_as_one_activity() -> None:
+    program, assembler = Program(), StepAssembler()
+    assembler.feed(program.step(100))
+    for number in range(3):
+        at = 100.1 + 0.01 * number
+        assembler.feed([Span(program.input, at, at + 0.001), Span(program.test, at + 0.001, at + 0.01)])
+    assert assembler.drain_activities(100.2) == [Activity("evaluation", 100.1)]
+    assert assembler.drain_activities(100.9) == []
+    (ended,) = assembler.drain_activities(102)
+    assert (ended.kind, ended.begin, ended.end) == ("evaluation", 100.1, pytest.approx(100.13))
+
+
+def test_a_training_batch_ends_the_evaluation() -> None:
+    program, assembler = Program(), StepAssembler()
+    evaluated = [Span(program.input, 100.1, 100.101), Span(program.test, 100.101, 100.11)]
+    assembler.feed([*program.step(100), *evaluated, *program.step(100.2)])
+    assert assembler.drain_activities(100.3)[1] == Activity("evaluation", 100.1, 100.11)
+
+
+def test_micro_batches_up_to_the_reduction_are_one_step() -> None:
+    program = Program()
+    ms = 0.001
+
+    def micro(at: float) -> list[Span]:
+        """host 1, input 2, compute 7."""
+        return [Span(program.input, at + ms, at + 3 * ms, 16.0), Span(program.part, at + 3 * ms, at + 10 * ms)]
+
+    first = program.step(100)
+    at = first[-1].end
+    parts = [*micro(at), *micro(at + 10 * ms)]
+    last = [
+        Span(program.gradients, at + 25 * ms, at + 29 * ms),
+        Span(program.run, at + 21 * ms, at + 30 * ms),
+    ]
+    step = fed([*first, *parts, *last])[1]
+    # The run that reduces fetches no batch: 1 ms of host before it, 4 of compute in it.
+    assert milliseconds(step) == (2, 3, 4, 18, 4)
+    assert (step.sequence, step.examples) == (1, 32.0)
+
+
+def test_micro_batches_without_a_strategy_are_told_by_their_gradients() -> None:
+    program = Program(eager=True, collective=False)
+    first = program.step(100)
+    spans = [
+        Span(program.input, 100.045, 100.046, 16.0),
+        Span(program.gradient, 100.056, 100.056),
+        Span(program.input, 100.060, 100.062, 16.0),
+        Span(program.gradient, 100.072, 100.072),
+        Span(program.gradients, 100.080, 100.080),
+        Span(program.run, 100.075, 100.084),
+    ]
+    step = fed([*first, *spans])[1]
+    assert milliseconds(step)[:4] == (2, 7, 3, 28)
+    assert math.isnan(step.reduce) and (step.bytes, step.examples) == (0, 32.0)
+
+
+def test_two_data_sets_read_one_after_the_other_are_one_batch() -> None:
+    program = Program(eager=True)
+    first, second = program.step(100), program.step(100.04)
+    noise = Span(program.input, 100.0405 + 0.002, 100.0445, 64.0)
+    step = fed([*first, noise, *second])[1]
+    assert milliseconds(step) == (2, 1, 7, 20, 10)
+    assert step.examples == 64
+
+
+def test_a_step_that_xla_compiled_is_whole() -> None:
+    program = Program()
+    whole = program.sites.traced(Kind.RUN, trains=True, xla=True)
+    spans = [
+        span
+        for number in range(2)
+        for at in [100 + 0.05 * number]
+        for span in (Span(program.input, at + 0.003, at + 0.005, 64.0), Span(whole, at + 0.005, at + 0.05))
+    ]
+    step = fed(spans)[1]
+    assert step.end == pytest.approx(100.1)
+    assert (round(1000 * step.host), round(1000 * step.input), step.examples) == (3, 2, 64)
+    assert all(math.isnan(value) for value in (step.update, step.compute, step.reduce))
+
+
+def test_each_replica_is_ready_so_much_earlier_than_the_slowest() -> None:
+    program = Program()
+    ready = [program.sites.traced(Kind.READY, replica=index, reduction=program.gradients) for index in range(2)]
+    spans = [*program.step(100), Span(ready[0], 100.018, 100.018), Span(ready[1], 100.030, 100.030)]
+    assert fed(spans)[0].earlier == pytest.approx((0.012, 0.0))
+
+
+def test_the_step_ends_with_its_last_large_reduction() -> None:
+    program = Program()
+    counter = program.sites.traced(Kind.REDUCE, bytes=8, in_run=True, collective=True)
+    other = program.sites.traced(Kind.REDUCE, bytes=500_000, in_run=True, collective=True)
+    first, second = program.step(100), program.step(100.04)
+    more = [Span(other, 100.060, 100.065), Span(counter, 100.081, 100.0815)]
+    step = fed([*first, *second, *more])[1]
+    assert step.end == pytest.approx(100.08)
+    assert milliseconds(step) == (2, 3, 5, 15, 15)
+    assert step.bytes == 1_500_008
+
+
+def test_what_the_process_did_otherwise_is_in_no_phase() -> None:
+    program, assembler = Program(), StepAssembler()
+    later = program.step(100.14)
+    (_, step) = assembler.feed([*program.step(100), *later], [(100.045, 100.135)])
+    assert milliseconds(step) == (2, 13, 5, 20, 10)
+
+
+def test_a_long_pause_between_two_steps_is_idle_time() -> None:
+    program, assembler = Program(), StepAssembler()
+    steps = assembler.feed([span for start in (100, 100.04, 103.08) for span in program.step(start)])
+    assert milliseconds(steps[2]) == (2, 0, 5, 20, 10)
+    (idle,) = assembler.drain_activities(104)
+    assert (idle.kind, idle.begin, idle.end) == ("idle", pytest.approx(100.082), pytest.approx(103.085))
+
+
+def test_steps_are_counted_on_from_where_the_optimizer_was() -> None:
+    program = Program()
+    program.run.counter = Counter(base=500)
+    steps = fed([*program.step(100), *program.step(100.04)])
+    assert [step.global_step for step in steps] == [501, 502]
 
 
 def test_batches_fetched_ahead_inside_a_loop_are_clamped_and_counted() -> None:

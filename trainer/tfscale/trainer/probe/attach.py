@@ -1,18 +1,35 @@
-"""Called by the way in (`site/sitecustomize.py`) when a module that concerns the probe has been imported."""
+"""Called when a module that concerns the probe has been imported."""
 
 from __future__ import annotations
 
+import os
 import sys
+
+from tfscale.trainer.compat import keras3
+from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.imports import REPAIRED
+from tfscale.trainer.probe.probe import Probe
+from tfscale.trainer.probe.reporter import Reporter
+
+_probe: Probe | None = None
 
 
 def attach(module: str) -> None:
-    """Hook into what was just imported: TensorFlow, or Keras 3's trainer for its repairs."""
+    """Hook into what was just imported: TensorFlow, or a part of Keras."""
     if module == "tensorflow":
-        from tfscale.trainer.probe.probe import Probe
-        from tfscale.trainer.probe.reporter import Identity
-
-        Probe(Identity.from_environment()).install()
-    else:
-        from tfscale.trainer.compat import keras3
-
+        probe().install()
+    elif module in REPAIRED:
         keras3.repair(sys.modules[module])
+    else:
+        probe().install_keras(sys.modules[module])
+
+
+def probe() -> Probe:
+    """The probe of this process, which tells its agent where there is one."""
+    global _probe
+    if _probe is None:
+        _probe = Probe()
+        if os.environ.get("TFSCALE_REPORT"):
+            identity = Identity.from_environment()
+            _probe.tell(lambda: Reporter(identity))
+    return _probe

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -22,28 +22,69 @@ def dense_tensors(value: Any) -> list[tf.Tensor]:
     return found
 
 
-def replica_bytes(handed: Any) -> int:
-    """Bytes that one replica hands to a reduction: elements x dtype; tensors of unknown shape count 0."""
+def after(stamp: tf.Tensor, value: Any) -> Any:
+    """The same value, which nobody can use before the stamp was taken."""
+
+    def held(leaf: Any) -> Any:
+        here = isinstance(leaf, tf.Tensor) and getattr(leaf, "graph", None) is stamp.graph
+        return tf.identity(leaf) if here else leaf
+
+    with ops.control_dependencies([stamp.op]):
+        return tf.nest.map_structure(held, value, expand_composites=True)
+
+
+def replica_tensors(handed: Any) -> list[list[tf.Tensor]]:
+    """What each local replica hands to a reduction."""
     leaves = tf.nest.flatten(handed)
-    firsts = [leaf.values[0] if isinstance(leaf, values.DistributedValues) else leaf for leaf in leaves]
-    return sum((tensor.shape.num_elements() or 0) * tensor.dtype.size for tensor in dense_tensors(firsts))
+    width = max((len(leaf.values) for leaf in leaves if isinstance(leaf, values.DistributedValues)), default=1)
+    return [dense_tensors([_of_replica(leaf, index) for leaf in leaves]) for index in range(width)]
 
 
-def count_examples(batch: Any) -> tf.Tensor | float:
+def _of_replica(leaf: Any, index: int) -> Any:
+    return leaf.values[index] if isinstance(leaf, values.DistributedValues) else leaf
+
+
+def fixed_bytes(tensors: Iterable[tf.Tensor]) -> int:
+    """Elements x dtype of those tensors whose shape is known before they are."""
+    return sum((tensor.shape.num_elements() or 0) * tensor.dtype.size for tensor in tensors)
+
+
+def other_bytes(tensors: Iterable[tf.Tensor]) -> list[tf.Tensor]:
+    """Elements x dtype of all others (of the rows that an embedding used, for example): one float64 scalar, or none."""
+    others = [tensor for tensor in tensors if not tensor.shape.is_fully_defined()]
+    with ops.control_dependencies(None):
+        sizes = [tf.cast(tf.size(tensor), tf.float64) * tensor.dtype.size for tensor in others]
+        return [tf.add_n(sizes)] if sizes else []
+
+
+def count_examples(batch: Any) -> tuple[int, list[tf.Tensor]]:
     """Examples in this worker's part of a batch: the first dimension of its first component, over local replicas.
 
-    0 where that cannot be said, for an Optional for example.
+    As far as it is fixed, and the rest as one float64 scalar, or none. 0 where nothing can be said, as of an Optional.
     """
-    components = [] if isinstance(batch, tf.experimental.Optional) else tf.nest.flatten(batch)
-    if not components:
-        return 0.0
-    first = components[0]
-    replicas = first.values if isinstance(first, values.DistributedValues) else [first]
-    tensors = [tensor for replica in replicas for tensor in dense_tensors(replica)[:1] if tensor.shape.rank != 0]
-    if not tensors:
-        return 0.0
+    tensors = _examples_of(batch)
+    fixed = sum(tensor.shape[0] or 0 for tensor in tensors if tensor.shape.rank)
     with ops.control_dependencies(None):
-        return tf.add_n([tf.cast(tf.shape(tensor)[0], tf.float64) for tensor in tensors])
+        open_ = [tensor for tensor in tensors if not tensor.shape.rank or tensor.shape[0] is None]
+        sizes = [tf.cast(tf.shape(tensor)[0], tf.float64) for tensor in open_]
+        return fixed, [tf.add_n(sizes)] if sizes else []
+
+
+def eager_examples(batch: Any) -> float:
+    """The same of a batch that is there, at a microsecond's cost."""
+    return float(sum(tensor.shape[0] for tensor in _examples_of(batch)))
+
+
+def _examples_of(batch: Any) -> list[tf.Tensor]:
+    while isinstance(batch, list | tuple | Mapping) and batch:
+        batch = next(iter(batch.values() if isinstance(batch, Mapping) else batch))
+    if isinstance(batch, tf.experimental.Optional):
+        return []
+    replicas = batch.values if isinstance(batch, values.DistributedValues) else [batch]
+    tensors = [
+        replica if isinstance(replica, tf.Tensor) else next(iter(dense_tensors(replica)), None) for replica in replicas
+    ]
+    return [tensor for tensor in tensors if tensor is not None and tensor.shape.rank != 0]
 
 
 def variable_updates(added: Iterable[tf.Operation]) -> list[tf.Operation]:
@@ -67,6 +108,14 @@ def descendants(found: Iterable[tf.Operation]) -> set[tf.Operation]:
             seen.add(op)
             todo += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
     return seen
+
+
+def updates_fed_by(results: set[tf.Operation]) -> bool:
+    """Whether a variable is updated from these results, in the graph in which they lie."""
+    if not results:
+        return False
+    graph = next(iter(results)).graph
+    return not descendants(results).isdisjoint(variable_updates(graph.get_operations()))
 
 
 def is_looped(graph: Any) -> bool:

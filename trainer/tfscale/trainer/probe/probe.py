@@ -8,18 +8,23 @@ import math
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe import hooks
+from tfscale.trainer.probe.activities import Activities, Activity, Announcer
 from tfscale.trainer.probe.clock import ClockWatch
+from tfscale.trainer.probe.columns import without_phases
+from tfscale.trainer.probe.keras_hooks import KerasHooks
+from tfscale.trainer.probe.program import program_of
+from tfscale.trainer.probe.progress import Progress
 from tfscale.trainer.probe.recorder import Recorder
-from tfscale.trainer.probe.reporter import Identity, Reporter
+from tfscale.trainer.probe.report import Collective, Report, Sink, Training
 from tfscale.trainer.probe.spans import Kind, Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
-from tfscale.trainer.probe.steps import UNKNOWN, Step, StepAssembler
-from tfscale.trainer.probe.wire import Collective, report
+from tfscale.trainer.probe.steps import StepAssembler
 
 READ_SECONDS = 0.25
 _SETTLING_SECONDS = 0.02
@@ -29,9 +34,12 @@ _SETTLING_SECONDS = 0.02
 class Probe:
     """Owns the recorder and the thread that reports. Any failure inside is told once and ends the measuring only."""
 
-    def __init__(self, identity: Identity) -> None:
-        self._identity = identity
-        self._recorder = Recorder(on_failure=self.fail)
+    def __init__(self) -> None:
+        self.recorder = Recorder(on_failure=self.fail, on_run=self.start)
+        self._activities = Activities()
+        self._announcer = Announcer()
+        self._progress = Progress()
+        self._keras = KerasHooks(self.recorder, self._activities, self._progress)
         self._status = Status()
         self._assembler = StepAssembler()
         self._pending: list[Span] = []
@@ -40,116 +48,135 @@ class Probe:
         self._left = 0
         self._entered_at: float | None = None
         self._was_inside = False
-        self._reported: Status | None = None
+        self._told_status: Status | None = None
+        self._told_training: Training | None = None
+        self._makers: list[Callable[[], Sink]] = []
+        self._sinks: list[Sink] = []
+        self._reading = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def install(self) -> None:
         """Hook into TensorFlow, before the script makes its strategy."""
-        hooks.install(self._recorder, self._strategy_made)
+        hooks.install(self.recorder, self._activities, self._strategy_made)
         sigterm.watch_preemption_handlers()
 
+    def install_keras(self, module: Any) -> None:
+        """Hook into a module of Keras."""
+        self._keras.install(module)
+
+    def tell(self, make: Callable[[], Sink]) -> None:
+        """Report to the sink that `make` makes, from the program's first run on."""
+        if self._thread is None:
+            self._makers.append(make)
+        else:
+            self._add_sink(make)
+
+    def start(self) -> None:
+        """Begin to report, once there is something to say: the task may have helpers in which nothing ever trains."""
+        if self._thread is None and self._makers:
+            for make in self._makers:
+                self._add_sink(make)
+            self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
+            self._thread.start()
+            atexit.register(self._finish, self._thread)
+
     def fail(self, error: Exception) -> None:
-        """Stop measuring because of a failure of the probe's own; tell stderr once and the agent."""
+        """Stop measuring because of a failure of the probe's own; tell stderr once, and whoever listens."""
         if self._status.disabled:
             return
-        self._recorder.disable()
+        self.recorder.disable()
         self._status = replace(self._status, disabled=f"the probe failed and measures no more: {error!r}")
         print(f"tfscale: {self._status.disabled}; the training goes on", file=sys.stderr)
         with contextlib.suppress(Exception):
-            self._start()
+            self.start()
+
+    def flush(self) -> None:
+        """Report all that has been recorded so far."""
+        self._report(math.inf)
+
+    def _add_sink(self, make: Callable[[], Sink]) -> None:
+        self._sinks.append(make())
+        # Whoever comes late has heard nothing yet.
+        self._told_status = self._told_training = None
 
     def _strategy_made(self, strategy: Any) -> None:
-        extended = strategy.extended
-        self._status = replace(
-            self._status,
-            strategy=_public_name(strategy),
-            replicas=strategy.num_replicas_in_sync,
-            local_replicas=len(getattr(extended, "worker_devices", ())) or None,
-        )
-        self._start()
+        self._status = replace(self._status, program=program_of(strategy))
+        self.start()
 
-    def _start(self) -> None:
-        # Not before there is something to say: the agent listens to one process of the task, which may have helpers.
-        if self._thread is None:
-            reporter = Reporter(self._identity)
-            self._thread = threading.Thread(target=self._watch, args=[reporter], name="tfscale-probe", daemon=True)
-            self._thread.start()
-            atexit.register(self._finish, reporter, self._thread)
-
-    def _watch(self, reporter: Reporter) -> None:
+    def _watch(self) -> None:
         while not self._stop.wait(READ_SECONDS):
-            self._report(reporter, time.time() - _SETTLING_SECONDS)
+            self._report(time.time() - _SETTLING_SECONDS)
             if self._status.disabled:
                 return
-            if reporter.refused is not None:
-                self._recorder.disable()
+            if all(sink.refused is not None for sink in self._sinks):
+                self.recorder.disable()
                 return
 
-    def _finish(self, reporter: Reporter, thread: threading.Thread) -> None:
+    def _finish(self, thread: threading.Thread) -> None:
         self._stop.set()
         thread.join(1.0)
-        self._report(reporter, math.inf)
-        reporter.close(timeout=1.0)
+        self.flush()
+        for sink in self._sinks:
+            sink.close(1.0)
 
-    def _report(self, reporter: Reporter, horizon: float) -> None:
-        try:
-            steps, lost = ([], 0) if self._status.disabled else self._read(horizon)
-        except Exception as error:
-            self.fail(error)
-            steps, lost = [], 0
-        self._send(reporter, steps, lost)
+    def _report(self, horizon: float) -> None:
+        with self._reading:
+            try:
+                report = Report(self._collective()) if self._status.disabled else self._read(horizon)
+            except Exception as error:
+                self.fail(error)
+                report = Report(self._collective())
+            self._send(report)
 
-    def _read(self, horizon: float) -> tuple[list[Step], int]:
-        """The steps that were finished before `horizon`, and the spans that were lost."""
-        spans, lost = self._fresh_spans()
-        self._pending = sorted(self._pending + spans, key=lambda span: span.end)
-        settled = [span for span in self._pending if span.end <= horizon]
-        self._pending = self._pending[len(settled) :]
-        steps = self._assembler.feed(settled)
+    def _read(self, horizon: float) -> Report:
+        """The steps that were finished before `horizon`, and what else there is to say."""
+        # Counted before the spans are read: what is left afterwards had been entered.
+        self._count_entered(self.recorder.entered)
+        changes = self._activities.drain()
+        spans, lost = self.recorder.drain()
+        self._left += sum(span.site.kind is Kind.REDUCE and span.site.collective for span in spans)
+        if lost:
+            self._left = self._entered
+        steps = self._assembler.feed(self._settled(spans, horizon), _intervals(changes))
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         if self._clock.jumped():
-            steps = [_unknown(step) for step in steps]
-        return steps, lost
+            steps = [without_phases(step) for step in steps]
+        self._status = replace(
+            self._status.after(steps),
+            xla=self.recorder.xla_seen,
+            tensorflow=tensorflow_version(),
+            keras=keras_version(),
+        )
+        changes += self._assembler.drain_activities(max(time.time(), horizon))
+        told = self._announcer.worth_telling(changes)
+        return Report(self._collective(), None, self._progress.read(), steps, lost, told)
 
-    def _fresh_spans(self) -> tuple[list[Span], int]:
-        # Counted before the spans are read: what is left afterwards had been entered.
-        self._count_entered(self._recorder.entered)
-        spans, lost = self._recorder.drain()
-        self._left += sum(span.site.kind is Kind.REDUCE for span in spans)
-        if lost:
-            self._left = self._entered
-        return spans, lost
+    def _settled(self, fresh: list[Span], horizon: float) -> list[Span]:
+        self._pending = sorted(self._pending + fresh, key=lambda span: span.end)
+        settled = [span for span in self._pending if span.end <= horizon]
+        self._pending = self._pending[len(settled) :]
+        return settled
 
     def _count_entered(self, entered: int) -> None:
         if entered != self._entered:
             self._entered, self._entered_at = entered, time.time()
 
-    def _send(self, reporter: Reporter, steps: list[Step], lost: int) -> None:
-        self._status = replace(
-            self._status.after(steps),
-            xla=self._recorder.xla_seen,
-            tensorflow=tensorflow_version(),
-            keras=keras_version(),
-        )
-        changed = None if self._status == self._reported else self._status
+    def _collective(self) -> Collective:
+        return Collective(self._entered, self._left, self._entered_at)
+
+    def _send(self, report: Report) -> None:
+        """To every sink, unless it says nothing new."""
+        status = None if self._status == self._told_status else self._status
+        training = None if report.training == self._told_training else report.training
         inside = self._entered > self._left
-        if steps or lost or changed or inside or self._was_inside:
-            collective = Collective(self._entered, self._left, self._entered_at)
-            reporter.send(report(self._identity, changed, collective, steps, lost))
+        if status or training or report.steps or report.lost or report.activities or inside or self._was_inside:
+            for sink in self._sinks:
+                sink.send(report._replace(status=status, training=training))
         self._was_inside = inside
-        self._reported = self._status
+        self._told_status, self._told_training = self._status, report.training or self._told_training
 
 
-def _public_name(strategy: Any) -> str:
-    """The name under which TensorFlow exports the strategy's class, which may have another of its own."""
-    for kind in type(strategy).__mro__:
-        names: tuple[str, ...] = getattr(kind, "_tf_api_names", ())
-        if names:
-            return names[-1].rpartition(".")[2]
-    return type(strategy).__name__
-
-
-def _unknown(step: Step) -> Step:
-    return step._replace(update=UNKNOWN, host=UNKNOWN, input=UNKNOWN, compute=UNKNOWN, reduce=UNKNOWN)
+def _intervals(changes: list[Activity]) -> list[tuple[float, float]]:
+    return [(change.begin, change.end) for change in changes if change.end is not None]

@@ -5,23 +5,30 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
 from tfscale.trainer.probe.graph import (
+    after,
     count_examples,
     dense_tensors,
     descendants,
+    eager_examples,
+    fixed_bytes,
     is_looped,
-    replica_bytes,
+    other_bytes,
+    replica_tensors,
+    updates_fed_by,
     variable_updates,
 )
-from tfscale.trainer.probe.ring import Ring, is_own
-from tfscale.trainer.probe.spans import Kind, Site, Sites, Span
+from tfscale.trainer.probe.ring import WIDTH, Ring, is_own
+from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Member, Program, Site, Sites, Span
 
 Call = Callable[[], Any]
 
@@ -32,49 +39,66 @@ class _Reduction(NamedTuple):
     stamp: tf.Tensor
 
 
+class _Stamped(NamedTuple):
+    """A span's stamps in a graph, and what else there is to write of it."""
+
+    site: Site
+    values: list[tf.Tensor]
+
+
+@dataclass
+class _Run:
+    """What has been seen inside of one run: while it was traced, or eagerly while it went on."""
+
+    trains: bool = False
+    xla: bool = False
+    counter: Counter | None = None
+    reductions: list[_Reduction] = field(default_factory=list)
+
+
 class _Surroundings(threading.local):
     """What the current thread is inside of."""
 
     def __init__(self) -> None:
         self.kinds: set[Kind] = set()
-        self.reductions: list[_Reduction] = []
-        """Of the run being traced."""
 
 
 class Recorder:
-    """What has been recorded, and how. A failure of its own goes to `on_failure`; TensorFlow's errors pass through."""
+    """What has been recorded, and how. A failure of its own goes to `on_failure`; TensorFlow's errors pass through.
 
-    def __init__(self, on_failure: Callable[[Exception], None]) -> None:
+    `on_run` is called once, when the program first runs or traces a step.
+    """
+
+    def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
         self.sites = Sites()
         self.ring: Ring | None = None
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
         self.xla_seen = False
         self._on_failure = on_failure
+        self._on_run = on_run
         self._around = _Surroundings()
+        self._eager_run: _Run | None = None
+        self._graph_runs: dict[int, _Run] = {}
+        self._unresolved: list[_Reduction] = []
+        self._unwritten: dict[int, list[_Stamped]] = {}
+        """By graph being traced."""
         self._lock = threading.Lock()
         self._enabled = True
+        self._ran = False
 
     def disable(self) -> None:
         """Let everything pass from now on; stamps in graphs already traced stay there."""
         self._enabled = False
 
-    def record(self, kind: Kind, call: Call, handed: Any = None) -> Any:
-        """Do `call` between two stamps; a call of the same kind inside it belongs to it.
-
-        `handed` is what a reduction gets; its span begins when that is ready.
-        """
-        if not self._enabled or kind in self._around.kinds:
-            return call()
-        self._around.kinds.add(kind)
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let everything pass in this block: what is traced here carries no stamps."""
+        enabled, self._enabled = self._enabled, False
         try:
-            if tf.executing_eagerly():
-                return self._record_eagerly(kind, call, handed)
-            if not self._can_stamp(ops.get_default_graph()):
-                return call()
-            return self._record_in_graph(kind, call, handed)
+            yield
         finally:
-            self._around.kinds.discard(kind)
+            self._enabled = enabled
 
     @contextmanager
     def own_work(self) -> Iterator[None]:
@@ -85,93 +109,287 @@ class Recorder:
             self.disable()
             self._on_failure(error)
 
+    def input(self, call: Call) -> Any:
+        """`call` asks for a batch."""
+        with self._within(Kind.INPUT) as first:
+            if not first:
+                return call()
+            if tf.executing_eagerly():
+                return self._input_eagerly(call)
+            return self._in_graph(call, Kind.INPUT)
+
+    def reduction(self, call: Call, handed: Any, program: Program) -> Any:
+        """`call` reduces what is handed over; its span begins when that is ready."""
+        with self._within(Kind.REDUCE) as first:
+            if not first:
+                return call()
+            if tf.executing_eagerly():
+                return self._reduce_eagerly(call, handed, program)
+            return self._in_graph(call, Kind.REDUCE, handed, program)
+
+    def run(self, call: Call, program: Program, key: Hashable) -> Any:
+        """`call` is a step, or a part of one; in eager code `key` tells one such place from another.
+
+        A run inside a run belongs to it.
+        """
+        if not self._enabled or self._current_run() is not None:
+            return call()
+        self._tell_run()
+        if tf.executing_eagerly():
+            return self._run_eagerly(call, program, key)
+        if not self._can_stamp():
+            return call()
+        return self._run_in_graph(call, program)
+
+    def gradient(self, call: Call) -> Any:
+        """`call` computes gradients."""
+        result = call()
+        if self._enabled:
+            with self.own_work():
+                self._note_gradient(result)
+        return result
+
+    def applied(self, counter: Counter | None) -> None:
+        """An optimizer applies gradients in the current run."""
+        if (run := self._current_run()) is not None:
+            run.trains = True
+            run.counter = run.counter or counter
+
     @property
     def entered(self) -> int:
-        """Reductions entered so far; readable while the main thread is blocked in one."""
+        """Collectives entered so far; readable while the main thread is blocked in one."""
         return self.eager_entered + (self.ring.entered() if self.ring else 0)
 
     def drain(self) -> tuple[list[Span], int]:
         """The spans since the last call, and how many were lost to an overrun."""
         eager = [self.eager.popleft() for _ in range(len(self.eager))]
-        traced, lost = self.ring.read(self.sites) if self.ring else ([], 0)
-        return eager + traced, lost
+        rows, lost = self.ring.read() if self.ring else ([], 0)
+        if rows:
+            self._resolve()
+        return eager + [span for row in rows for span in self.sites.spans_of(row)], lost
 
-    @property
-    def _in_run(self) -> bool:
-        return Kind.RUN in self._around.kinds
+    def traced(self, graph: Any) -> None:
+        """All of a graph has been traced: its stamps are written, in as few rows as will do.
 
-    def _record_eagerly(self, kind: Kind, call: Call, handed: Any) -> Any:
-        self.eager_entered += kind is Kind.REDUCE
+        A reduction beside the updates may wait for other workers long after the run is over, which must not wait for
+        it.
+        """
+        stamped = self._unwritten.pop(id(graph), [])
+        with self.own_work():
+            for beside in (False, True):
+                together = [each for each in stamped if each.site.beside is beside]
+                while together:
+                    self._write_row(self._made_ring(), together)
+
+    def _write_row(self, ring: Ring, stamped: list[_Stamped]) -> None:
+        """Write, and take off the list, as many as fit into one row."""
+        members: list[Member] = []
+        values: list[tf.Tensor] = []
+        while stamped and len(values) + len(stamped[0].values) < WIDTH:
+            site, numbers = stamped.pop(0)
+            members.append(Member(site, len(numbers)))
+            values += numbers
+        ring.write(self.sites.add_row(members), values)
+
+    def _write(self, site: Site, *values: tf.Tensor) -> None:
+        """Have a span written when its graph has been traced."""
+        self._unwritten.setdefault(id(values[0].graph), []).append(_Stamped(site, list(values)))
+
+    def _resolve(self) -> None:
+        """Say of reductions traced apart from their run whether updates wait for them: their graphs are done now."""
+        unresolved, self._unresolved = self._unresolved, []
+        for reduction in unresolved:
+            reduction.site.beside = not updates_fed_by(reduction.results)
+
+    @contextmanager
+    def _within(self, kind: Kind) -> Iterator[bool]:
+        """Whether a call of this kind is to be recorded: inside another of the same kind it belongs to that."""
+        if not self._enabled or kind in self._around.kinds:
+            yield False
+            return
+        self._around.kinds.add(kind)
+        try:
+            yield True
+        finally:
+            self._around.kinds.discard(kind)
+
+    def _current_run(self) -> _Run | None:
+        graph = None if tf.executing_eagerly() else ops.get_default_graph()
+        while graph is not None:
+            if (run := self._graph_runs.get(id(graph))) is not None:
+                return run
+            graph = getattr(graph, "outer_graph", None)
+        return self._eager_run
+
+    def _tell_run(self) -> None:
+        if not self._ran:
+            self._ran = True
+            with self.own_work():
+                self._on_run()
+
+    def _input_eagerly(self, call: Call) -> Any:
         begin = time.time()
         result = call()
         end = time.time()
         with self.own_work():
-            site = self.sites.eager(kind, replica_bytes(handed), in_run=kind is Kind.REDUCE and self._in_run)
-            examples = count_examples(result) if kind is Kind.INPUT else 0.0
-            self.eager.append(Span(site, begin, end, float(examples)))
+            self.eager.append(Span(self.sites.eager(Kind.INPUT), begin, end, eager_examples(result)))
         return result
 
-    def _record_in_graph(self, kind: Kind, call: Call, handed: Any) -> Any:
-        begun: tuple[Ring, tf.Tensor] | None = None
+    def _reduce_eagerly(self, call: Call, handed: Any, program: Program) -> Any:
+        self.eager_entered += program.replicas > 1
+        begin = time.time()
+        result = call()
+        end = time.time()
         with self.own_work():
-            begun = self._begin(kind, handed)
+            traits = self._reduction_traits(handed, program)
+            self.eager.append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
+        return result
+
+    def _run_eagerly(self, call: Call, program: Program, key: Hashable) -> Any:
+        run = self._eager_run = _Run()
+        begin = time.time()
+        try:
+            result = call()
+        finally:
+            self._eager_run = None
+        end = time.time()
+        with self.own_work():
+            site = self.sites.eager(Kind.RUN, key, program=program)
+            # What was traced in the first pass is not seen again in the next ones.
+            site.trains |= run.trains
+            site.xla |= run.xla
+            site.counter = run.counter or site.counter
+            self._unresolved += run.reductions
+            self.eager.append(Span(site, begin, end))
+        return result
+
+    def _note_gradient(self, result: Any) -> None:
+        run = self._current_run()
+        if run is not None:
+            run.trains = True
+            run.xla |= not tf.executing_eagerly() and self._is_xla()
+        elif tf.executing_eagerly():
+            now = time.time()
+            self.eager.append(Span(self.sites.eager(Kind.GRADIENT), now, now))
+        elif self._can_stamp():
+            ring = self._made_ring()
+            stamp = ring.stamp(dense_tensors(result))
+            self._write(self.sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
+
+    def _in_graph(self, call: Call, kind: Kind, handed: Any = None, program: Program | None = None) -> Any:
+        if not self._can_stamp():
+            return call()
+        begun: tuple[Ring, Site, tf.Tensor] | None = None
+        with self.own_work():
+            ring = self._made_ring()
+            traits = {} if program is None else self._reduction_traits(handed, program)
+            site = self.sites.traced(kind, looped=is_looped(ops.get_default_graph()), **traits)
+            begun = ring, site, ring.stamp([*dense_tensors(handed), *self._stamp_replicas(ring, site, handed)])
+            if site.collective:
+                ring.enter(begun[2])
         if begun is None:
             return call()
-        graph = ops.get_default_graph()
-        before = len(graph.get_operations())
-        # The batch is asked for after its stamp; elsewhere nothing may wait for a stamp.
-        with tf.control_dependencies([begun[1].op] if kind is Kind.INPUT else []):
+        # The batch is asked for after its stamp, and used after the next; elsewhere nothing may wait for a stamp.
+        with tf.control_dependencies([begun[2].op] if kind is Kind.INPUT else []):
             result = call()
         with self.own_work():
-            self._end(kind, handed, *begun, result, graph.get_operations()[before:])
+            if kind is Kind.REDUCE:
+                self._end_reduction(*begun, handed, result)
+            else:
+                return self._end_input(*begun, result)
         return result
 
-    def _begin(self, kind: Kind, handed: Any) -> tuple[Ring, tf.Tensor]:
-        ring = self._made_ring()
-        stamp = ring.stamp(dense_tensors(handed))
-        if kind is Kind.REDUCE:
-            ring.enter(stamp)
-        if kind is Kind.RUN:
-            self._around.reductions = []
-        return ring, stamp
+    def _reduction_traits(self, handed: Any, program: Program) -> dict[str, Any]:
+        in_run = self._current_run() is not None
+        return {
+            "bytes": fixed_bytes(replica_tensors(handed)[0]),
+            "in_run": in_run,
+            "beside": not in_run,
+            "collective": program.replicas > 1,
+            "local": program.collective == LOCAL,
+        }
 
-    def _end(
-        self, kind: Kind, handed: Any, ring: Ring, begin: tf.Tensor, result: Any, added: list[tf.Operation]
-    ) -> None:
-        in_run = kind is Kind.REDUCE and self._in_run
-        site = self.sites.traced(kind, replica_bytes(handed), in_run, is_looped(begin.graph))
-        waited_for: list[Any] = [tensor for tensor in dense_tensors(result) if tensor.graph is begin.graph]
-        results = {tensor.op for tensor in waited_for}
-        if kind is Kind.RUN:
-            # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
-            late = [reduction.stamp.op for reduction in self._around.reductions if reduction.stamp.graph is begin.graph]
-            waited_for = (self._reduced_updates(added) or waited_for) + late
-        end = ring.stamp(waited_for)
-        if in_run:
-            self._around.reductions.append(_Reduction(site, results, end))
-        ring.write(site, begin, end, count_examples(result) if kind is Kind.INPUT else 0.0)
+    def _end_input(self, ring: Ring, site: Site, begin: tf.Tensor, result: Any) -> Any:
+        end = ring.stamp(_made_in(begin.graph, result))
+        site.examples, more = count_examples(result)
+        self._write(site, begin, end, *more)
+        return after(end, result)
 
-    def _reduced_updates(self, added: list[tf.Operation]) -> list[tf.Operation]:
-        """Of a run's ops the updates made of reduced tensors; reductions that feed none go on beside them.
+    def _end_reduction(self, ring: Ring, site: Site, begin: tf.Tensor, handed: Any, result: Any) -> None:
+        waited_for = _made_in(begin.graph, result)
+        end = ring.stamp([*waited_for, begin.op]) if site.collective else begin
+        if (run := self._current_run()) is not None:
+            run.reductions.append(_Reduction(site, {tensor.op for tensor in waited_for}, end))
+        replica = replica_tensors(handed)[0]
+        # Variables that are handed over themselves are read inside: when they were ready is unknown. Between hosts
+        # it was the end of the collective before.
+        ready = begin if replica or not site.local else end
+        self._write(site, *([ready, end, *other_bytes(replica)] if site.collective else [begin]))
 
-        Without reductions, all its updates.
-        """
-        updates = {op for op in variable_updates(added) if not is_own(op)}
-        reduced: set[tf.Operation] = set()
-        for reduction in self._around.reductions:
-            fed = updates & descendants(reduction.results)
-            reduction.site.beside = not fed
-            reduced |= fed
-        return list(reduced or updates)
+    def _stamp_replicas(self, ring: Ring, site: Site, handed: Any) -> list[tf.Operation]:
+        """The stamps of each replica of several that hands something to a reduction inside a run."""
+        replicas = replica_tensors(handed) if site.in_run else []
+        stamps = [ring.stamp(tensors) for tensors in replicas] if len(replicas) > 1 and all(replicas) else []
+        for index, ready in enumerate(stamps):
+            self._write(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
+        return [ready.op for ready in stamps]
 
-    def _can_stamp(self, graph: Any) -> bool:
-        if control_flow_util.GraphOrParentsInXlaContext(graph):
+    def _run_in_graph(self, call: Call, program: Program) -> Any:
+        graph = ops.get_default_graph()
+        before = len(graph.get_operations())
+        run = self._graph_runs[id(graph)] = _Run()
+        try:
+            result = call()
+        finally:
+            del self._graph_runs[id(graph)]
+        with self.own_work():
+            self._end_run(graph, run, program, result, graph.get_operations()[before:])
+        return result
+
+    def _end_run(self, graph: Any, run: _Run, program: Program, result: Any, added: list[tf.Operation]) -> None:
+        site = self.sites.traced(
+            Kind.RUN, looped=is_looped(graph), trains=run.trains, xla=run.xla, program=program, counter=run.counter
+        )
+        here = [reduction for reduction in run.reductions if reduction.stamp.graph is graph]
+        self._unresolved += [reduction for reduction in run.reductions if reduction.stamp.graph is not graph]
+        waited_for = _reduced_updates(here, added) or _made_in(graph, result)
+        # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
+        awaited = [reduction for reduction in here if not reduction.site.beside] or here
+        self._write(site, self._made_ring().stamp([*waited_for, *(reduction.stamp.op for reduction in awaited)]))
+
+    def _is_xla(self) -> bool:
+        return bool(control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph()))
+
+    def _can_stamp(self) -> bool:
+        if self._is_xla():
             self.xla_seen = True
             return False
-        return graph.experimental_acd_manager is not None
+        if self.ring is None and context.context()._context_handle is None:
+            # Nothing of TensorFlow has run yet: a ring made now would keep a strategy from being made later.
+            return False
+        return ops.get_default_graph().experimental_acd_manager is not None
 
     def _made_ring(self) -> Ring:
         with self._lock:
             if self.ring is None:
                 self.ring = Ring()
             return self.ring
+
+
+def _made_in(graph: Any, result: Any) -> list[tf.Tensor]:
+    """The tensors of a result that lie in this graph."""
+    return [tensor for tensor in dense_tensors(result) if tensor.graph is graph]
+
+
+def _reduced_updates(reductions: list[_Reduction], added: list[tf.Operation]) -> list[tf.Operation]:
+    """Of a run's ops the updates made of reduced tensors; reductions that feed none go on beside them.
+
+    Without reductions, all its updates.
+    """
+    updates = {op for op in variable_updates(added) if not is_own(op)}
+    reduced: set[tf.Operation] = set()
+    for reduction in reductions:
+        fed = updates & descendants(reduction.results)
+        reduction.site.beside = not fed
+        reduced |= fed
+    return list(reduced or updates)

@@ -6,9 +6,11 @@ import os
 import queue
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import grpc
+from tfscale.trainer.probe import wire
+from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.report import Report
 from tfscale.v1 import report_pb2
 from tfscale.v1.telemetry_pb2 import ProbeStatus
 
@@ -16,26 +18,6 @@ SCHEMA_VERSION = 1
 _METHOD = "/tfscale.v1.Reports/Report"
 _RETRY_SECONDS = 0.5
 _REFUSALS = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT)
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which attempt of which task this process is, as its agent said in the environment."""
-
-    socket: str
-    task: str
-    generation: int
-    attempt: int
-
-    @classmethod
-    def from_environment(cls) -> Identity:
-        """Raises KeyError or ValueError when no agent, or one of another version, set the variables."""
-        return cls(
-            socket=os.environ["TFSCALE_REPORT"],
-            task=os.environ["TFSCALE_TASK"],
-            generation=int(os.environ["TFSCALE_GENERATION"]),
-            attempt=int(os.environ["TFSCALE_ATTEMPT"]),
-        )
 
 
 class Reporter:
@@ -52,16 +34,17 @@ class Reporter:
         self._thread = threading.Thread(target=self._deliver, name="tfscale-reporter", daemon=True)
         self._thread.start()
 
-    def send(self, report: report_pb2.TaskReport) -> None:
+    def send(self, report: Report) -> None:
         """Queue a report; the oldest gives way when the queue is full. Never blocks."""
-        if report.HasField("probe"):
-            self._probe = report.probe
+        message = wire.message(self._identity, report)
+        if message.HasField("probe"):
+            self._probe = message.probe
         while True:
-            if report.steps:
-                report.steps[0].lost += self._lost
+            if message.steps:
+                message.steps[0].lost += self._lost
                 self._lost = 0
             try:
-                return self._reports.put_nowait(report)
+                return self._reports.put_nowait(message)
             except queue.Full:
                 self._drop_oldest()
 

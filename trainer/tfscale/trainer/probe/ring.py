@@ -15,10 +15,11 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import gen_bitwise_ops, gen_logging_ops, gen_resource_variable_ops, gen_state_ops
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
-from tfscale.trainer.probe.spans import Site, Sites, Span
 
-ROWS = 4096
-"""A power of two. At 3 spans a step and 4 reads a second, enough for 5,000 steps a second."""
+ROWS = 2048
+"""A power of two. At 3 rows a step and 4 reads a second, enough for 2,500 steps a second."""
+WIDTH = 12
+"""Numbers in a row: which kind of row it is, and those of its spans."""
 
 _ENDLESS = 2**62
 _MARK = "_independent_side_effects"
@@ -26,7 +27,7 @@ _MARK = "_independent_side_effects"
 
 
 class Ring:
-    """A variable of ROWS rows (site, begin, end, examples) and the number of collectives entered.
+    """A variable of ROWS rows of stamps, and the number of collectives entered.
 
     Made at the first stamp of a trace: any variable made before the strategy would break the collectives' start-up.
     """
@@ -34,10 +35,10 @@ class Ring:
     def __init__(self) -> None:
         with ops.init_scope(), ops.device("/device:CPU:0"):
             # ResourceVariable and not tf.Variable: a strategy's scope would make the latter a distributed one.
-            self._rows = ResourceVariable(np.zeros((ROWS, 4)), trainable=False, name="tfscale_ring")
+            self._rows = ResourceVariable(np.zeros((ROWS, WIDTH)), trainable=False, name="tfscale_ring")
             self._written = ResourceVariable(np.int64(0), trainable=False, name="tfscale_written")
             self._entered = ResourceVariable(np.int64(0), trainable=False, name="tfscale_entered")
-        self._seen = np.zeros((ROWS, 4))
+        self._seen = np.zeros((ROWS, WIDTH))
         self._read = 0
 
     def stamp(self, after: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
@@ -50,26 +51,32 @@ class Ring:
         with _beside([stamp.op]):
             _free(gen_state_ops.resource_count_up_to(self._entered.handle, limit=_ENDLESS, T=tf.int64))
 
-    def write(self, site: Site, begin: tf.Tensor, end: tf.Tensor, examples: tf.Tensor | float = 0.0) -> None:
-        """Record a span when `end` is known."""
+    def write(self, number: int, values: Sequence[tf.Tensor]) -> None:
+        """Record a row of this number when all of its values, at most WIDTH - 1 float64 scalars, are known."""
         with _beside([]):
-            row = tf.stack([tf.constant(float(site.number), tf.float64), begin, end, tf.cast(examples, tf.float64)])
+            kind = tf.constant(float(number), tf.float64)
+            # The padding repeats what is there: each constant would be one op more.
+            row = tf.stack([kind, *values, *[kind] * (WIDTH - 1 - len(values))])
             # count_up_to hands out each number once, which assign_add followed by a read would not.
-            number = _free(gen_state_ops.resource_count_up_to(self._written.handle, limit=_ENDLESS, T=tf.int64))
-            slot = gen_bitwise_ops.bitwise_and(number, tf.constant(ROWS - 1, tf.int64))
+            count = _free(gen_state_ops.resource_count_up_to(self._written.handle, limit=_ENDLESS, T=tf.int64))
+            slot = gen_bitwise_ops.bitwise_and(count, tf.constant(ROWS - 1, tf.int64))
             _free(gen_resource_variable_ops.resource_scatter_update(self._rows.handle, slot, row))
 
-    def read(self, sites: Sites) -> tuple[list[Span], int]:
-        """The spans since the last read, in the order of their ends, and how many were overwritten before."""
+    def read(self) -> tuple[list[list[float]], int]:
+        """The rows since the last read, and how many were overwritten before."""
         written = int(self._written.numpy())
         rows = self._rows.numpy()
-        fresh = rows[rows[:, 2] != self._seen[:, 2]]
+        fresh = rows[rows[:, 1] != self._seen[:, 1]]
         self._seen = rows
         # A row may still be on its way when its number is counted, so only a true overrun counts as lost.
         lost = max(0, written - self._read - ROWS)
         self._read = written
-        fresh = fresh[np.argsort(fresh[:, 2], kind="stable")]
-        return [Span(sites[int(row[0])], *row[1:]) for row in fresh.tolist()], lost
+        return fresh.tolist(), lost
+
+    @property
+    def variables(self) -> dict[str, ResourceVariable]:
+        """What graphs with stamps refer to, by name."""
+        return {"rows": self._rows, "written": self._written, "entered": self._entered}
 
     def entered(self) -> int:
         """Collectives entered so far; readable while the main thread is blocked in one."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Kind(Enum):
@@ -14,10 +15,36 @@ class Kind(Enum):
 
     INPUT = "input"
     """The next batch was asked for -> it was ready."""
+    GRADIENT = "gradient"
+    """Gradients were computed outside a run; the two stamps are one."""
+    READY = "ready"
+    """One replica's tensors of a reduction were ready; the two stamps are one."""
     REDUCE = "reduce"
-    """The tensors of a cross-replica reduction were ready -> they were reduced."""
+    """The tensors of a reduction were ready -> they were reduced."""
     RUN = "run"
-    """`Strategy.run` began -> all its side effects, the variables' updates among them, were done."""
+    """`Strategy.run`, or an optimizer outside of it, began -> the variables' updates were done."""
+
+
+LOCAL = "LOCAL"
+"""The collective of replicas in one process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How a program is distributed. `strategy` is None without any, `collective` where nothing is reduced."""
+
+    strategy: str | None = None
+    replicas: int = 1
+    local_replicas: int = 1
+    collective: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Counter:
+    """An optimizer's iterations: `base` before its first step that was seen, and the steps since."""
+
+    base: int
+    count: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -26,16 +53,34 @@ class Site:
 
     number: int
     kind: Kind
-    bytes: int = 0
-    """Of the tensors handed to the reduction by one replica: elements x dtype."""
-    in_run: bool = False
-    """Whether a reduction lies inside `Strategy.run`."""
     eager: bool = False
     """Whether Python passes here at each step, and not once a trace."""
     looped: bool = False
     """Whether the site lies in a loop inside the graph, whose iterations may overlap."""
+    bytes: int = 0
+    """Of a reduction: what one replica hands over, elements x dtype, as far as the shapes are fixed."""
+    examples: int = 0
+    """Of INPUT: in this worker's part of a batch, as far as its size is fixed."""
+    in_run: bool = False
+    """Whether a reduction lies inside a run."""
     beside: bool = False
     """Whether no update of a variable waits for this reduction (a metric's, for example)."""
+    collective: bool = False
+    """Whether replicas meet in this reduction; with one replica nothing is reduced."""
+    local: bool = False
+    """Whether all of these replicas are in this process, so that nothing goes over a network."""
+    replica: int = 0
+    """Of READY: which one, counted within this process."""
+    reduction: Site | None = None
+    """Of READY: for which."""
+    trains: bool = False
+    """Whether a run computes or applies gradients."""
+    xla: bool = False
+    """Whether XLA compiled the part of a run in which gradients are computed: nothing is stamped there."""
+    program: Program = Program()
+    """Of a run."""
+    counter: Counter | None = None
+    """Of a run: its optimizer's."""
 
 
 class Span(NamedTuple):
@@ -44,35 +89,52 @@ class Span(NamedTuple):
     site: Site
     begin: float
     end: float
-    examples: float = 0.0
-    """Of an input span: examples in this worker's part of the batch; 0 when they could not be counted."""
+    amount: float = 0.0
+    """Beyond what is fixed with the site: of INPUT examples, of REDUCE bytes."""
+
+
+class Member(NamedTuple):
+    """A span's part of a row: `width` numbers, of its begin, end and amount as many as there are."""
+
+    site: Site
+    width: int
 
 
 class Sites:
-    """All sites of this process. Graphs are traced in several threads (one a replica)."""
+    """All sites of this process, and how they share rows. Graphs are traced in several threads (one a replica)."""
 
     def __init__(self) -> None:
         self._sites: list[Site] = []
-        self._eager: dict[tuple[Kind, int, bool], Site] = {}
+        self._rows: list[tuple[Member, ...]] = []
+        self._eager: dict[Hashable, Site] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
 
-    def __getitem__(self, number: int) -> Site:
-        return self._sites[number]
-
-    def traced(self, kind: Kind, size: int = 0, in_run: bool = False, looped: bool = False) -> Site:
-        """A new site of a graph."""
-        return self._add(kind, size, in_run, eager=False, looped=looped)
-
-    def _add(self, kind: Kind, size: int, in_run: bool, *, eager: bool, looped: bool = False) -> Site:
+    def add_row(self, members: Sequence[Member]) -> int:
+        """The number of a new kind of row, which holds these spans in this order."""
         with self._lock:
-            site = Site(next(self._numbers), kind, size, in_run, eager, looped, beside=not in_run)
+            self._rows.append(tuple(members))
+            return len(self._rows) - 1
+
+    def spans_of(self, row: Sequence[float]) -> Iterator[Span]:
+        """What a row says: its number, and then the numbers of its spans."""
+        at = 1
+        for site, width in self._rows[int(row[0])]:
+            begin, *more = row[at : at + width]
+            yield Span(site, begin, *(more or [begin]))
+            at += width
+
+    def traced(self, kind: Kind, **traits: Any) -> Site:
+        """A new site of a graph."""
+        with self._lock:
+            site = Site(next(self._numbers), kind, **traits)
             self._sites.append(site)
             return site
 
-    def eager(self, kind: Kind, size: int = 0, in_run: bool = False) -> Site:
-        """The site of eager code: one for each combination, as such code passes without a trace."""
-        site = self._eager.get((kind, size, in_run))
+    def eager(self, kind: Kind, key: Hashable = None, **traits: Any) -> Site:
+        """The site of eager code: one for each `key` and traits, as such code passes without a trace."""
+        found = (kind, key, *traits.items())
+        site = self._eager.get(found)
         if site is None:
-            site = self._eager[kind, size, in_run] = self._add(kind, size, in_run, eager=True)
+            site = self._eager[found] = self.traced(kind, eager=True, **traits)
         return site

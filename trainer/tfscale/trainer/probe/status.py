@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tfscale.trainer.probe.spans import Program
 from tfscale.trainer.probe.steps import Step
 
 
@@ -15,9 +16,7 @@ class Status:
 
     measuring: bool = False
     disabled: str = ""
-    strategy: str | None = None
-    replicas: int | None = None
-    local_replicas: int | None = None
+    program: Program | None = None
     reduced_bytes_per_step: int | None = None
     examples_per_step: int | None = None
     tensorflow: str | None = None
@@ -28,20 +27,22 @@ class Status:
         """This status once `steps` were seen."""
         if not steps:
             return self
+        newest = steps[-1]
         # The largest of the batch: the last one of an epoch may be a part.
-        local = max(step.examples for step in steps)
-        workers = (self.replicas or 1) / (self.local_replicas or 1)
+        local = max(step.examples for step in steps if step.program == newest.program)
+        workers = newest.program.replicas / newest.program.local_replicas
         return replace(
             self,
             measuring=True,
-            reduced_bytes_per_step=steps[-1].bytes or None,
+            program=newest.program,
+            reduced_bytes_per_step=newest.bytes or None,
             examples_per_step=round(local * workers) or self.examples_per_step,
         )
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the measurement less than whole."""
-        return ("parts of the program are compiled by XLA, which has no clock: their steps are not cut",) * self.xla
+        return ("parts of the program are compiled by XLA, which has no clock: their steps are shown whole",) * self.xla
 
 
 def tensorflow_version() -> str | None:

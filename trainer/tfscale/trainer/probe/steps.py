@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
-from tfscale.trainer.probe.spans import Kind, Span
+from tfscale.trainer.probe.activities import IDLE, Activity
+from tfscale.trainer.probe.evaluation import Evaluation
+from tfscale.trainer.probe.spans import Kind, Program, Site, Span
+from tfscale.trainer.probe.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE, Interval, Timeline, union
 
-UNKNOWN = math.nan
-
-_AHEAD = 16
-"""Batches that a loop inside a graph may fetch ahead of its steps: TensorFlow runs 10 iterations in parallel."""
+_TOGETHER = 0.001
+"""Seconds between two batches up to which they are parts of one (two data sets, read one after the other)."""
+_LARGE = 0.1
+"""Of the largest reduction in a step: what is smaller is no gradients."""
+_IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
+"""Time on the host beyond both is no part of a step, but a pause between two."""
 
 
 class Step(NamedTuple):
-    """One training step, which ends when its gradients are reduced. Seconds; NaN is unknown.
+    """One training step, which ends when its gradients are reduced. Seconds; NaN is unknown or, of `reduce`, nothing.
 
-    The phases follow each other from the end of the step before (docs/spikes/phases.md) and add up to the time between
-    the two ends.
+    The phases and the pauses between follow each other from the end of the step before (docs/probe.md) and add up to
+    the time between the two ends.
     """
 
     sequence: int
@@ -31,47 +36,96 @@ class Step(NamedTuple):
     input: float
     compute: float
     reduce: float
-    clamped: bool
-    bytes: int
-    examples: float
+    clamped: bool = False
+    bytes: int = 0
+    examples: float = 0.0
+    earlier: tuple[float, ...] = ()
+    """By how much each local replica's gradients were ready before the slowest replica's; empty for one replica."""
+    global_step: int | None = None
+    program: Program = Program()
+
+
+class _Part(NamedTuple):
+    """A micro-batch: what was fetched for it, and when its gradients were there."""
+
+    batches: list[Span]
+    done: float
+    in_run: bool
 
 
 @dataclass
 class StepAssembler:
     """Folds spans, in the order of their ends, into steps.
 
-    A run that contains reductions is a training step; the largest of them is its gradients'. All others, wherever they
-    fall, are time in `reduce` and not in the phase around them: they too wait for the slowest worker.
+    A run with reductions for which updates wait is a step; the last large one of them is its gradients'. Runs before
+    it that compute gradients and reduce nothing are its micro-batches; runs that compute none are evaluation. All
+    other reductions, wherever they fall, are time in `reduce` and not in the phase around them: they too wait for the
+    slowest worker.
     """
 
     sequence: int = 0
-    _batches: deque[Span] = field(default_factory=lambda: deque(maxlen=_AHEAD))
-    _eager_batch: Span | None = None
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    _batches: list[Span] = field(default_factory=list)
+    _parts: list[_Part] = field(default_factory=list)
     _reductions: list[Span] = field(default_factory=list)
+    _ready: dict[Site, dict[int, float]] = field(default_factory=dict)
+    """By reduction and replica."""
+    _pauses: list[Interval] = field(default_factory=list)
+    _idle: list[Activity] = field(default_factory=list)
+    _durations: deque[float] = field(default_factory=lambda: deque(maxlen=64))
     _reduced: float = -math.inf
     _exit: float = UNKNOWN
     _updated: float = UNKNOWN
 
-    def feed(self, spans: Iterable[Span]) -> list[Step]:
-        """The steps that these spans complete."""
+    def feed(self, spans: Iterable[Span], pauses: Iterable[Interval] = ()) -> list[Step]:
+        """The steps that these spans complete; `pauses` are what else the process did meanwhile."""
+        self._pauses += pauses
         return [step for span in spans if (step := self._fold(span)) is not None]
 
+    def drain_activities(self, now: float) -> list[Activity]:
+        """Evaluation and idle time that began or ended since the last call."""
+        if self.evaluation.is_over(now):
+            self._end_evaluation()
+        idle, self._idle = self._idle, []
+        return self.evaluation.drain() + idle
+
     def _fold(self, span: Span) -> Step | None:
-        if span.site.kind is Kind.RUN:
-            return self._finish(span)
-        if span.site.kind is Kind.REDUCE:
-            self._reductions.append(self._serialised(span))
-        elif span.site.eager:
-            self._eager_batch = span
-        else:
+        kind = span.site.kind
+        if kind is Kind.RUN:
+            return self._finish_run(span)
+        if kind is Kind.INPUT:
             self._add_batch(span)
+        elif kind is Kind.REDUCE:
+            self._reductions.append(self._serialised(span))
+        elif kind is Kind.READY:
+            self._note_ready(span)
+        else:
+            self._add_gradient(span)
         return None
 
     def _add_batch(self, batch: Span) -> None:
-        # Outside loops a batch belongs to the run that follows; one still there came too late for its own.
         if not batch.site.looped:
-            self._batches.clear()
+            self._batches = [each for each in self._batches if self._is_pending(each, batch)]
+            if self._batches and self.sequence and batch.begin - self._batches[-1].end > _TOGETHER:
+                self.evaluation.add(self._batches[0].begin, batch.begin)
+                self._batches = []
         self._batches.append(batch)
+
+    def _is_pending(self, batch: Span, newer: Span) -> bool:
+        """Whether a batch without a run may still get one: not if its stamp came after its own run's end."""
+        if batch.site.looped or batch.site.eager != newer.site.eager:
+            return False
+        return batch.site.eager or not batch.begin < self._updated
+
+    def _note_ready(self, ready: Span) -> None:
+        if ready.site.reduction is not None:
+            self._ready.setdefault(ready.site.reduction, {})[ready.site.replica] = ready.end
+
+    def _add_gradient(self, gradient: Span) -> None:
+        if self._batches:
+            self._parts.append(_Part(self._take_batches(gradient), gradient.end, in_run=False))
+        elif self._parts and not self._parts[-1].in_run:
+            self._parts[-1] = self._parts[-1]._replace(done=gradient.end)
 
     def _serialised(self, reduction: Span) -> Span:
         """Collectives run one after the other, however early their tensors were ready."""
@@ -85,66 +139,155 @@ class StepAssembler:
             return reduction
         return reduction._replace(begin=max(reduction.begin, min(self._updated, reduction.end)))
 
-    def _finish(self, run: Span) -> Step | None:
-        batch = self._batch_of(run)
+    def _finish_run(self, run: Span) -> Step | None:
         inside = [
-            span
-            for span in self._reductions
-            if span.site.in_run and not span.site.beside and run.begin <= span.end <= run.end
+            span for span in self._reductions if span.site.in_run and not span.site.beside and span.end <= run.end
         ]
-        if not inside:
-            # Evaluation or prediction: whatever it waited for belongs to no training step.
-            self._reductions = [span for span in self._reductions if span.end > run.end]
+        if not inside and not (run.site.trains and run.site.xla):
+            self._finish_other(run)
             return None
-        gradients = max(inside, key=lambda span: (span.site.bytes, span.end))
-        step = self._cut(batch, gradients, [span for span in self._reductions if span.end < gradients.end])
-        self.sequence += 1
-        self._exit, self._updated = gradients.end, run.end
-        self._reductions = [self._beyond_updates(span) for span in self._reductions if span.end > gradients.end]
-        return step
+        self._end_evaluation()
+        final = self._take_batches(run)
+        if not final and self._parts and not self._parts[-1].in_run:
+            final = self._parts.pop().batches
+        global_step = self._count(run)
+        step = self._cut(run, final, inside) if inside else self._whole(run, final)
+        self._remember(step, run)
+        return step._replace(global_step=global_step, program=run.site.program)
 
-    def _batch_of(self, run: Span) -> Span | None:
-        """Inside a graph batches and runs alternate, though batches may be some ahead; in Python the newest counts."""
-        if self._batches and not run.site.eager:
-            return self._batches.popleft()
-        batch, self._eager_batch = self._eager_batch, None
-        return batch
+    def _finish_other(self, run: Span) -> None:
+        """A run without reductions: a micro-batch, or evaluation."""
+        if run.site.trains:
+            self._end_evaluation()
+            self._count(run)
+            if self._batches:
+                self._parts.append(_Part(self._take_batches(run), run.end, in_run=True))
+            elif self._parts:
+                self._parts[-1] = self._parts[-1]._replace(done=run.end)
+        elif batches := self._take_batches(run):
+            # Whatever it waited for belongs to no training step.
+            self._reductions = [span for span in self._reductions if span.end > run.end]
+            self.evaluation.add(batches[0].begin, run.end)
 
-    def _cut(self, batch: Span | None, gradients: Span, others: list[Span]) -> Step:
-        asked, ready = (batch.begin, batch.end) if batch else (UNKNOWN, UNKNOWN)
-        edges, clamped = _monotone([self._exit, self._updated, asked, ready, gradients.begin, gradients.end])
-        update, host, input_, compute = (
-            end - begin - sum(_overlap(span, begin, end) for span in others) for begin, end in pairwise(edges[:-1])
-        )
-        begin = edges[0] if not math.isnan(edges[0]) else asked
-        waits = sum(_overlap(span, begin, gradients.end) for span in others)
+    def _end_evaluation(self) -> None:
+        if (interval := self.evaluation.finish()) is not None:
+            self._pauses.append(interval)
+
+    def _count(self, run: Span) -> int | None:
+        counter = run.site.counter
+        if counter is None:
+            return None
+        counter.count += 1
+        return counter.base + counter.count
+
+    def _take_batches(self, user: Span) -> list[Span]:
+        """Inside a loop batches and runs alternate, though batches may be some ahead.
+
+        Elsewhere all are this run's, but for those that Python fetched while it ran.
+        """
+        if user.site.looped:
+            taken, self._batches = self._batches[:1], self._batches[1:]
+        else:
+            taken = [batch for batch in self._batches if not batch.site.eager or batch.end <= user.begin]
+            self._batches = [batch for batch in self._batches if batch not in taken]
+        return taken
+
+    def _cut(self, run: Span, final: list[Span], inside: list[Span]) -> Step:
+        gradients = _gradients(inside)
+        others = [span for span in self._reductions if span.end < gradients.end]
+        line = self._line(final, [(span.begin, span.end) for span in others])
+        self._lead_to_compute(line, final, min(run.begin, gradients.begin))
+        line.go(COMPUTE, gradients.begin)
+        self._find_idle(line)
+        collective = gradients.site.collective
+        reduced = max(0.0, gradients.end - line.at) + line.waited
         return Step(
             sequence=self.sequence,
             end=gradients.end,
-            update=update,
-            host=host,
-            input=input_,
-            compute=compute,
-            reduce=gradients.end - gradients.begin + waits,
-            clamped=clamped,
-            bytes=gradients.site.bytes,
-            examples=batch.examples if batch else 0.0,
+            update=line.phases[UPDATE],
+            host=line.phases[HOST],
+            input=line.phases[INPUT],
+            compute=line.phases[COMPUTE],
+            reduce=reduced if collective else UNKNOWN,
+            clamped=line.clamped,
+            bytes=round(sum(span.site.bytes + span.amount for span in inside)) if collective else 0,
+            examples=self._examples(final),
+            earlier=self._earlier(gradients.site),
         )
 
+    def _whole(self, run: Span, final: list[Span]) -> Step:
+        """A run that XLA compiled: what lies between batch and updates cannot be told apart."""
+        line = self._line(final, [])
+        self._lead_to_compute(line, final, run.begin)
+        self._find_idle(line)
+        return Step(
+            sequence=self.sequence,
+            end=run.end,
+            update=UNKNOWN,
+            host=line.phases[HOST],
+            input=line.phases[INPUT],
+            compute=UNKNOWN,
+            reduce=UNKNOWN,
+            examples=self._examples(final),
+        )
 
-def _monotone(edges: list[float]) -> tuple[list[float], bool]:
-    """Edges moved so that none precedes the one before it: iterations of a loop inside a graph may overlap."""
-    clamped = False
-    moved: list[float] = []
-    latest = -math.inf
-    for edge in edges:
-        if edge < latest:
-            edge, clamped = latest, True
-        latest = edge if edge > latest else latest
-        moved.append(edge)
-    return moved, clamped
+    def _line(self, final: list[Span], waits: list[Interval]) -> Timeline:
+        batches = [batch for part in self._parts for batch in part.batches] + final
+        start = self._exit if not math.isnan(self._exit) or not batches else batches[0].begin
+        line = Timeline(start, waits, union(self._pauses))
+        if math.isnan(self._exit):
+            line.phases[UPDATE] = line.phases[HOST] = UNKNOWN
+        else:
+            line.go(UPDATE, self._updated)
+        for part in self._parts:
+            _fetch(line, part.batches)
+            line.go(COMPUTE, part.done)
+        return line
+
+    def _lead_to_compute(self, line: Timeline, final: list[Span], begun: float) -> None:
+        if final:
+            _fetch(line, final)
+        elif self._parts:
+            line.go(HOST, begun)
+        else:
+            line.go(HOST, UNKNOWN)
+            line.go(INPUT, UNKNOWN)
+
+    def _find_idle(self, line: Timeline) -> None:
+        usual = statistics.median(self._durations) if self._durations else 0.0
+        for phase, begin, end, net in line.legs:
+            if phase == HOST and net > max(_IDLE_SECONDS, _IDLE_STEPS * usual):
+                line.phases[HOST] -= net
+                self._idle.append(Activity(IDLE, max(begin, *(p[1] for p in line.pauses if p[1] < end), begin), end))
+
+    def _examples(self, final: list[Span]) -> float:
+        parts = [*(part.batches for part in self._parts), final]
+        # Data sets read together each give a part of the same examples.
+        return sum(batches[0].site.examples + batches[0].amount for batches in parts if batches)
+
+    def _earlier(self, reduction: Site) -> tuple[float, ...]:
+        ready = self._ready.pop(reduction, {})
+        slowest = max(ready.values(), default=0.0)
+        return tuple(slowest - ready[replica] for replica in sorted(ready))
+
+    def _remember(self, step: Step, run: Span) -> None:
+        if not math.isnan(self._exit):
+            self._durations.append(step.end - self._exit)
+        self.sequence += 1
+        self._exit, self._updated = step.end, run.end
+        self._parts = []
+        self._reductions = [self._beyond_updates(span) for span in self._reductions if span.end > step.end]
+        self._pauses = [pause for pause in self._pauses if pause[1] > step.end]
 
 
-def _overlap(span: Span, begin: float, end: float) -> float:
-    overlap = min(span.end, end) - max(span.begin, begin)
-    return max(0.0, overlap) if not math.isnan(overlap) else 0.0
+def _gradients(reductions: list[Span]) -> Span:
+    """The last large one of a run's: a counter's or a statistic's may come after it."""
+    largest = max(span.site.bytes + span.amount for span in reductions)
+    large = [span for span in reductions if span.site.bytes + span.amount >= _LARGE * largest]
+    return max(large, key=lambda span: span.end)
+
+
+def _fetch(line: Timeline, batches: list[Span]) -> None:
+    for batch in batches:
+        line.go(HOST, batch.begin)
+        line.go(INPUT, batch.end)

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
-from tfscale.trainer.probe.reporter import Identity
+from tfscale.trainer.probe.activities import Activity
+from tfscale.trainer.probe.columns import batches
+from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.report import Report
 from tfscale.trainer.probe.status import Status
-from tfscale.trainer.probe.steps import Step
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 
-class Collective(NamedTuple):
-    """Cross-replica reductions entered and left so far, and when the newest was entered (Unix seconds)."""
-
-    entered: int
-    left: int
-    entered_at: float | None
-
-
-def report(
-    identity: Identity, status: Status | None, collective: Collective, steps: Sequence[Step], lost: int
-) -> report_pb2.TaskReport:
-    """One report; `status` only where it has changed."""
+def message(identity: Identity, report: Report) -> report_pb2.TaskReport:
     return report_pb2.TaskReport(
-        probe=None if status is None else _probe_status(status),
-        collective=telemetry_pb2.Collective(**collective._asdict()),
-        steps=[_batch(identity, steps, lost)] if steps or lost else [],
+        probe=None if report.status is None else _probe_status(report.status),
+        collective=telemetry_pb2.Collective(**report.collective._asdict()),
+        training=None if report.training is None else telemetry_pb2.Training(**report.training._asdict()),
+        activities=map(_activity, report.activities),
+        steps=[
+            telemetry_pb2.StepBatch(
+                generation=identity.generation, attempt=identity.attempt, reporter=identity.task, **columns
+            )
+            for columns in batches(identity.task, report.steps, report.lost)
+        ],
     )
 
 
@@ -36,13 +31,15 @@ def _probe_status(status: Status) -> telemetry_pb2.ProbeStatus:
         state = telemetry_pb2.PROBE_STATE_DISABLED
     elif status.measuring:
         state = telemetry_pb2.PROBE_STATE_MEASURING
+    program = status.program
     return telemetry_pb2.ProbeStatus(
         state=state,
         message=status.disabled,
-        strategy=status.strategy,
-        replicas=status.replicas,
-        local_replicas=status.local_replicas,
-        ranks=status.replicas,
+        strategy=program.strategy if program else None,
+        replicas=program.replicas if program else None,
+        local_replicas=program.local_replicas if program else None,
+        ranks=program.replicas if program else None,
+        collective=program.collective if program else None,
         reduced_bytes_per_step=status.reduced_bytes_per_step,
         examples_per_step=status.examples_per_step,
         tensorflow=status.tensorflow,
@@ -51,19 +48,6 @@ def _probe_status(status: Status) -> telemetry_pb2.ProbeStatus:
     )
 
 
-def _batch(identity: Identity, steps: Sequence[Step], lost: int) -> telemetry_pb2.StepBatch:
-    return telemetry_pb2.StepBatch(
-        generation=identity.generation,
-        attempt=identity.attempt,
-        reporter=identity.task,
-        subject=identity.task,
-        sequence=[step.sequence for step in steps],
-        end=[step.end for step in steps],
-        update=[step.update for step in steps],
-        host=[step.host for step in steps],
-        input=[step.input for step in steps],
-        compute=[step.compute for step in steps],
-        reduce=[step.reduce for step in steps],
-        lost=lost,
-        clamped=sum(step.clamped for step in steps),
-    )
+def _activity(activity: Activity) -> telemetry_pb2.Activity:
+    kind = telemetry_pb2.ActivityKind.Value(f"ACTIVITY_KIND_{activity.kind.upper()}")
+    return telemetry_pb2.Activity(kind=kind, begin=activity.begin, end=activity.end)

@@ -12,11 +12,6 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 
-TYPE_CHECKING = False  # as type checkers understand it, without the cost of importing typing
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from types import ModuleType
-
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would double the start-up cost
 _PACKAGE = "tfscale"
 
@@ -33,37 +28,10 @@ class _Portions:
         return spec
 
 
-class _AfterImport:
-    """Calls `tfscale.trainer.probe.attach` right after certain modules were imported, before their importer goes on."""
+def _attach(module: str) -> None:
+    from tfscale.trainer.probe.attach import attach
 
-    def __init__(self, modules: Iterable[str]) -> None:
-        self._waiting = set(modules)
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name not in self._waiting:
-            return None
-        self._waiting.discard(name)
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_attach(module: ModuleType) -> None:
-                execute(module)
-                _attach(name)
-
-            spec.loader.exec_module = execute_and_attach  # type: ignore[method-assign]
-        return spec
-
-
-def _attach(name: str) -> None:
-    try:
-        from tfscale.trainer.probe.attach import attach
-
-        attach(name)
-    except Exception as error:  # whatever it is, the training matters more
-        print(f"tfscale: the probe could not start, the training goes on without it: {error!r}", file=sys.stderr)
+    attach(module)
 
 
 class _AgentEnvironment(os._Environ):  # type: ignore[type-arg]
@@ -96,7 +64,9 @@ def _enter() -> None:
     if os.environ.get("TFSCALE_TF_CONFIG"):
         os.environ.__class__ = _AgentEnvironment
     sys.meta_path.insert(0, _Portions)
-    sys.meta_path.insert(0, _AfterImport(["tensorflow", "keras.src.backend.tensorflow.trainer"]))
+    from tfscale.trainer.probe.imports import after_import
+
+    after_import(_attach)
 
 
 _enter()

@@ -1,0 +1,46 @@
+"""What a process does beside steps: nested, in several threads, too brief to tell."""
+
+import time
+
+from tfscale.trainer.probe.activities import Activities, Activity, Announcer
+
+
+def test_an_activity_is_there_while_it_lasts_and_when_it_has_ended() -> None:
+    activities = Activities()
+    with activities.during("checkpoint"):
+        (begun,) = activities.drain()
+        assert begun.kind == "checkpoint" and begun.end is None
+        assert activities.drain() == []
+    (ended,) = activities.drain()
+    assert ended[:2] == begun[:2]
+    assert ended.end is not None and ended.begin <= ended.end <= time.time()
+
+
+def test_an_activity_inside_one_of_its_kind_belongs_to_it() -> None:
+    activities = Activities()
+    with activities.during("compile"), activities.during("compile"), activities.during("checkpoint"):
+        pass
+    assert [activity.kind for activity in activities.drain()] == ["checkpoint", "compile"]
+
+
+def test_one_that_fails_has_ended_too() -> None:
+    activities = Activities()
+    try:
+        with activities.during("checkpoint"):
+            raise OSError
+    except OSError:
+        pass
+    (ended,) = activities.drain()
+    assert ended.end is not None
+
+
+def test_what_was_over_at_once_is_not_told() -> None:
+    brief, long = Activity("compile", 1.0, 1.01), Activity("compile", 2.0, 2.5)
+    begun = [Activity("compile", 1.0), Activity("compile", 2.0)]
+    assert Announcer().worth_telling([*begun, brief, long]) == [long]
+
+
+def test_what_was_told_to_begin_is_told_to_end() -> None:
+    announcer = Announcer()
+    assert announcer.worth_telling([Activity("compile", 1.0)]) == [Activity("compile", 1.0)]
+    assert announcer.worth_telling([Activity("compile", 1.0, 1.01)]) == [Activity("compile", 1.0, 1.01)]

@@ -1,0 +1,64 @@
+"""Measure a training program without any agent: the same records, as JSON lines in a file (docs/schema.md).
+
+    from tfscale.trainer.measure import measure          # before the model is built
+
+    with measure("steps.jsonl"):
+        model.fit(data)
+
+    model.fit(data, callbacks=[measure_callback("steps.jsonl")])   # the same for one `fit`
+
+Under an agent, which sees everything by itself, both write their file beside what the agent gets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tfscale.trainer.probe.attach import attach, probe
+from tfscale.trainer.probe.imports import after_import
+from tfscale.trainer.probe.lines import Lines
+
+if not os.environ.get("TFSCALE_REPORT"):
+    after_import(attach)
+
+
+@contextmanager
+def measure(path: str | Path) -> Iterator[None]:
+    """Write the steps that this block trains to `path`. Raises OSError when the file cannot be made.
+
+    Functions that were traced before this module was imported carry no stamps and are not measured.
+    """
+    lines = Lines(Path(path), _task())
+    probe().tell(lambda: lines)
+    try:
+        yield
+    finally:
+        probe().flush()
+        lines.close(0.0)
+
+
+def measure_callback(path: str | Path) -> Any:
+    """A callback for `fit`, of the Keras that the program uses, that writes its steps to `path`."""
+    keras = sys.modules.get("tf_keras") or sys.modules["keras"]
+    measuring = measure(path)
+
+    class Measure(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        def on_train_begin(self, _: Any = None) -> None:
+            measuring.__enter__()
+
+        def on_train_end(self, _: Any = None) -> None:
+            measuring.__exit__(None, None, None)
+
+    return Measure()
+
+
+def _task() -> str:
+    """This process's task by TF_CONFIG; `worker:0` without."""
+    task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {})
+    return f"{task.get('type', 'worker')}:{task.get('index', 0)}"

@@ -1,0 +1,67 @@
+"""Which modules concern the probe, and how it hears that they were imported; the standard library alone."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+
+TYPE_CHECKING = False  # as type checkers understand it, without the cost of importing typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+
+REPAIRED = ("keras.src.backend.tensorflow.trainer",)
+MODULES = (
+    "tensorflow",
+    *REPAIRED,
+    "keras.src.callbacks.callback_list",
+    "keras.src.models.model",
+    "keras.src.optimizers.base_optimizer",
+    "tf_keras.src.callbacks",
+    "tf_keras.src.engine.training",
+    "tf_keras.src.optimizers.legacy.optimizer_v2",
+    "tf_keras.src.optimizers.optimizer",
+)
+
+
+def after_import(attach: Callable[[str], None]) -> None:
+    """Call `attach` with each of MODULES: now if it is there, else right after its import, before its importer goes on.
+
+    Whatever fails is told, and the training goes on without the probe.
+    """
+
+    def attempt(module: str) -> None:
+        try:
+            attach(module)
+        except Exception as error:
+            print(f"tfscale: the probe could not start, the training goes on without it: {error!r}", file=sys.stderr)
+
+    for module in MODULES:
+        if module in sys.modules:
+            attempt(module)
+    sys.meta_path.insert(0, _AfterImport({module for module in MODULES if module not in sys.modules}, attempt))
+
+
+class _AfterImport:
+    """A finder that finds what others find, and adds a call to what is done with it."""
+
+    def __init__(self, waiting: set[str], attach: Callable[[str], None]) -> None:
+        self._waiting = waiting
+        self._attach = attach
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in self._waiting:
+            return None
+        self._waiting.discard(name)
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_attach(module: ModuleType) -> None:
+                execute(module)
+                self._attach(name)
+
+            spec.loader.exec_module = execute_and_attach  # type: ignore[method-assign]
+        return spec

@@ -1,0 +1,104 @@
+"""Reports as JSON lines in a file: the frames that an agent would stream, without the host that it samples."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from array import array
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+from tfscale.core.codec import frame_to_json
+from tfscale.core.records import (
+    SCHEMA_VERSION,
+    Activity,
+    ActivityKind,
+    Collective,
+    Frame,
+    ProbeState,
+    ProbeStatus,
+    StepBatch,
+    TaskState,
+    TaskStatus,
+    Training,
+)
+from tfscale.trainer.probe.columns import PHASES, Columns, batches
+from tfscale.trainer.probe.report import Report
+from tfscale.trainer.probe.status import Status
+
+
+class Lines:
+    """A sink that writes one line a report, flushed at once.
+
+    Raises OSError when the file cannot be made. What cannot be written later ends the writing, and is told once.
+    """
+
+    def __init__(self, path: Path, task: str, generation: int = 0, attempt: int = 1) -> None:
+        self.refused: str | None = None
+        self._task = task
+        self._status = TaskStatus(TaskState.RUNNING, generation, attempt, os.getpid(), time.time())
+        self._probe: ProbeStatus | None = None
+        self._training: Training | None = None
+        self._sequence = 0
+        self._path = path
+        self._file: TextIO = path.open("w", encoding="utf-8")
+        self._write({"type": "header", "schema": SCHEMA_VERSION, "version": version("tfscale"), "tasks": [task]})
+
+    def send(self, report: Report) -> None:
+        """Write a frame."""
+        if self.refused is None:
+            self._write(frame_to_json(self._task, self._frame(report)))
+
+    def close(self, _timeout: float) -> None:
+        """Close the file."""
+        self.refused = self.refused or "closed"
+        self._file.close()
+
+    def _write(self, document: dict[str, Any]) -> None:
+        try:
+            self._file.write(json.dumps(document) + "\n")
+            self._file.flush()
+        except OSError as error:
+            self.refused = f"{self._path}: {error.strerror}"
+            print(f"tfscale: nothing more is written to {self.refused}; the training goes on", file=sys.stderr)
+
+    def _frame(self, report: Report) -> Frame:
+        self._probe = _probe_status(report.status) if report.status else self._probe
+        self._training = Training(*report.training) if report.training else self._training
+        self._sequence += 1
+        return Frame(
+            sequence=self._sequence - 1,
+            at=time.time(),
+            status=self._status,
+            probe=self._probe,
+            collective=Collective(*report.collective),
+            steps=tuple(self._batch(columns) for columns in batches(self._task, report.steps, report.lost)),
+            training=self._training,
+            activities=tuple(Activity(ActivityKind(each.kind), each.begin, each.end) for each in report.activities),
+        )
+
+    def _batch(self, columns: Columns) -> StepBatch:
+        arrays = {name: array("f", columns[name]) for name in PHASES}
+        return StepBatch(self._status.generation, self._status.attempt, self._task, **{**columns, **arrays})
+
+
+def _probe_status(status: Status) -> ProbeStatus:
+    state = ProbeState.MEASURING if status.measuring else ProbeState.WAITING
+    program = status.program
+    return ProbeStatus(
+        state=ProbeState.DISABLED if status.disabled else state,
+        message=status.disabled,
+        strategy=program.strategy if program else None,
+        replicas=program.replicas if program else None,
+        local_replicas=program.local_replicas if program else None,
+        ranks=program.replicas if program else None,
+        reduced_bytes_per_step=status.reduced_bytes_per_step,
+        examples_per_step=status.examples_per_step,
+        tensorflow=status.tensorflow,
+        keras=status.keras,
+        warnings=status.warnings,
+        collective=program.collective if program else None,
+    )
