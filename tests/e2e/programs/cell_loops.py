@@ -48,7 +48,7 @@ class Run:
 
     def start(self, execution: int = 1, micro_steps: int = 1, sequential: bool = False) -> Delays:
         """Begin; `sequential`: local replicas run one after the other."""
-        factors = dict.fromkeys(("input", "host", "compute"), 1.0 / micro_steps)
+        factors = dict.fromkeys(("input", "host", "compute", "replica"), 1.0 / micro_steps)
         if execution > 1:
             self.periods["host"] = execution
             factors["host"] = execution

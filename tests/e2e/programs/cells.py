@@ -75,7 +75,7 @@ def main(name: str, loops: list[str]) -> None:
             say(loop=loop, began=began, done=time.time(), facts=run.facts())
         except Exception as error:
             traceback.print_exc()
-            say(loop=loop, began=began, done=time.time(), error=f"{type(error).__name__}: {error}")
+            say(loop=loop, began=began, done=time.time(), error=f"{type(error).__name__}: {str(error)[:300]}")
         keras.backend.clear_session()
 
 

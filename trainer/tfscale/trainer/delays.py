@@ -129,7 +129,7 @@ class Delays:
 
             def update_step(self, gradient: tf.Tensor, variable: Any, *rate: Any) -> Any:
                 # The two Keras versions hand over different objects for a variable; of its traits both keep the shape.
-                if tuple(variable.shape) == self._held_shape and not distribute_lib.get_update_replica_id():
+                if tuple(variable.shape) == self._held_shape and _is_first_copy():
                     gradient = delays._held(gradient, delays._pause_update)
                 return super().update_step(gradient, variable, *rate)
 
@@ -153,6 +153,12 @@ class Delays:
 
         # Stateful ops of one graph run one after the other: replicas would wait for each other's delays.
         return tf.ensure_shape(tf.numpy_function(hold, [tensor], tensor.dtype, stateful=False), tensor.shape)
+
+
+def _is_first_copy() -> bool:
+    """Whether, of a variable's copies on several devices, the first is being updated; without a strategy the only one."""
+    number = distribute_lib.get_update_replica_id()
+    return not isinstance(number, int) or number == 0
 
 
 def _local_replica() -> int:
