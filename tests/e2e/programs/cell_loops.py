@@ -255,8 +255,8 @@ def accumulation(run: Run) -> None:
 
     def add(x: tf.Tensor, y: tf.Tensor) -> None:
         with tf.GradientTape() as tape:
-            value = run.loss(y, model(x, training=True))
-        gradients = delays.gradients(tape.gradient(value, model.trainable_variables))
+            value = run.loss(y, model(delays.batch(x), training=True))
+        gradients = tape.gradient(value, model.trainable_variables)
         for one, gradient in zip(sums, gradients, strict=True):
             one.assign_add(gradient)
 

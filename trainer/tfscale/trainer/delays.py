@@ -110,10 +110,16 @@ class Delays:
         with tf.control_dependencies(gradients):
             return [*others, self._held(last, lambda: self._pause_compute(replica))]
 
+    def batch(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The inputs of one replica, which it begins to compute with after the delay of compute."""
+        replica = _local_replica()
+        return self._held(inputs, lambda: self._pause_compute(replica))
+
     def optimizer(self, kind: type, *args: Any, **kwargs: Any) -> Any:
         """An optimizer of `kind` that delays the gradients (compute) and the last variable's update.
 
-        A program that reduces gradients itself calls `gradients` before, and sets `reduces = False` on the optimizer.
+        A program that reduces gradients itself, or adds them up, calls `gradients` or `batch` before, and sets
+        `reduces = False` on the optimizer.
         """
         delays = self
 
