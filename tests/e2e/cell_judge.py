@@ -56,7 +56,9 @@ def judge(group: Group, loop: str) -> Verdict:
     """Look at one loop of a group."""
     ran, verdict = group.loops[loop], Verdict()
     if ran.error or not ran.facts:
-        verdict.problems.append(ran.error or f"the program ended before this loop did; its log ends: {group.log[-1500:]}")
+        verdict.problems.append(
+            ran.error or f"the program ended before this loop did; its log ends: {group.log[-1500:]}"
+        )
         return verdict
     subject = group.sink.task
     look_at_rows(group, ran, verdict)
@@ -124,7 +126,9 @@ def look_at_rows(group: Group, ran: Ran, verdict: Verdict) -> None:
             if phase == "reduce" and not reduces:
                 verdict.check(known == 0, f"{subject}: reduce is known where nothing is reduced")
             else:
-                verdict.check(known >= KNOWN * len(inside), f"{subject}: {phase} known in {known} of {len(inside)} steps")
+                verdict.check(
+                    known >= KNOWN * len(inside), f"{subject}: {phase} known in {known} of {len(inside)} steps"
+                )
 
 
 def look_at_delay(name: str, plain: Block, delayed: Block, verdict: Verdict) -> None:
@@ -174,7 +178,9 @@ def look_at_facts(group: Group, loop: str, ran: Ran, verdict: Verdict) -> None:
     optional = {field.name for field in status.DESCRIPTOR.fields if field.has_presence}
     for name, value in expected.items():
         said = getattr(status, name) if name not in optional or status.HasField(name) else None
-        verdict.check(said == value, f"{name}: {said!r} and not {value!r}" + f" ({status.message})" * bool(status.message))
+        verdict.check(
+            said == value, f"{name}: {said!r} and not {value!r}" + f" ({status.message})" * bool(status.message)
+        )
 
 
 def look_at_validation(group: Group, ran: Ran, verdict: Verdict) -> None:

@@ -63,5 +63,8 @@ def _make() -> None:
 
 
 def _remove() -> None:
-    for command in ("ip link del tfscale-b", *(f"ip netns del tfscale{host}" for host in range(len(ADDRESSES)))):
+    # The links first: with a namespace they would go, too, but some time later.
+    links = [f"ip link del tfscale-v{host}" for host in range(len(ADDRESSES))]
+    namespaces = [f"ip netns del tfscale{host}" for host in range(len(ADDRESSES))]
+    for command in ("ip link del tfscale-b", *links, *namespaces):
         subprocess.run(command.split(), check=False, stderr=subprocess.DEVNULL)

@@ -127,7 +127,7 @@ class Delays:
             reduces = True
 
             def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-                gradients, variables = zip(*grads_and_vars, strict=True)
+                gradients, variables = map(list, zip(*grads_and_vars, strict=True))
                 self._held_shape = tuple(variables[-1].shape)
                 if self.reduces:
                     gradients = delays.gradients(gradients)
