@@ -1,4 +1,4 @@
-"""Strategy x loop x Keras version, with real TensorFlow: each delay shows in its own phase. docs/cells.md has the table."""
+"""Strategy x loop x Keras version, with real TensorFlow: each delay in its own phase. `scripts/cells` prints them."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class Delays:
 
 
 def _is_first_copy() -> bool:
-    """Whether, of a variable's copies on several devices, the first is being updated; without a strategy the only one."""
+    """Whether, of a variable's copies on several devices, the first is being updated, or the only one."""
     number = distribute_lib.get_update_replica_id()
     return not isinstance(number, int) or number == 0
 
