@@ -77,7 +77,7 @@ class Run:
         }
 
     def plain(self, make: Callable[[int], tf.data.Dataset]) -> tf.data.Dataset:
-        """A data set of global batches, as is given to fit; with several workers each global batch is split for them."""
+        """A data set of global batches, as given to fit; with several workers each global batch is split for them."""
         if self.workers > 1:
             # A batch of the pipeline serves several steps, so its delay comes at once for all of them.
             self.periods["input"] = self.workers
@@ -305,7 +305,7 @@ def bfloat16_wire(run: Run) -> None:
 
 
 def two_models(run: Run) -> None:
-    """A generator and a critic, each with an optimizer, trained in one step; the critic, which is larger, is delayed."""
+    """A generator and a critic, each with an optimizer, trained in one step; the larger critic is delayed."""
     delays = run.start()
     data = run.distributed(images)
     layers, optimizers = run.keras.layers, run.keras.optimizers

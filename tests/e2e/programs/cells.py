@@ -2,7 +2,7 @@
 
     cells.py STRATEGY LOOP...
 
-JSON lines on stdout say when which block of steps ran, and what the loop hands to its reductions. Only the last worker is
+JSON lines on stdout say when each block ran, and what the loop hands to its reductions. Only the last worker is
 delayed. TF_USE_LEGACY_KERAS selects tf_keras. `cell_loops.py` has the loops, `cell_blocks.py` the delays' timing.
 """
 
