@@ -17,6 +17,8 @@ class Delay:
     factor: float = 1.0
     """Of the worker's own time from batch to gradients; only in compute."""
     start: float = 0.0
+    replica: int | None = None
+    """Which of the process's replicas is to compute slowly; None: all of them."""
 
     @classmethod
     def parse(cls, text: str) -> Delay:

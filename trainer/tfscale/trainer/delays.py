@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.distribute import distribute_lib
 from tfscale.trainer.delay import Delay
 
 _PATIENCE = 1.0
@@ -49,17 +50,18 @@ class Delays:
         if (delay := self._due(phase)) is not None:
             time.sleep(delay.seconds)
 
-    def input(self, batches: tf.data.Dataset) -> tf.data.Dataset:
+    def input(self, batches: tf.data.Dataset, per_step: float = 1.0) -> tf.data.Dataset:
         """The data set, each batch of which is ready only so long after it was asked for.
 
-        A pipeline makes batches ahead; a mere pause while making one would hide behind the step before.
+        A pipeline makes batches ahead; a mere pause while making one would hide behind the step before. `per_step` is
+        how many of these batches a step takes: more where replicas draw their own, less where one is split for several.
         """
 
         def wait(number: Any) -> bool:
             delay = self._due("input")
             if delay is not None:
                 with self._turn:
-                    self._turn.wait_for(lambda: self._asked > number, _PATIENCE)
+                    self._turn.wait_for(lambda: self._asked > number // per_step, _PATIENCE)
                     ready = self._asked_at + delay.seconds
                 time.sleep(max(0.0, ready - time.monotonic()))
             return True
@@ -101,28 +103,47 @@ class Delays:
 
         return Begin()
 
+    def gradients(self, gradients: Sequence[Any]) -> list[Any]:
+        """The gradients of one replica, the last of which waits for all others and is then delayed (compute)."""
+        *others, last = gradients
+        replica = _local_replica()
+        with tf.control_dependencies(gradients):
+            return [*others, self._held(last, lambda: self._pause_compute(replica))]
+
+    def batch(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The inputs of one replica, which it begins to compute with after the delay of compute."""
+        replica = _local_replica()
+        return self._held(inputs, lambda: self._pause_compute(replica))
+
     def optimizer(self, kind: type, *args: Any, **kwargs: Any) -> Any:
-        """An optimizer of `kind` that delays the gradients (compute) and the last variable's update."""
+        """An optimizer of `kind` that delays the gradients (compute) and the last variable's update.
+
+        A program that reduces gradients itself, or adds them up, calls `gradients` or `batch` before, and sets
+        `reduces = False` on the optimizer.
+        """
         delays = self
 
         class Delayed(kind):  # type: ignore[misc]
+            reduces = True
+
             def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-                *others, (gradient, variable) = grads_and_vars
-                self._held_shape = tuple(variable.shape)
-                with tf.control_dependencies([gradient, *(each for each, _ in others)]):
-                    held = delays._held(gradient, delays._pause_compute)
-                return super().apply_gradients([*others, (held, variable)], *args, **kwargs)
+                gradients, variables = map(list, zip(*grads_and_vars, strict=True))
+                self._held_shape = tuple(variables[-1].shape)
+                if self.reduces:
+                    gradients = delays.gradients(gradients)
+                return super().apply_gradients(list(zip(gradients, variables, strict=True)), *args, **kwargs)
 
             def update_step(self, gradient: tf.Tensor, variable: Any, *rate: Any) -> Any:
                 # The two Keras versions hand over different objects for a variable; of its traits both keep the shape.
-                if tuple(variable.shape) == self._held_shape:
+                if tuple(variable.shape) == self._held_shape and _is_first_copy():
                     gradient = delays._held(gradient, delays._pause_update)
                 return super().update_step(gradient, variable, *rate)
 
         return Delayed(*args, **kwargs)
 
-    def _pause_compute(self) -> None:
-        if (delay := self._due("compute")) is not None:
+    def _pause_compute(self, replica: int) -> None:
+        delay = self._due("compute")
+        if delay is not None and delay.replica in (None, replica):
             taken = time.monotonic() - self._begun
             time.sleep(delay.seconds + (delay.factor - 1) * taken * (delay.factor > 1))
 
@@ -136,4 +157,18 @@ class Delays:
             pause()
             return value
 
-        return tf.ensure_shape(tf.numpy_function(hold, [tensor], tensor.dtype), tensor.shape)
+        # Stateful ops of one graph run one after the other: replicas would wait for each other's delays.
+        return tf.ensure_shape(tf.numpy_function(hold, [tensor], tensor.dtype, stateful=False), tensor.shape)
+
+
+def _is_first_copy() -> bool:
+    """Whether, of a variable's copies on several devices, the first is being updated, or the only one."""
+    number = distribute_lib.get_update_replica_id()
+    return not isinstance(number, int) or number == 0
+
+
+def _local_replica() -> int:
+    """Which of this process's replicas is being traced, or runs."""
+    context = tf.distribute.get_replica_context()
+    number = int(tf.get_static_value(context.replica_id_in_sync_group))
+    return number % len(context.strategy.extended.worker_devices) if number else 0

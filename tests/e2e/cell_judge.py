@@ -1,0 +1,198 @@
+"""Whether a loop's steps were measured truly: each delay in its own phase, and all facts right."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from cell_group import Group, Ran
+from report_sink import PHASES, Row
+from tfscale.v1 import telemetry_pb2
+
+DELAY = 20.0
+"""Milliseconds, as in `programs/cell_blocks.py`."""
+BLOCK = 16
+TOLERANCE = 0.2
+ELSEWHERE = 4.0
+"""Milliseconds by which another phase may move."""
+KNOWN = 0.98
+STRATEGIES = {
+    "none": None,
+    "one_device": "OneDeviceStrategy",
+    "mirrored": "MirroredStrategy",
+    "central_storage": "CentralStorageStrategy",
+    "multi_worker": "MultiWorkerMirroredStrategy",
+    "multi_worker_replicas": "MultiWorkerMirroredStrategy",
+}
+COLLECTIVES = {
+    "mirrored": "LOCAL",
+    "central_storage": "LOCAL",
+    "multi_worker": "RING",
+    "multi_worker_replicas": "RING",
+}
+
+
+@dataclass
+class Verdict:
+    """Of one cell: what each delay should have shown and did, milliseconds, and all that was wrong."""
+
+    shown: dict[str, tuple[float, float]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def worst(self) -> float:
+        """The largest error, as a ratio with its sign."""
+        return max((shown / delay - 1 for delay, shown in self.shown.values()), key=abs, default=math.nan)
+
+    def check(self, holds: bool, problem: str) -> None:
+        if not holds:
+            self.problems.append(problem)
+
+
+def judge(group: Group, loop: str) -> Verdict:
+    """Look at one loop of a group."""
+    ran, verdict = group.loops[loop], Verdict()
+    if ran.error or not ran.facts:
+        verdict.problems.append(
+            ran.error or f"the program ended before this loop did; its log ends: {group.log[-1500:]}"
+        )
+        return verdict
+    subject = group.sink.task
+    look_at_rows(group, ran, verdict)
+    look_at_facts(group, loop, ran, verdict)
+    plain = Block.of(group, ran, subject, "none")
+    for name in dict.fromkeys(name for name, *_ in ran.blocks if name != "none"):
+        look_at_delay(name, plain, Block.of(group, ran, subject, name), verdict)
+    if ran.facts["local_replicas"] > 1:
+        look_at_replicas(group, ran, verdict)
+    if ran.facts["validations"]:
+        look_at_validation(group, ran, verdict)
+    return verdict
+
+
+@dataclass
+class Block:
+    """The rows of one subject in the blocks of one name; `periods`: in how many steps a phase's delay comes once."""
+
+    parts: list[list[Row]]
+    periods: dict[str, int]
+
+    @classmethod
+    def of(cls, group: Group, ran: Ran, subject: str, name: str) -> Block:
+        rows = group.sink.rows.get(subject, [])
+        spans = [(begin, end) for each, begin, end in ran.blocks if each == name]
+        return cls([[row for row in rows if begin < row.end <= end] for begin, end in spans], ran.facts["periods"])
+
+    def phase(self, name: str) -> float:
+        """Milliseconds."""
+        return self._middle(lambda rows: [1000 * getattr(row, name) for row in rows], self.periods.get(name, 1))
+
+    def step(self) -> float:
+        """Milliseconds from end to end."""
+        return self._middle(lambda rows: [1000 * (after.end - row.end) for row, after in pairwise(rows)], 1)
+
+    def _middle(self, column: Callable[[list[Row]], list[float]], period: int) -> float:
+        return statistics.mean(middle(column(part), period) for part in self.parts) if self.parts else math.nan
+
+
+def middle(values: Sequence[float], period: int) -> float:
+    """The median; of means over `period` steps where a delay comes once in so many."""
+    groups = [values[first : first + period] for first in range(0, len(values) - period + 1, period)]
+    known = [mean for mean in map(statistics.mean, groups) if not math.isnan(mean)]
+    return statistics.median(known) if known else math.nan
+
+
+def look_at_rows(group: Group, ran: Ran, verdict: Verdict) -> None:
+    reduces = group.strategy in COLLECTIVES
+    subjects = [group.sink.task]
+    if ran.facts["local_replicas"] > 1:
+        subjects += [f"{group.sink.task}/replica:{number}" for number in range(ran.facts["local_replicas"])]
+    for subject in subjects:
+        rows = [row for row in group.sink.rows.get(subject, []) if ran.began < row.end <= ran.done]
+        if not rows:
+            verdict.problems.append(f"{subject}: not one step came")
+            continue
+        gaps = [(one.sequence, next_.sequence) for one, next_ in pairwise(rows) if next_.sequence != one.sequence + 1]
+        verdict.check(not gaps, f"{subject}: gaps in the sequence, {gaps[:5]}")
+        for name, begin, end in ran.blocks:
+            count = sum(begin < row.end <= end for row in rows)
+            verdict.check(count == BLOCK, f"{subject}: {count} steps in block {name}, not {BLOCK}")
+        inside = [row for row in rows if any(begin < row.end <= end for _, begin, end in ran.blocks)]
+        for phase in PHASES:
+            known = sum(not math.isnan(getattr(row, phase)) for row in inside)
+            if phase == "reduce" and not reduces:
+                verdict.check(known == 0, f"{subject}: reduce is known where nothing is reduced")
+            else:
+                verdict.check(
+                    known >= KNOWN * len(inside), f"{subject}: {phase} known in {known} of {len(inside)} steps"
+                )
+
+
+def look_at_delay(name: str, plain: Block, delayed: Block, verdict: Verdict) -> None:
+    own = {"wire": "reduce", "replica": "compute"}.get(name, name)
+    change = {phase: delayed.phase(phase) - plain.phase(phase) for phase in PHASES}
+    # TensorFlow does its own work while the bytes travel: what a slow link costs is what the steps took longer.
+    expected = delayed.step() - plain.step() if name == "wire" else DELAY
+    verdict.shown[name] = expected, change[own]
+    error = change[own] / expected - 1
+    verdict.check(abs(error) <= TOLERANCE, f"{name}: {expected:.1f} ms show as {change[own]:.1f} ms in {own}")
+    if name == "wire":
+        verdict.check(expected > DELAY / 3, f"wire: the slow link cost only {expected:.1f} ms")
+    for phase in PHASES:
+        if phase != own and abs(change[phase]) >= ELSEWHERE:
+            verdict.problems.append(f"{name}: {phase} moved by {change[phase]:+.1f} ms")
+
+
+def look_at_replicas(group: Group, ran: Ran, verdict: Verdict) -> None:
+    """Replica 1 was slow for a while; replica 0 was not."""
+    change = []
+    for number in range(2):
+        subject = f"{group.sink.task}/replica:{number}"
+        plain, delayed = (Block.of(group, ran, subject, name) for name in ("none", "replica"))
+        change.append(delayed.phase("compute") - plain.phase("compute"))
+    verdict.shown["replica 1"] = DELAY, change[1]
+    verdict.check(abs(change[1] / DELAY - 1) <= TOLERANCE, f"replica 1: 20 ms show as {change[1]:.1f} ms in compute")
+    verdict.check(abs(change[0]) < ELSEWHERE, f"replica 0: compute moved by {change[0]:+.1f} ms, not slow itself")
+
+
+def look_at_facts(group: Group, loop: str, ran: Ran, verdict: Verdict) -> None:
+    told = [status for at, status in group.sink.statuses if at <= ran.done]
+    if not told:
+        verdict.problems.append("the probe never told what it is")
+        return
+    status, facts = told[-1], ran.facts
+    late = loop == "several" and group.strategy == "none"
+    collective = COLLECTIVES.get(group.strategy)
+    expected = {
+        "state": telemetry_pb2.PROBE_STATE_MEASURING,
+        "strategy": "OneDeviceStrategy" if late else STRATEGIES[group.strategy],
+        "collective": collective,
+        "reduced_bytes_per_step": facts["bytes"] if collective else None,
+        "examples_per_step": facts["examples"],
+    }
+    if collective:
+        expected |= {"replicas": facts["replicas"], "local_replicas": facts["local_replicas"]}
+    optional = {field.name for field in status.DESCRIPTOR.fields if field.has_presence}
+    for name, value in expected.items():
+        said = getattr(status, name) if name not in optional or status.HasField(name) else None
+        verdict.check(
+            said == value, f"{name}: {said!r} and not {value!r}" + f" ({status.message})" * bool(status.message)
+        )
+
+
+def look_at_validation(group: Group, ran: Ran, verdict: Verdict) -> None:
+    kind = telemetry_pb2.ACTIVITY_KIND_EVALUATION
+    told = [each for each in group.sink.activities.values() if each.kind == kind and ran.began < each.begin < ran.done]
+    lasted = [each.end - each.begin for each in told if each.HasField("end")]
+    least = 0.9 * ran.facts["validation_seconds"]
+    verdict.check(
+        len(lasted) == len(told) == ran.facts["validations"] and min(lasted, default=0) >= least,
+        f"evaluation: {len(told)} activities of {lasted} s, not {ran.facts['validations']} of {least} s or more",
+    )
+    rows = [row for row in group.sink.rows.get(group.sink.task, []) if ran.began < row.end <= ran.done]
+    inside = [row.host for row in rows if any(begin < row.end <= end for _, begin, end in ran.blocks)]
+    long = [round(1000 * host) for host in inside if host >= least]
+    verdict.check(not long, f"evaluation: the host part of {len(long)} steps took {long} ms")

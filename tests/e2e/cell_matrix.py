@@ -1,0 +1,32 @@
+"""All cells: strategy x loop x Keras version, and why some cannot be."""
+
+from __future__ import annotations
+
+STRATEGIES = ("none", "one_device", "mirrored", "central_storage", "multi_worker", "multi_worker_replicas")
+LOOPS = (
+    "fit",
+    "fit8",
+    "fit_validation",
+    "fit_distributed",
+    "custom",
+    "eager",
+    "accumulation",
+    "mixed",
+    "bfloat16_wire",
+    "syncbn",
+    "sparse",
+    "two_models",
+    "several",
+)
+KERAS = {"keras 3": False, "tf_keras": True}
+
+ABSENT: dict[tuple[str, str, str], str] = {}
+"""By strategy, loop and Keras version: what stock TensorFlow or Keras says to it, or what it has none of."""
+for keras in KERAS:
+    ABSENT["none", "fit_distributed", keras] = "without a strategy nobody distributes a data set"
+    ABSENT["none", "bfloat16_wire", keras] = "without a strategy nothing travels"
+
+
+def loops(strategy: str, keras: str) -> list[str]:
+    """Those that there are."""
+    return [loop for loop in LOOPS if (strategy, loop, keras) not in ABSENT]

@@ -1,0 +1,82 @@
+"""Listens to probes as an agent does, and keeps all that they say."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import tfscale
+from tfscale.v1 import report_pb2, telemetry_pb2
+
+PHASES = ("update", "host", "input", "compute", "reduce")
+
+
+class Row(NamedTuple):
+    """One step of one subject; seconds, NaN where unknown."""
+
+    sequence: int
+    end: float
+    update: float
+    host: float
+    input: float
+    compute: float
+    reduce: float
+
+
+class ReportSink:
+    """The agent's socket for one training process, and what came through it."""
+
+    def __init__(self, socket: Path, task: str) -> None:
+        self.socket, self.task = socket, task
+        self.rows: dict[str, list[Row]] = {}
+        self.statuses: list[tuple[float, telemetry_pb2.ProbeStatus]] = []
+        """Each with the time at which it came."""
+        self.activities: dict[tuple[int, float], telemetry_pb2.Activity] = {}
+        """The newest word on each, by kind and begin."""
+        self.lost = 0
+        handler = grpc.stream_unary_rpc_method_handler(
+            self._take, report_pb2.TaskReport.FromString, report_pb2.ReportReply.SerializeToString
+        )
+        self._server = grpc.server(futures.ThreadPoolExecutor(1))
+        services = grpc.method_handlers_generic_handler("tfscale.v1.Reports", {"Report": handler})
+        self._server.add_generic_rpc_handlers((services,))
+        self._server.add_insecure_port(f"unix:{socket}")
+        self._server.start()
+
+    def environment(self) -> dict[str, str]:
+        """What an agent would put into the process's environment."""
+        site = next(Path(part) / "trainer/probe/site" for part in tfscale.__path__ if (Path(part) / "trainer").is_dir())
+        return {
+            "TFSCALE_TASK": self.task,
+            "TFSCALE_GENERATION": "1",
+            "TFSCALE_ATTEMPT": "1",
+            "TFSCALE_REPORT": str(self.socket),
+            "TFSCALE_PROBE_PATH": os.pathsep.join(tfscale.__path__),
+            "PYTHONPATH": str(site),
+        }
+
+    def close(self) -> None:
+        self._server.stop(2).wait()
+
+    def _take(self, reports: Iterator[report_pb2.TaskReport], _: Any) -> report_pb2.ReportReply:
+        for report in reports:
+            if report.HasField("probe"):
+                self.statuses.append((time.time(), report.probe))
+            for activity in report.activities:
+                self.activities[activity.kind, activity.begin] = activity
+            for batch in report.steps:
+                self.rows.setdefault(batch.subject, []).extend(rows(batch))
+                self.lost += batch.lost
+        return report_pb2.ReportReply()
+
+
+def rows(batch: telemetry_pb2.StepBatch) -> Iterator[Row]:
+    """The rows of a batch; a column that is empty is unknown in all of them."""
+    unknown = [float("nan")] * len(batch.sequence)
+    columns = [list(getattr(batch, name)) or unknown for name in Row._fields]
+    return map(Row._make, zip(*columns, strict=True))

@@ -1,0 +1,44 @@
+"""Strategy x loop x Keras version, with real TensorFlow: each delay in its own phase. `scripts/cells` prints them."""
+
+from __future__ import annotations
+
+import functools
+
+import net_hosts
+import pytest
+from cell_group import Group, run_group
+from cell_judge import judge
+from cell_matrix import ABSENT, KERAS, LOOPS, STRATEGIES, loops
+
+
+@functools.cache
+def group(strategy: str, keras: str, chosen: tuple[str, ...]) -> Group:
+    """One process group trains all loops, so that each is also one of several models in a process."""
+    return run_group(strategy, KERAS[keras], chosen)
+
+
+def assert_true(strategy: str, loop: str, keras: str, chosen: tuple[str, ...]) -> None:
+    if reason := ABSENT.get((strategy, loop, keras)):
+        pytest.skip(reason)
+    verdict = judge(group(strategy, keras, chosen), loop)
+    assert not verdict.problems, "\n".join(verdict.problems)
+    if strategy.startswith("multi_worker") and not net_hosts.missing():
+        assert "wire" in verdict.shown
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("strategy", "loop", "keras"),
+    [("multi_worker", "fit", "keras 3"), ("mirrored", "custom", "tf_keras")],
+)
+def test_a_few_cells(strategy: str, loop: str, keras: str) -> None:
+    assert_true(strategy, loop, keras, (loop,))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("keras", KERAS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_cell(strategy: str, keras: str, loop: str) -> None:
+    assert_true(strategy, loop, keras, tuple(loops(strategy, keras)))
