@@ -37,10 +37,17 @@ def test_one_that_fails_has_ended_too() -> None:
 def test_what_was_over_at_once_is_not_told() -> None:
     brief, long = Activity("compile", 1.0, 1.01), Activity("compile", 2.0, 2.5)
     begun = [Activity("compile", 1.0), Activity("compile", 2.0)]
-    assert Announcer().worth_telling([*begun, brief, long]) == [long]
+    assert Announcer().worth_telling([*begun, brief, long], []) == [long]
 
 
 def test_what_was_told_to_begin_is_told_to_end() -> None:
     announcer = Announcer()
-    assert announcer.worth_telling([Activity("compile", 1.0)]) == [Activity("compile", 1.0)]
-    assert announcer.worth_telling([Activity("compile", 1.0, 1.01)]) == [Activity("compile", 1.0, 1.01)]
+    assert announcer.worth_telling([Activity("compile", 1.0)], []) == [Activity("compile", 1.0)]
+    assert announcer.worth_telling([Activity("compile", 1.0, 1.01)], []) == [Activity("compile", 1.0, 1.01)]
+
+
+def test_what_a_hook_knows_is_not_inferred_as_well() -> None:
+    announcer = Announcer()
+    known = Activity("evaluation", 1.0, 3.0)
+    inferred = [Activity("evaluation", 1.5, 2.9), Activity("evaluation", 4.0, 5.0)]
+    assert announcer.worth_telling([known], inferred) == [known, inferred[1]]

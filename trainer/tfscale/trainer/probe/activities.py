@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -27,11 +29,20 @@ class Announcer:
 
     def __init__(self) -> None:
         self._lasting: set[tuple[str, float]] = set()
+        self._known: deque[Activity] = deque(maxlen=16)
 
-    def worth_telling(self, changes: list[Activity]) -> list[Activity]:
-        """Of what began or ended, in one report."""
+    def worth_telling(self, known: list[Activity], inferred: list[Activity]) -> list[Activity]:
+        """Of what began or ended, in one report: what hooks know, and what was inferred where they know nothing."""
+        self._known += known
+        changes = [*known, *(activity for activity in inferred if not self._is_known(activity))]
         over = {activity[:2] for activity in changes if activity.end is not None}
         return [activity for activity in changes if self._is_worth(activity, over)]
+
+    def _is_known(self, inferred: Activity) -> bool:
+        return any(
+            known.kind == inferred.kind and known.begin <= inferred.begin and inferred.begin <= (known.end or math.inf)
+            for known in self._known
+        )
 
     def _is_worth(self, activity: Activity, over: set[tuple[str, float]]) -> bool:
         key = activity[:2]

@@ -45,7 +45,9 @@ def replica_tensors(handed: Any) -> list[list[tf.Tensor]]:
 
 
 def _of_replica(leaf: Any, index: int) -> Any:
-    return leaf.values[index] if isinstance(leaf, values.DistributedValues) else leaf
+    value = leaf.values[index] if isinstance(leaf, values.DistributedValues) else leaf
+    # The shape of sparse gradients stays where it is.
+    return [value.values, value.indices] if isinstance(value, tf.IndexedSlices) else value
 
 
 def fixed_bytes(tensors: Iterable[tf.Tensor]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute import distribute_lib
-from tfscale.trainer.probe.activities import CHECKPOINT, Activities
+from tfscale.trainer.probe.activities import CHECKPOINT, EVALUATION, Activities
 from tfscale.trainer.probe.hooks import Method, wrap
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.progress import Progress, plain
@@ -51,7 +51,7 @@ class KerasHooks:
                     recorder.applied(self._counter(optimizer))
                 return method(optimizer, *args, **kwargs)
 
-            return recorder.run(call, program_of(distribute_lib.get_strategy()), kind.__qualname__)
+            return recorder.run(call, program_of(distribute_lib.get_strategy()), kind.__qualname__, lone=True)
 
         wrap(kind, name, apply)
 
@@ -86,6 +86,12 @@ class KerasHooks:
             with activities.during(CHECKPOINT):
                 return method(*args, **kwargs)
 
+        def evaluate(method: Method, *args: Any, **kwargs: Any) -> Any:
+            with activities.during(EVALUATION):
+                return method(*args, **kwargs)
+
+        wrap(kind, "evaluate", evaluate)
+        wrap(kind, "predict", evaluate)
         for name in ("save", "save_weights", "load_weights", "export"):
             if hasattr(kind, name):
                 wrap(kind, name, checkpoint)

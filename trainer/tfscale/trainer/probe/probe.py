@@ -149,8 +149,8 @@ class Probe:
             tensorflow=tensorflow_version(),
             keras=keras_version(),
         )
-        changes += self._assembler.drain_activities(max(time.time(), horizon))
-        told = self._announcer.worth_telling(changes)
+        inferred = self._assembler.drain_activities(max(time.time(), horizon))
+        told = self._announcer.worth_telling(changes, inferred)
         return Report(self._collective(), None, self._progress.read(), steps, lost, told)
 
     def _settled(self, fresh: list[Span], horizon: float) -> list[Span]:

@@ -127,10 +127,10 @@ class Recorder:
                 return self._reduce_eagerly(call, handed, program)
             return self._in_graph(call, Kind.REDUCE, handed, program)
 
-    def run(self, call: Call, program: Program, key: Hashable) -> Any:
+    def run(self, call: Call, program: Program, key: Hashable, lone: bool = False) -> Any:
         """`call` is a step, or a part of one; in eager code `key` tells one such place from another.
 
-        A run inside a run belongs to it.
+        A run inside a run belongs to it. An optimizer by itself is a `lone` one.
         """
         if not self._enabled or self._current_run() is not None:
             return call()
@@ -139,7 +139,7 @@ class Recorder:
             return self._run_eagerly(call, program, key)
         if not self._can_stamp():
             return call()
-        return self._run_in_graph(call, program)
+        return self._run_in_graph(call, program, lone)
 
     def gradient(self, call: Call) -> Any:
         """`call` computes gradients."""
@@ -174,7 +174,7 @@ class Recorder:
         A reduction beside the updates may wait for other workers long after the run is over, which must not wait for
         it.
         """
-        stamped = self._unwritten.pop(id(graph), [])
+        stamped = _one_run(self._unwritten.pop(id(graph), []))
         with self.own_work():
             for beside in (False, True):
                 together = [each for each in stamped if each.site.beside is beside]
@@ -334,7 +334,7 @@ class Recorder:
             self._write(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
         return [ready.op for ready in stamps]
 
-    def _run_in_graph(self, call: Call, program: Program) -> Any:
+    def _run_in_graph(self, call: Call, program: Program, lone: bool) -> Any:
         graph = ops.get_default_graph()
         before = len(graph.get_operations())
         run = self._graph_runs[id(graph)] = _Run()
@@ -343,13 +343,12 @@ class Recorder:
         finally:
             del self._graph_runs[id(graph)]
         with self.own_work():
-            self._end_run(graph, run, program, result, graph.get_operations()[before:])
+            site = self.sites.traced(Kind.RUN, looped=is_looped(graph), lone=lone, program=program)
+            self._end_run(site, graph, run, result, graph.get_operations()[before:])
         return result
 
-    def _end_run(self, graph: Any, run: _Run, program: Program, result: Any, added: list[tf.Operation]) -> None:
-        site = self.sites.traced(
-            Kind.RUN, looped=is_looped(graph), trains=run.trains, xla=run.xla, program=program, counter=run.counter
-        )
+    def _end_run(self, site: Site, graph: Any, run: _Run, result: Any, added: list[tf.Operation]) -> None:
+        site.trains, site.xla, site.counter = run.trains, run.xla, run.counter
         here = [reduction for reduction in run.reductions if reduction.stamp.graph is graph]
         self._unresolved += [reduction for reduction in run.reductions if reduction.stamp.graph is not graph]
         waited_for = _reduced_updates(here, added) or _made_in(graph, result)
@@ -393,3 +392,9 @@ def _reduced_updates(reductions: list[_Reduction], added: list[tf.Operation]) ->
         reduction.site.beside = not fed
         reduced |= fed
     return list(reduced or updates)
+
+
+def _one_run(stamped: list[_Stamped]) -> list[_Stamped]:
+    """Several optimizers, one after the other in the same graph, are one run, which ends with the last of them."""
+    lone = [each for each in stamped if each.site.lone]
+    return [each for each in stamped if each not in lone[:-1]]

@@ -73,6 +73,8 @@ class Site:
     """Of READY: which one, counted within this process."""
     reduction: Site | None = None
     """Of READY: for which."""
+    lone: bool = False
+    """Whether a run is an optimizer's, outside of `Strategy.run`."""
     trains: bool = False
     """Whether a run computes or applies gradients."""
     xla: bool = False

@@ -193,7 +193,8 @@ class StepAssembler:
         return taken
 
     def _cut(self, run: Span, final: list[Span], inside: list[Span]) -> Step:
-        gradients = _gradients(inside)
+        large = _gradients(inside)
+        gradients = max(large, key=lambda span: span.end)
         others = [span for span in self._reductions if span.end < gradients.end]
         line = self._line(final, [(span.begin, span.end) for span in others])
         self._lead_to_compute(line, final, min(run.begin, gradients.begin))
@@ -210,7 +211,7 @@ class StepAssembler:
             compute=line.phases[COMPUTE],
             reduce=reduced if collective else UNKNOWN,
             clamped=line.clamped,
-            bytes=round(sum(span.site.bytes + span.amount for span in inside)) if collective else 0,
+            bytes=round(sum(map(_bytes, large))) if collective else 0,
             examples=self._examples(final),
             earlier=self._earlier(gradients.site),
         )
@@ -280,11 +281,14 @@ class StepAssembler:
         self._pauses = [pause for pause in self._pauses if pause[1] > step.end]
 
 
-def _gradients(reductions: list[Span]) -> Span:
-    """The last large one of a run's: a counter's or a statistic's may come after it."""
-    largest = max(span.site.bytes + span.amount for span in reductions)
-    large = [span for span in reductions if span.site.bytes + span.amount >= _LARGE * largest]
-    return max(large, key=lambda span: span.end)
+def _gradients(reductions: list[Span]) -> list[Span]:
+    """The large ones among a run's: others are a counter's, or a statistic's, and may come after them."""
+    largest = max(map(_bytes, reductions))
+    return [span for span in reductions if _bytes(span) >= _LARGE * largest]
+
+
+def _bytes(reduction: Span) -> float:
+    return reduction.site.bytes + reduction.amount
 
 
 def _fetch(line: Timeline, batches: list[Span]) -> None:
