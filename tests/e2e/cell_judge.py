@@ -16,8 +16,8 @@ DELAY = 20.0
 """Milliseconds, as in `programs/cell_blocks.py`."""
 BLOCK = 16
 TOLERANCE = 0.2
-ELSEWHERE = 4.0
-"""Milliseconds by which another phase may move."""
+ELSEWHERE = 6.0
+"""Milliseconds by which another phase may move: these machines are busy."""
 KNOWN = 0.98
 STRATEGIES = {
     "none": None,
@@ -61,12 +61,12 @@ def judge(group: Group, loop: str) -> Verdict:
         )
         return verdict
     subject = group.sink.task
-    look_at_rows(group, ran, verdict)
+    look_at_rows(group, loop, ran, verdict)
     look_at_facts(group, loop, ran, verdict)
     plain = Block.of(group, ran, subject, "none")
     for name in dict.fromkeys(name for name, *_ in ran.blocks if name != "none"):
         look_at_delay(name, plain, Block.of(group, ran, subject, name), verdict)
-    if ran.facts["local_replicas"] > 1:
+    if ran.facts["local_replicas"] > 1 and loop != "eager":
         look_at_replicas(group, ran, verdict)
     if ran.facts["validations"]:
         look_at_validation(group, ran, verdict)
@@ -105,10 +105,10 @@ def middle(values: Sequence[float], period: int) -> float:
     return statistics.median(known) if known else math.nan
 
 
-def look_at_rows(group: Group, ran: Ran, verdict: Verdict) -> None:
+def look_at_rows(group: Group, loop: str, ran: Ran, verdict: Verdict) -> None:
     reduces = group.strategy in COLLECTIVES
     subjects = [group.sink.task]
-    if ran.facts["local_replicas"] > 1:
+    if ran.facts["local_replicas"] > 1 and loop != "eager":
         subjects += [f"{group.sink.task}/replica:{number}" for number in range(ran.facts["local_replicas"])]
     for subject in subjects:
         rows = [row for row in group.sink.rows.get(subject, []) if ran.began < row.end <= ran.done]

@@ -36,7 +36,7 @@ class Recording:
             for batch in line["steps"]:
                 columns = self.steps.setdefault(batch["subject"], {name: [] for name in COLUMNS})
                 for name in COLUMNS:
-                    columns[name] += batch[name]
+                    columns[name] += batch[name] or [None] * len(batch["sequence"])
 
     @property
     def first_step_of_all(self) -> float:

@@ -168,9 +168,29 @@ def test_a_step_that_xla_compiled_is_whole() -> None:
 
 def test_each_replica_is_ready_so_much_earlier_than_the_slowest() -> None:
     program = Program()
-    ready = [program.sites.traced(Kind.READY, replica=index, reduction=program.gradients) for index in range(2)]
+    ready = [program.sites.traced(Kind.READY, replica=index, of=program.gradients) for index in range(2)]
     spans = [*program.step(100), Span(ready[0], 100.018, 100.018), Span(ready[1], 100.030, 100.030)]
     assert fed(spans)[0].earlier == pytest.approx((0.012, 0.0))
+
+
+def test_a_slow_replica_is_told_in_every_micro_batch() -> None:
+    program = Program()
+    ready = {
+        site: [program.sites.traced(Kind.READY, replica=index, of=site) for index in range(2)]
+        for site in (program.part, program.gradients)
+    }
+    first = program.step(100)
+    micro = [
+        Span(program.input, 100.043, 100.045, 16.0),
+        *(Span(site, at, at) for site, at in zip(ready[program.part], (100.050, 100.055), strict=True)),
+        Span(program.part, 100.045, 100.056),
+    ]
+    last = [
+        *(Span(site, at, at) for site, at in zip(ready[program.gradients], (100.060, 100.067), strict=True)),
+        Span(program.gradients, 100.067, 100.070),
+        Span(program.run, 100.057, 100.072),
+    ]
+    assert fed([*first, *micro, *last])[1].earlier == pytest.approx((0.012, 0.0))
 
 
 def test_the_step_ends_with_its_last_large_reduction() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 _BRIEF = 0.05
 """Seconds."""
+
+_REMEMBERED = 16
 
 COMPILE, CHECKPOINT, EVALUATION, IDLE = "compile", "checkpoint", "evaluation", "idle"
 
@@ -29,19 +30,19 @@ class Announcer:
 
     def __init__(self) -> None:
         self._lasting: set[tuple[str, float]] = set()
-        self._known: deque[Activity] = deque(maxlen=16)
+        self._known: dict[tuple[str, float], float] = {}
 
     def worth_telling(self, known: list[Activity], inferred: list[Activity]) -> list[Activity]:
         """Of what began or ended, in one report: what hooks know, and what was inferred where they know nothing."""
-        self._known += known
+        self._known |= {activity[:2]: activity.end or math.inf for activity in known}
+        self._known = dict(list(self._known.items())[-_REMEMBERED:])
         changes = [*known, *(activity for activity in inferred if not self._is_known(activity))]
         over = {activity[:2] for activity in changes if activity.end is not None}
         return [activity for activity in changes if self._is_worth(activity, over)]
 
     def _is_known(self, inferred: Activity) -> bool:
         return any(
-            known.kind == inferred.kind and known.begin <= inferred.begin and inferred.begin <= (known.end or math.inf)
-            for known in self._known
+            kind == inferred.kind and begin <= inferred.begin <= end for (kind, begin), end in self._known.items()
         )
 
     def _is_worth(self, activity: Activity, over: set[tuple[str, float]]) -> bool:

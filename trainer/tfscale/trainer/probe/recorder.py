@@ -54,6 +54,8 @@ class _Run:
     xla: bool = False
     counter: Counter | None = None
     reductions: list[_Reduction] = field(default_factory=list)
+    gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
+    """By local replica."""
 
 
 class _Surroundings(threading.local):
@@ -267,7 +269,9 @@ class Recorder:
         run = self._current_run()
         if run is not None:
             run.trains = True
-            run.xla |= not tf.executing_eagerly() and self._is_xla()
+            if not tf.executing_eagerly():
+                run.xla |= self._is_xla()
+                run.gradients[len(run.gradients)] = dense_tensors(result)
         elif tf.executing_eagerly():
             now = time.time()
             self.eager.append(Span(self.sites.eager(Kind.GRADIENT), now, now))
@@ -326,12 +330,21 @@ class Recorder:
         ready = begin if replica or not site.local else end
         self._write(site, *([ready, end, *other_bytes(replica)] if site.collective else [begin]))
 
+    def _stamp_gradients(self, site: Site, graph: Any, run: _Run) -> None:
+        """The stamps of each replica of several in a micro-batch, which reduces nothing."""
+        gradients = [_made_in(graph, tensors) for tensors in run.gradients.values()]
+        if len(gradients) == site.program.local_replicas > 1 and all(gradients):
+            self._write_ready(self._made_ring(), site, gradients)
+
     def _stamp_replicas(self, ring: Ring, site: Site, handed: Any) -> list[tf.Operation]:
         """The stamps of each replica of several that hands something to a reduction inside a run."""
         replicas = replica_tensors(handed) if site.in_run else []
-        stamps = [ring.stamp(tensors) for tensors in replicas] if len(replicas) > 1 and all(replicas) else []
+        return self._write_ready(ring, site, replicas) if len(replicas) > 1 and all(replicas) else []
+
+    def _write_ready(self, ring: Ring, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
+        stamps = [ring.stamp(tensors) for tensors in replicas]
         for index, ready in enumerate(stamps):
-            self._write(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
+            self._write(self.sites.traced(Kind.READY, replica=index, of=site), ready)
         return [ready.op for ready in stamps]
 
     def _run_in_graph(self, call: Call, program: Program, lone: bool) -> Any:
@@ -351,6 +364,8 @@ class Recorder:
         site.trains, site.xla, site.counter = run.trains, run.xla, run.counter
         here = [reduction for reduction in run.reductions if reduction.stamp.graph is graph]
         self._unresolved += [reduction for reduction in run.reductions if reduction.stamp.graph is not graph]
+        if not run.reductions:
+            self._stamp_gradients(site, graph, run)
         waited_for = _reduced_updates(here, added) or _made_in(graph, result)
         # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
         awaited = [reduction for reduction in here if not reduction.site.beside] or here

@@ -23,8 +23,8 @@ WIDTH = 12
 """Numbers in a row: which kind of row it is, and those of its spans."""
 
 _ENDLESS = 2**62
-_MARK = "_independent_side_effects"
-"""The attribute that `run_independently` sets."""
+MARK = "_independent_side_effects"
+"""The attribute that `run_independently` sets: the ops made here have it."""
 
 
 class Ring:
@@ -114,7 +114,7 @@ class Ring:
 
 def is_own(op: tf.Operation) -> bool:
     """Whether an op was made here, and not by the program."""
-    return op.type in ("ResourceCountUpTo", "ResourceScatterUpdate") and _MARK in op.node_def.attr
+    return op.type in ("ResourceCountUpTo", "ResourceScatterUpdate") and MARK in op.node_def.attr
 
 
 @contextmanager

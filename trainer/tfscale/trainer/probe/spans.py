@@ -18,7 +18,7 @@ class Kind(Enum):
     GRADIENT = "gradient"
     """Gradients were computed outside a run; the two stamps are one."""
     READY = "ready"
-    """One replica's tensors of a reduction were ready; the two stamps are one."""
+    """One replica's gradients were ready; the two stamps are one."""
     REDUCE = "reduce"
     """The tensors of a reduction were ready -> they were reduced."""
     RUN = "run"
@@ -71,8 +71,8 @@ class Site:
     """Whether all of these replicas are in this process, so that nothing goes over a network."""
     replica: int = 0
     """Of READY: which one, counted within this process."""
-    reduction: Site | None = None
-    """Of READY: for which."""
+    of: Site | None = None
+    """Of READY: the reduction, or the run that reduces nothing."""
     lone: bool = False
     """Whether a run is an optimizer's, outside of `Strategy.run`."""
     trains: bool = False

@@ -16,7 +16,7 @@ from tfscale.trainer.probe.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE
 
 _TOGETHER = 0.001
 """Seconds between two batches up to which they are parts of one (two data sets, read one after the other)."""
-_LARGE = 0.1
+_LARGE = 0.01
 """Of the largest reduction in a step: what is smaller is no gradients."""
 _IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
 """Time on the host beyond both is no part of a step, but a pause between two."""
@@ -51,6 +51,7 @@ class _Part(NamedTuple):
     batches: list[Span]
     done: float
     in_run: bool
+    earlier: tuple[float, ...] = ()
 
 
 @dataclass
@@ -69,7 +70,7 @@ class StepAssembler:
     _parts: list[_Part] = field(default_factory=list)
     _reductions: list[Span] = field(default_factory=list)
     _ready: dict[Site, dict[int, float]] = field(default_factory=dict)
-    """By reduction and replica."""
+    """By reduction, or run without any, and replica."""
     _pauses: list[Interval] = field(default_factory=list)
     _idle: list[Activity] = field(default_factory=list)
     _durations: deque[float] = field(default_factory=lambda: deque(maxlen=64))
@@ -118,8 +119,8 @@ class StepAssembler:
         return batch.site.eager or not batch.begin < self._updated
 
     def _note_ready(self, ready: Span) -> None:
-        if ready.site.reduction is not None:
-            self._ready.setdefault(ready.site.reduction, {})[ready.site.replica] = ready.end
+        if ready.site.of is not None:
+            self._ready.setdefault(ready.site.of, {})[ready.site.replica] = ready.end
 
     def _add_gradient(self, gradient: Span) -> None:
         if self._batches:
@@ -161,7 +162,7 @@ class StepAssembler:
             self._end_evaluation()
             self._count(run)
             if self._batches:
-                self._parts.append(_Part(self._take_batches(run), run.end, in_run=True))
+                self._parts.append(_Part(self._take_batches(run), run.end, True, self._earlier(run.site)))
             elif self._parts:
                 self._parts[-1] = self._parts[-1]._replace(done=run.end)
         elif batches := self._take_batches(run):
@@ -213,7 +214,7 @@ class StepAssembler:
             clamped=line.clamped,
             bytes=round(sum(map(_bytes, large))) if collective else 0,
             examples=self._examples(final),
-            earlier=self._earlier(gradients.site),
+            earlier=self._earlier_in_all(self._earlier(gradients.site)),
         )
 
     def _whole(self, run: Span, final: list[Span]) -> Step:
@@ -270,6 +271,11 @@ class StepAssembler:
         ready = self._ready.pop(reduction, {})
         slowest = max(ready.values(), default=0.0)
         return tuple(slowest - ready[replica] for replica in sorted(ready))
+
+    def _earlier_in_all(self, last: tuple[float, ...]) -> tuple[float, ...]:
+        """Over all micro-batches: at the end of each, replicas wait for the slowest."""
+        alike = [part.earlier for part in self._parts if len(part.earlier) == len(last)]
+        return tuple(map(sum, zip(last, *alike, strict=True)))
 
     def _remember(self, step: Step, run: Span) -> None:
         if not math.isnan(self._exit):
