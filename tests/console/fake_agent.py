@@ -296,6 +296,11 @@ class FakeAgent(AgentServicer):
         async for progress in self.cluster.restart(request.reason):
             yield progress
 
+    async def Stack(self, _request: agent_pb2.StackRequest, context: grpc.aio.ServicerContext) -> agent_pb2.StackReply:
+        if self.cluster.tasks[self.task].state != RUNNING:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the task does not run: there is no stack to show")
+        return agent_pb2.StackReply(at=1.5, pid=7, text=f"Main thread (most recent call first):\n  {self.task}")
+
     async def FollowLog(
         self, request: agent_pb2.FollowLogRequest, _context: grpc.aio.ServicerContext
     ) -> AsyncIterator[agent_pb2.LogChunk]:

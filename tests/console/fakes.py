@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from tfscale.console.channels import CommandError
+from tfscale.console.commands import Stack
 from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, Stage
 from tfscale.console.sources import Inbox
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
@@ -233,6 +234,18 @@ class FakeCommands:
             raise CommandError(self.error)
         for stage in (Stage.PLANNED, Stage.STOPPING, Stage.STARTING, Stage.RUNNING, Stage.DONE):
             yield CommandProgressed(NOW, verb, stage, tuple(tasks), generation + 1)
+
+    async def stack(self, task: Task) -> Stack:
+        if self.error:
+            raise CommandError(self.error)
+        text = (
+            "Main thread (most recent call first):\n"
+            f'  File "/home/ada/{task.role}.py", line 41 in on_train_batch_end\n'
+            '  File "/home/ada/train.py", line 58 in <module>\n\n'
+            "Thread 0x00007f2ac35fe6c0 (most recent call first):\n"
+            '  File "/usr/lib/python3.11/threading.py", line 331 in wait'
+        )
+        return Stack(NOW, 4242, text)
 
     async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
         yield tuple(f"{task} line {number}" for number in range(tail))

@@ -30,3 +30,14 @@ async def test_a_lead_that_is_down_is_one_clear_line() -> None:
             async for _ in Commands(channels).order("restart", [SECOND]):
                 pass
         await channels.close()
+
+
+async def test_a_stack_comes_from_the_tasks_own_agent() -> None:
+    async with FakeCluster(2) as cluster:
+        channels = Channels(cluster.spec, insecure=False)
+        stack = await Commands(channels).stack(Task.parse("worker:1"))
+        assert stack.text.endswith("worker:1")
+        cluster.kill(Task.parse("worker:1"))
+        with pytest.raises(CommandError, match=r"no stack: the agent of worker:1 at .*: the task does not run"):
+            await Commands(channels).stack(Task.parse("worker:1"))
+        await channels.close()

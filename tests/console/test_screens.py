@@ -11,12 +11,13 @@ from typing import Any
 
 import fakes
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, Static
 from tfscale.console.app import ConsoleApp
 from tfscale.console.events import Event, Stage
 from tfscale.console.model import ClusterState
 from tfscale.console.screens.confirm import ConfirmScreen
 from tfscale.console.screens.help import HelpScreen
+from tfscale.console.screens.stack import StackScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.core.analysis.diagnose import Findings
 from tfscale.core.cluster import ClusterSpec
@@ -232,6 +233,32 @@ async def test_log_follows_pauses_and_comes_back() -> None:
         await pilot.press("p", "escape")
         await pilot.pause()
         assert app.screen is app.cluster
+
+
+def test_stack_looks_as_before(snap_compare: Any) -> None:
+    async def ask(pilot: Any) -> None:
+        await settled(pilot)
+        await pilot.press("j", "enter")
+        await pilot.pause(0.1)
+        await pilot.press("b")
+        await pilot.pause(0.2)
+
+    assert snap_compare(build(), terminal_size=(80, 24), run_before=ask)
+
+
+async def test_why_there_is_no_stack_is_said_in_its_place() -> None:
+    app = build("healthy", commands=fakes.FakeCommands(error="the task does not run"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("j", "enter")
+        await pilot.pause(0.1)
+        await pilot.press("b")
+        await pilot.pause(0.2)
+        assert isinstance(app.screen, StackScreen)
+        assert "the task does not run" in str(app.screen.query_one(Static).render())
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(app.screen, TaskScreen)
 
 
 async def test_mouse_selects_and_help_and_theme_work() -> None:

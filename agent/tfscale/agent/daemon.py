@@ -14,6 +14,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 
+from tfscale.agent import stacks
 from tfscale.agent.feed import Feed
 from tfscale.agent.gang import Gang, Member
 from tfscale.agent.journal import Journal
@@ -120,7 +121,11 @@ class Daemon:
         await asyncio.gather(*(each.stop() for each in (self._server, self._report_server) if each is not None))
 
     def _service(self) -> AgentService:
-        return AgentService(self._settings, self._describe, self._feed, self._local, self._gang)
+        return AgentService(self._settings, self._describe, self._feed, self._local, self._gang, self._take_stack)
+
+    async def _take_stack(self) -> stacks.Stack:
+        pid = self._supervisor.status.pid if self._supervisor.alive else None
+        return await stacks.take(self._reports.listener, pid, self._settings.files.stacks)
 
     def _lead_gang(self) -> Gang:
         members: dict[Task, Member] = {self._settings.task: self._local, **self._peers}

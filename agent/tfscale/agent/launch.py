@@ -35,6 +35,7 @@ def task_environment(
         "TFSCALE_GENERATION": str(generation),
         "TFSCALE_ATTEMPT": str(attempt),
         "TFSCALE_REPORT": socket,
+        "TFSCALE_STACKS": str(settings.files.stacks),
         "TFSCALE_PROBE_PATH": os.pathsep.join(probe_portions()),
     }
     if (site := probe_site()) is not None:

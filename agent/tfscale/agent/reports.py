@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import grpc
 import grpc.aio
 from tfscale.agent import wire
+from tfscale.agent.stacks import Listener
 from tfscale.core.records import (
     SCHEMA_VERSION,
     Activity,
@@ -30,6 +31,8 @@ class Reports(report_pb2_grpc.ReportsServicer):
         self._task = task
         self._attempt: tuple[int, int] = (0, 0)
         self._reporter: object | None = None
+        self.listener: Listener | None = None
+        """The process that reports, where it can be asked for its stacks."""
         self._steps: list[StepBatch] = []
         self.probe: ProbeStatus | None = None
         self.collective: Collective | None = None
@@ -42,7 +45,7 @@ class Reports(report_pb2_grpc.ReportsServicer):
         """Expect another attempt; what an earlier one still sends is refused."""
         if (generation, attempt) != self._attempt:
             self._attempt = (generation, attempt)
-            self._reporter = self.probe = self.collective = self.training = None
+            self._reporter = self.listener = self.probe = self.collective = self.training = None
             self._activities = {}
 
     def take_steps(self) -> tuple[StepBatch, ...]:
@@ -68,13 +71,14 @@ class Reports(report_pb2_grpc.ReportsServicer):
                 if self._reporter is not token:
                     await self._admit(report, context)
                     self._reporter = token
+                    self.listener = _listener(report.hello)
                 try:
                     self._collect(report)
                 except wire.WireError as error:
                     await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
             if self._reporter is token:
-                self._reporter = None
+                self._reporter = self.listener = None
         return report_pb2.ReportReply()
 
     async def _admit(
@@ -106,3 +110,7 @@ class Reports(report_pb2_grpc.ReportsServicer):
             self._activities[activity.kind, activity.begin] = activity
         self._steps.extend(map(wire.steps_record, report.steps))
         del self._steps[:-_WAITING]
+
+
+def _listener(hello: report_pb2.Hello) -> Listener | None:
+    return Listener(hello.pid, hello.stack_signal) if hello.HasField("stack_signal") else None

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import grpc
 import grpc.aio
@@ -15,6 +15,7 @@ from tfscale.agent.gang import Busy, Gang, GangError, Overtaken, Verb
 from tfscale.agent.local import LocalTask
 from tfscale.agent.logs import read_log
 from tfscale.agent.settings import Settings
+from tfscale.agent.stacks import Stack, StackError
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import Description
 from tfscale.core.task import Task
@@ -39,12 +40,14 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         feed: Feed,
         local: LocalTask,
         gang: Gang | None,
+        take_stack: Callable[[], Awaitable[Stack]],
     ) -> None:
         self._settings = settings
         self._describe = describe
         self._feed = feed
         self._local = local
         self._gang = gang
+        self._take_stack = take_stack
 
     async def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
@@ -82,6 +85,14 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     ) -> AsyncIterator[agent_pb2.LogChunk]:
         async for lines in read_log(self._settings.files.log, request.tail, request.follow):
             yield wire.log_message(lines)
+
+    async def Stack(
+        self, request: agent_pb2.StackRequest, context: _Context[agent_pb2.StackRequest, agent_pb2.StackReply]
+    ) -> agent_pb2.StackReply:
+        try:
+            return wire.stack_message(await self._take_stack())
+        except StackError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
 
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]

@@ -59,6 +59,10 @@ class TaskFiles:
         return self.folder / f"{self.stem}.log"
 
     @property
+    def stacks(self) -> Path:
+        return self.folder / f"{self.stem}.stacks"
+
+    @property
     def shim_state(self) -> Path:
         return self.folder / f"{self.stem}.state.json"
 

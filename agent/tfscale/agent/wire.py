@@ -6,6 +6,7 @@ from array import array
 
 from tfscale.agent.gang import Progress, Stage
 from tfscale.agent.logs import LogLines
+from tfscale.agent.stacks import Stack
 from tfscale.core.records import (
     PHASES,
     SCHEMA_VERSION,
@@ -122,6 +123,10 @@ def progress_message(record: Progress) -> agent_pb2.Progress:
 
 def log_message(record: LogLines) -> agent_pb2.LogChunk:
     return agent_pb2.LogChunk(lines=record.lines, rotated=record.rotated)
+
+
+def stack_message(record: Stack) -> agent_pb2.StackReply:
+    return agent_pb2.StackReply(at=record.at, pid=record.pid, text=record.text)
 
 
 def probe_record(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:

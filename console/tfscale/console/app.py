@@ -20,6 +20,7 @@ from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.screens.cluster import ClusterScreen
 from tfscale.console.screens.confirm import ConfirmScreen, Question
 from tfscale.console.screens.help import HelpScreen
+from tfscale.console.screens.stack import StackScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources import Inbox, Source
 from tfscale.console.widgets.look import ASCII, PALETTES, UNICODE, Look, theme
@@ -143,6 +144,18 @@ class ConsoleApp(App[None]):
     def _show_task(self, task: Task, *, only_log: bool) -> None:
         follow = self._commands.follow_log
         self.push_screen(TaskScreen(self.cluster.snapshot, self.look, task, follow, only_log=only_log))
+
+    def on_task_screen_stack_wanted(self, message: TaskScreen.StackWanted) -> None:
+        screen = StackScreen(message.task, self.look)
+        self.push_screen(screen)
+        self._fetch_stack(message.task, screen)
+
+    @work(group="stacks")
+    async def _fetch_stack(self, task: Task, screen: StackScreen) -> None:
+        try:
+            screen.show(await self._commands.stack(task))
+        except CommandError as error:
+            screen.show(str(error))
 
     def on_cluster_screen_ordered(self, message: ClusterScreen.Ordered) -> None:
         snapshot = self.cluster.snapshot

@@ -21,6 +21,7 @@ from tfscale.console.sources.live import LiveSource
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.cluster import ClusterSpec, cluster_from_environment, load_cluster
 from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Settings:
     out: Path | None
     seconds: float | None
     ascii: bool
+    stack: Task | None = None
+    """Print this task's Python stacks, and nothing else."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,6 +59,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     add("--out", metavar="FILE", help="with --headless: write there instead")
     add("--seconds", metavar="S", help="end by itself S seconds after the first step of all training tasks")
     add("--ascii", action="store_true", help="draw with ASCII only; by itself where the locale is not UTF-8")
+    add("command", nargs="*", metavar="stack TASK", help="only print the Python stacks of a task's threads")
     add("--version", action="version", version=f"tfscale {installed_version() or '(not installed)'}")
     flags = parser.parse_args(arguments)
     cluster = flags.cluster or environment.get("TFSCALE_CLUSTER")
@@ -67,10 +71,20 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         out=Path(out) if out else None,
         seconds=_seconds(flags.seconds or environment.get("TFSCALE_SECONDS")),
         ascii=flags.ascii or _is_set(environment, "TFSCALE_ASCII"),
+        stack=_stack(flags.command),
     )
     if settings.out and not settings.headless:
         raise UsageError("--out needs --headless")
     return settings
+
+
+def _stack(command: list[str]) -> Task | None:
+    match command:
+        case []:
+            return None
+        case ["stack", task]:
+            return Task.parse(task)
+    raise UsageError(f"{' '.join(command)!r} is no command: write stack TASK, for example stack worker:1")
 
 
 def _is_set(environment: Mapping[str, str], name: str) -> bool:
@@ -95,11 +109,31 @@ def main() -> None:
         settings = parse(sys.argv[1:], os.environ)
         spec = load_cluster(settings.cluster) if settings.cluster else cluster_from_environment()[0]
         channels = Channels(spec, insecure=settings.insecure)
-        status = run_headless(settings, spec, channels) if settings.headless else run_screens(settings, spec, channels)
+        if settings.stack:
+            status = print_stack(settings.stack, spec, channels)
+        elif settings.headless:
+            status = run_headless(settings, spec, channels)
+        else:
+            status = run_screens(settings, spec, channels)
     except TfscaleError as error:
         print(f"tfscale-console: {error}", file=sys.stderr)
         status = error.exit_status
     sys.exit(status)
+
+
+def print_stack(task: Task, spec: ClusterSpec, channels: Channels) -> int:
+    """Print the Python stacks of a task; the exit status. Raises UsageError and CommandError."""
+    if task not in spec.agents:
+        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, spec.agents))}")
+
+    async def fetch() -> str:
+        try:
+            return (await Commands(channels).stack(task)).text
+        finally:
+            await channels.close()
+
+    print(asyncio.run(fetch()))
+    return 0
 
 
 def run_headless(settings: Settings, spec: ClusterSpec, channels: Channels) -> int:

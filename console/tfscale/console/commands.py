@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
 
 import grpc
 import grpc.aio
@@ -12,7 +13,18 @@ from tfscale.console.events import CommandProgressed
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2
 
+_STACK_PATIENCE = 10.0
+"""Seconds."""
+
 VERBS = ("restart", "stop", "start")
+
+
+class Stack(NamedTuple):
+    """The stacks of a task's threads at one moment, the main thread's first."""
+
+    at: float
+    pid: int
+    text: str
 
 
 class Commands:
@@ -55,6 +67,14 @@ class Commands:
             raise CommandError(self._explain("no log", task, error)) from None
         finally:
             call.cancel()
+
+    async def stack(self, task: Task) -> Stack:
+        """The Python stacks of the task's threads now. Raises CommandError."""
+        try:
+            reply = await self._channels.stub(task).Stack(agent_pb2.StackRequest(), timeout=_STACK_PATIENCE)
+        except grpc.aio.AioRpcError as error:
+            raise CommandError(self._explain("no stack", task, error)) from None
+        return Stack(reply.at, reply.pid, reply.text)
 
     def _explain(self, what: str, task: Task, error: grpc.aio.AioRpcError) -> str:
         agent = f"the agent of {task} at {self._channels.spec.agents[task]}"

@@ -16,6 +16,7 @@ _KEYS = (
     ("up down j k", "move; the mouse selects too"),
     ("enter", "a task's numbers, host and log"),
     ("l", "the log of the task; p pauses, G follows"),
+    ("b", "on the page of a task: the Python stacks of its threads"),
     ("space", "mark, so that a command takes several"),
     ("r   x   S", "restart, stop, start; always asks first"),
     ("/", "filter by task, host, state or diagnosis"),

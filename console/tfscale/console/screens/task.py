@@ -42,7 +42,15 @@ class TaskScreen(SnapshotScreen):
         Binding("g,home", "scroll(-1000000)", show=False),
         Binding("G,end", "follow", show=False),
         Binding("l", "only_log", show=False),
+        Binding("b", "stack", show=False),
     ]
+
+    class StackWanted(Message):
+        """The Python stacks of the task are asked for."""
+
+        def __init__(self, task: Task) -> None:
+            super().__init__()
+            self.task = task
 
     class LinesRead(Message):
         """More of the log came."""
@@ -75,7 +83,14 @@ class TaskScreen(SnapshotScreen):
         yield Static(id="log-title")
         yield self.log_view.data_bind(look=SnapshotScreen.look)
         keys = Keys().data_bind(snapshot=SnapshotScreen.snapshot, look=SnapshotScreen.look)
-        keys.keys = (("esc", "back"), ("p", "pause"), ("j k", "scroll"), ("G", "follow"), ("l", "only the log"))
+        keys.keys = (
+            ("esc", "back"),
+            ("p", "pause"),
+            ("j k", "scroll"),
+            ("G", "follow"),
+            ("l", "only the log"),
+            ("b", "stack"),
+        )
         yield keys
 
     def on_mount(self) -> None:
@@ -128,3 +143,6 @@ class TaskScreen(SnapshotScreen):
     def action_only_log(self) -> None:
         detail = self.query_one(Detail)
         detail.display = not detail.display
+
+    def action_stack(self) -> None:
+        self.post_message(self.StackWanted(self._about))

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 
 import grpc
-from tfscale.trainer.probe import wire
+from tfscale.trainer.probe import stacks, wire
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.report import Report
 from tfscale.v1 import report_pb2
@@ -25,6 +25,7 @@ class Reporter:
 
     def __init__(self, identity: Identity, capacity: int = 240) -> None:
         self._identity = identity
+        self._stack_signal = stacks.listen()
         self._probe: ProbeStatus | None = None
         self.refused: str | None = None
         """Why the agent does not want this process's reports."""
@@ -99,6 +100,7 @@ class Reporter:
                 generation=identity.generation,
                 attempt=identity.attempt,
                 pid=os.getpid(),
+                stack_signal=self._stack_signal,
             ),
             # Reported only when it changes, which another agent than this one's listener may have heard.
             probe=self._probe,

@@ -1,0 +1,90 @@
+"""The stacks of a real process that listens, and why there are none."""
+
+# Small files on a local disk, and processes that start at once.
+# ruff: noqa: ASYNC220, ASYNC240
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tfscale.agent.stacks import Listener, StackError, main_first, take
+
+PROGRAM = """
+import os, threading, time
+from tfscale.trainer.probe import stacks
+
+def wait_beside():
+    time.sleep(60)
+
+def wait_here():
+    time.sleep(60)
+
+number = stacks.listen()
+threading.Thread(target=wait_beside, daemon=True).start()
+print(number, flush=True)
+wait_here()
+"""
+ROOTS = os.pathsep.join(str(Path(__file__).parents[2] / root) for root in ("core", "trainer", "protos"))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "task.stacks"
+
+
+@pytest.fixture
+def listener(path: Path) -> Iterator[Listener]:
+    environment = os.environ | {"TFSCALE_STACKS": str(path), "PYTHONPATH": ROOTS}
+    command = [sys.executable, "-c", PROGRAM]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield Listener(process.pid, int(process.stdout.readline()))
+        process.kill()
+
+
+async def test_the_main_thread_comes_first(listener: Listener, path: Path) -> None:
+    stack = await take(listener, os.getpid(), path)
+    main, other = stack.text.split("\n\n")
+    assert main.startswith("Main thread (most recent call first):") and "in wait_here" in main
+    assert "in wait_beside" in other
+    assert stack.pid == listener.pid
+
+
+async def test_asked_again_the_file_does_not_grow(listener: Listener, path: Path) -> None:
+    first = (await take(listener, os.getpid(), path)).text
+    assert (await take(listener, os.getpid(), path)).text == first
+    assert path.stat().st_size < 2 * len(first)
+
+
+async def test_a_process_that_is_not_the_tasks_gets_no_signal(listener: Listener, path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        with pytest.raises(StackError, match="is gone"):
+            await take(Listener(stranger.pid, listener.signal), listener.pid, path)
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+async def test_a_stopped_process_is_said_to_be_silent(listener: Listener, path: Path) -> None:
+    os.kill(listener.pid, signal.SIGSTOP)
+    with pytest.raises(StackError, match="wrote no stack"):
+        await take(listener, os.getpid(), path)
+
+
+@pytest.mark.parametrize(
+    ("known", "task", "why"), [(None, 1, "no probe listens"), (Listener(1, 40), None, "does not run")]
+)
+async def test_without_a_listener_or_a_task_there_is_none(
+    path: Path, known: Listener | None, task: int | None, why: str
+) -> None:
+    with pytest.raises(StackError, match=why):
+        await take(known, task, path)
+
+
+def test_what_is_no_list_of_threads_stays_as_it_is() -> None:
+    assert main_first("Fatal Python error\n") == "Fatal Python error\n"

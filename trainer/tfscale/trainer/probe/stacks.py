@@ -1,0 +1,31 @@
+"""The Python stacks of all threads on demand, also while the main thread is blocked or the interpreter is."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+from typing import IO
+
+SIGNAL = signal.SIGRTMIN + 5
+"""Real-time signals are nobody's by default."""
+
+_file: IO[str] | None = None
+"""Stays open: the handler writes to its descriptor."""
+
+
+def listen() -> int | None:
+    """Write the stacks to the agent's file whenever SIGNAL comes; the signal, None where that cannot be.
+
+    The handler is `faulthandler`'s, in C: it needs no turn of the interpreter.
+    """
+    global _file
+    path = os.environ.get("TFSCALE_STACKS")
+    if not path or signal.getsignal(SIGNAL) is not signal.SIG_DFL:
+        return None
+    try:
+        _file = open(path, "a", encoding="utf-8")  # noqa: PTH123, SIM115 - a path as the agent gave it, never closed
+        faulthandler.register(SIGNAL, _file, all_threads=True, chain=False)
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return int(SIGNAL)
