@@ -2,7 +2,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from tfscale.core.analysis.diagnose import Diagnostician
+from tfscale.core.analysis.diagnose import Diagnostician, one_name
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.simulation import Simulation, Slow
 from tfscale.core.cluster import ClusterSpec
@@ -152,3 +152,40 @@ def test_unknown_tasks_and_subjects_are_left_out(diagnostician: Make, frame: Mak
     observer.fold("worker:0", frame(1.0, batch("worker:8", 0, 20), batch("nonsense", 0, 20)))
     observer.link("worker:7", True, 1.0)
     assert observer.diagnose(1.0).subjects == {}
+
+
+def test_a_slow_replica_is_named_and_not_its_task_as_well(diagnostician: Make, frame: MakeFrame, batch: Batch) -> None:
+    observer = diagnostician(2)
+    for second in range(1, 41):
+        first = 20 * (second - 1)
+        slow, fast = {"compute": [0.03] * 20}, {"reduce": [0.03] * 20}
+        for index in range(2):
+            lags = (fast, slow) if index else (fast, fast)
+            replicas = [batch(f"worker:{index}/replica:{each}", first, 20, **lag) for each, lag in enumerate(lags)]
+            whole = batch(f"worker:{index}", first, 20, **(slow if index else fast))
+            observer.fold(f"worker:{index}", frame(float(second), whole, *replicas))
+        findings = observer.diagnose(float(second))
+    assert [straggler.subject for straggler in of_kind(findings, "straggler")] == ["worker:1/replica:1"]
+
+
+def found(subject: str, kind: str = "straggler") -> Diagnosis:
+    return Diagnosis(kind, subject, 1.0, None, "warning", "")
+
+
+def test_a_task_of_which_all_replicas_are_slow_is_slow_itself() -> None:
+    tasks = [found("worker:1"), found("cluster", "imbalance")]
+    replicas = [f"worker:{task}/replica:{index}" for task in range(2) for index in range(2)]
+    slow = [found(subject) for subject in replicas if subject.startswith("worker:1")]
+    assert one_name(tasks, slow, replicas) == tasks
+    assert one_name(tasks, slow[:1], replicas) == [tasks[1], slow[0]]
+
+
+def test_steps_that_reduce_nothing_have_a_step_time(diagnostician: Make, frame: MakeFrame, batch: Batch) -> None:
+    observer = diagnostician(1)
+    for second in range(1, 11):
+        steps = batch("worker:0", 20 * (second - 1), 20, reduce=[])
+        observer.fold("worker:0", frame(float(second), steps))
+        findings = observer.diagnose(float(second))
+    assert findings.step_time == pytest.approx(0.04)
+    assert findings.steps_per_second == pytest.approx(20, rel=0.01)
+    assert findings.subjects["worker:0"].reduce is None

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 from tfscale.core.analysis.hangs import hangs
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.records import Collective, Frame, StepBatch, TaskState, TaskStatus
+from tfscale.core.records import ActivityKind, Collective, Frame, StepBatch, TaskState, TaskStatus
 
 View = Callable[..., TaskView]
 
@@ -43,6 +43,7 @@ def test_otherwise_nobody_is_named(
     [
         {"progressed": 45.0},
         {"longest_gap": 15.0},
+        {"activity": ActivityKind.EVALUATION},
         {"up": False},
         {"progressed": None},
         {"status": TaskStatus(TaskState.EXITED, 1, 1)},

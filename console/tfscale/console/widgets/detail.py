@@ -11,7 +11,7 @@ from tfscale.console.widgets.bar import parts_of, phase_bar
 from tfscale.console.widgets.columns import traffic
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.summary import SnapshotWidget
-from tfscale.core.records import GpuSample, HostSample
+from tfscale.core.records import GpuSample, HostSample, ProbeStatus
 from tfscale.core.task import Task
 
 _NAME = 11
@@ -79,6 +79,9 @@ def _step(view: TaskView, look: Look, width: int) -> Iterator[Text]:
         numbers.append(f"{part} ", style=look.palette.dim)
         numbers.append(f"{format.seconds(value)}  ", style=look.palette.text)
     yield numbers
+    for subject, summary in sorted(view.replicas.items()):
+        facts = [f"compute {format.seconds(summary.compute)}", f"reduce {format.seconds(summary.reduce)}"]
+        yield _field(subject.partition("/")[2], "   ".join(facts), look)
 
 
 def _program(view: TaskView, look: Look) -> Iterator[Text]:
@@ -86,13 +89,37 @@ def _program(view: TaskView, look: Look) -> Iterator[Text]:
     if probe is not None:
         versions = [f"TensorFlow {probe.tensorflow}" if probe.tensorflow else "", probe.keras or ""]
         reduced = f"{format.size(probe.reduced_bytes_per_step)} reduced a step" if probe.reduced_bytes_per_step else ""
-        facts = [probe.strategy or "no strategy seen", *versions, reduced, probe.message, *probe.warnings]
+        facts = [probe.strategy or "no strategy", _replicas(probe), probe.collective or "", reduced, *versions]
         yield _field("program", "   ".join(fact for fact in facts if fact), look)
+        for warning in filter(None, [probe.message, *probe.warnings]):
+            yield _field("measuring", warning, look)
+    yield from _training(view, look)
     if view.description is not None:
         yield _field("command", " ".join(view.description.command), look)
         yield _field("log", view.description.log_path, look)
     where = f"{view.agent}" + (f"   {view.link.reason}" if view.link.reason else "")
     yield _field("agent", where + (f"   {view.description.version}" if view.description else ""), look)
+
+
+def _replicas(probe: ProbeStatus) -> str:
+    if probe.replicas is None or probe.replicas == 1:
+        return ""
+    return f"{probe.replicas} replicas, {probe.local_replicas or 1} here"
+
+
+def _training(view: TaskView, look: Look) -> Iterator[Text]:
+    training = view.frame.training if view.frame else None
+    examples = view.frame.probe.examples_per_step if view.frame and view.frame.probe else None
+    facts = [f"{examples} examples a step" if examples else ""]
+    if examples and view.summary and view.summary.step_time:
+        facts.append(f"{examples / view.summary.step_time:,.0f} a second")
+    if training is not None:
+        loss = "not a number" if training.finite is False else "" if training.loss is None else f"{training.loss:.4g}"
+        rate = "" if training.learning_rate is None else f"learning rate {training.learning_rate:.3g}"
+        epoch = "" if training.epoch is None else f"epoch {training.epoch + 1}"
+        facts += [epoch, f"loss {loss}" if loss else "", rate]
+    if any(facts):
+        yield _field("training", "   ".join(fact for fact in facts if fact), look)
 
 
 def _host(host: HostSample, look: Look) -> Iterator[Text]:

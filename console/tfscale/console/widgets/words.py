@@ -6,13 +6,20 @@ from tfscale.console.events import LinkState
 from tfscale.console.model import TaskView, describe_exit, signal_name
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Glyphs
-from tfscale.core.records import Diagnosis, Exit, TaskState
+from tfscale.core.records import ActivityKind, Diagnosis, Exit, TaskState
 
 _LINKS = {
     LinkState.CONNECTING: "connecting",
     LinkState.DOWN: "agent down",
     LinkState.REFUSED: "refused",
     LinkState.VERSION: "version",
+}
+
+_DOING = {
+    ActivityKind.COMPILE: "compiling",
+    ActivityKind.CHECKPOINT: "saving",
+    ActivityKind.EVALUATION: "evaluating",
+    ActivityKind.IDLE: "idle",
 }
 
 
@@ -24,7 +31,7 @@ def state(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
     status = view.status
     match status.state if status else None:
         case TaskState.RUNNING:
-            return f"{glyphs.running} running", "good"
+            return f"{glyphs.running} {_doing(view)}", "good"
         case TaskState.EXITED:
             return _ended(status.exit if status else None, glyphs)
         case TaskState.LOST:
@@ -35,6 +42,11 @@ def state(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
             return f"{glyphs.waiting} not started", "info"
         case _:
             return f"{glyphs.lost} unknown", "info"
+
+
+def _doing(view: TaskView) -> str:
+    activities = view.frame.activities if view.frame else ()
+    return next((_DOING[each.kind] for each in activities if each.end is None), "running")
 
 
 def _ended(exit: Exit | None, glyphs: Glyphs) -> tuple[str, str]:
@@ -67,9 +79,11 @@ def flags(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def _flag(diagnosis: Diagnosis, view: TaskView, glyphs: Glyphs) -> str:
-    ratio = view.summary.ratio if view.summary else None
+    whose = diagnosis.subject.partition("/")[2]
+    summary = view.replicas.get(diagnosis.subject) if whose else view.summary
+    ratio = summary.ratio if summary else None
     if diagnosis.kind != "straggler":
         return f"{glyphs.alarm} {diagnosis.kind.replace('_', ' ')}"
     phase = diagnosis.evidence.get("phase") or diagnosis.evidence.get("cause")
     by = f" {glyphs.times}{ratio:.1f}" if ratio is not None else ""
-    return f"{glyphs.alarm} straggler{by}" + (f" {phase}" if isinstance(phase, str) else "")
+    return f"{glyphs.alarm} {whose or 'straggler'}{by}" + (f" {phase}" if isinstance(phase, str) else "")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tfscale.core.analysis.crashes import CrashWatch
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.hangs import hangs
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.ledger import Ledger
+from tfscale.core.analysis.losses import not_finite
 from tfscale.core.analysis.phases import slowdown, transfer
 from tfscale.core.analysis.starts import not_started
 from tfscale.core.analysis.steps import StepTable
@@ -54,12 +57,13 @@ class Diagnostician:
         """What holds at `now`, Unix seconds on the observer's clock."""
         views = tuple(self._tasks.values())
         holding: list[Diagnosis] = [*self._crashes.diagnose(self._tasks, now), *hangs(views), *not_started(views, now)]
+        main, replicas = self._groups["task"], self._groups["replica"]
         for group in self._groups.values():
             group.judge(self._tasks)
-            holding += group.diagnoses
-        main = self._groups["task"]
+        holding += one_name(main.diagnoses, replicas.diagnoses, replicas.aligned.subjects)
+        holding += not_finite(views)
         if not main.table.subjects():
-            main = self._groups["replica"]
+            main = replicas
         diagnoses = self._ledger.update(holding, now)
         return self._findings(diagnoses, main, views)
 
@@ -82,6 +86,18 @@ class Diagnostician:
             transfer=known_median(transfer(reduce)) if known else None,
             subjects=subjects,
         )
+
+
+def one_name(tasks: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:
+    """What was found among tasks and among the replicas in them, without telling the same twice.
+
+    A task of which every replica is slow is slow itself; otherwise the replica is named, and not its task.
+    """
+    named = {found.subject for found in replicas if found.kind == "straggler"}
+    whole = {subject_task(name) for name in named} - {subject_task(name) for name in subjects if name not in named}
+    kept = [found for found in replicas if found.subject in named and subject_task(found.subject) not in whole]
+    told = {subject_task(found.subject) for found in kept}
+    return [found for found in tasks if found.kind != "straggler" or subject_task(found.subject) not in told] + kept
 
 
 class _Group:

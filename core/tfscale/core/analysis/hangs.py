@@ -11,13 +11,16 @@ from tfscale.core.task import CLUSTER
 
 SHORTEST = 60.0
 """Seconds without a step below which nothing is called a hang."""
+BUSY = 600.0
+"""The same while somebody compiles, saves or evaluates."""
 GAPS = 5.0
 """... and it takes this many times the longest normal gap."""
 
 
 def limit(views: Sequence[TaskView]) -> float:
     """Seconds without a step from which on it is a hang."""
-    return max(SHORTEST, GAPS * max((view.longest_gap for view in views), default=0.0))
+    shortest = SHORTEST if all(view.activity is None for view in views) else BUSY
+    return max(shortest, GAPS * max((view.longest_gap for view in views), default=0.0))
 
 
 def hangs(tasks: Sequence[TaskView]) -> list[Diagnosis]:

@@ -125,6 +125,9 @@ class StepTable:
         start = max(0, first - self.base)
         stop = min((self._columns[subject].newest for subject in subjects), default=-1) - self.base + 1
         planes = self._phases[:, start : max(start, stop), :][:, :, positions]
+        if np.isnan(planes[-1]).all():
+            # Nobody reduces anything: one replica, which waits for nobody.
+            planes = np.concatenate([planes[:-1], np.zeros_like(planes[-1:])])
         rows = np.flatnonzero(np.isfinite(planes.sum(axis=0)).all(axis=1))
         if len(rows) < planes.shape[1]:
             planes = planes[:, rows]

@@ -6,7 +6,7 @@ import operator
 from dataclasses import dataclass
 from itertools import islice
 
-from tfscale.core.records import Collective, Frame, ProbeStatus, StepBatch, TaskState, TaskStatus
+from tfscale.core.records import ActivityKind, Collective, Frame, ProbeStatus, StepBatch, TaskState, TaskStatus
 from tfscale.core.task import Role, Task
 
 WARM_UP_STEPS = 5
@@ -33,6 +33,11 @@ class TaskView:
     """When its newest step ended, in this attempt."""
     longest_gap: float = 0.0
     """The longest that it went from one step to the next, after the warm-up."""
+    activity: ActivityKind | None = None
+    """What it does at present instead of steps."""
+    not_finite_since: float | None = None
+    """Since when its loss is no number."""
+    not_finite_step: int | None = None
 
     @property
     def name(self) -> str:
@@ -61,12 +66,21 @@ class TaskView:
         self.at, self.status, self.probe = frame.at, frame.status, frame.probe
         if self.attempt != before:
             self.progressed, self.longest_gap, self.collective = None, 0.0, None
+            self.not_finite_since = self.not_finite_step = None
+        self.activity = next((each.kind for each in frame.activities if each.end is None), None)
+        self._look_at_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
         self.collective = frame.collective
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == self.attempt and len(batch.end):
                 self._progress(batch)
+
+    def _look_at_loss(self, frame: Frame) -> None:
+        if frame.training is None or frame.training.finite is not False:
+            self.not_finite_since = self.not_finite_step = None
+        elif self.not_finite_since is None:
+            self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
 
     def _progress(self, batch: StepBatch) -> None:
         ends = batch.end
