@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""What does the probe cost a step? Compares steps with and without it, beside TensorFlow's profiler and TensorBoard.
+
+    .venv/bin/python scripts/bench_probe.py [--quick]
+
+Real agents start real workers on loopback (one device, then two of MultiWorkerMirroredStrategy), and a console streams
+all they tell. scripts/bench_probe_steps.py says how the steps are compared. Prints a table; exit 1 where a budget is
+missed: at most 10 us added a step, at most 0.1 % of a step of 20 ms, and less than both peers. --quick makes few pairs
+and judges nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests/e2e"))
+
+from local_cluster import running, write_cluster
+
+STEPS = Path(__file__).with_name("bench_probe_steps.py")
+BUDGET = 10.0
+"""Microseconds added to a step."""
+SHARE = 0.001
+"""Of a step of 20 ms."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few pairs, no verdict")
+    quick = parser.parse_args().quick
+    missed = []
+    print("|  | step | what | pairs | without | with | added a step | 95 % of the median | ratio | its threads |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for workers, name in ((1, "one device"), (2, "two workers")):
+        rows = measured(workers, quick)
+        for row in rows:
+            print(line(name, row), flush=True)
+        missed += [f"{name}, {problem}" for problem in judged(rows)]
+    if quick:
+        return 0
+    for problem in missed:
+        print(f"missed: {problem}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+def measured(workers: int, quick: bool) -> list[dict[str, Any]]:
+    """The rows that the program of one cluster found."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        out, cluster = folder / "rows.json", write_cluster(folder, workers)
+        command = [sys.executable, STEPS, out, *["--quick"] * quick]
+        with running(folder, cluster, workers, command, {"TF_USE_LEGACY_KERAS": ""}), watching(cluster):
+            while not out.exists():
+                for log in (folder / "cluster").glob("*.log"):
+                    if "ended with" in (text := log.read_text()) and not out.exists():
+                        raise SystemExit(f"the steps failed:\n{text[-3000:]}")
+                time.sleep(1)
+        return json.loads(out.read_text())
+
+
+@contextlib.contextmanager
+def watching(cluster: Path):
+    """A console that streams everything, for as long as the block lasts."""
+    command = [sys.executable, "-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--out", os.devnull]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as console:
+        try:
+            yield
+        finally:
+            console.terminate()
+
+
+def line(name: str, row: dict[str, Any]) -> str:
+    threads = f"{row['threads']:.1f} us" if "threads" in row else ""
+    times = f"{row['without']:.0f} us | {row['with']:.0f} us | {row['added']:+.1f} us"
+    interval = f"{row['low']:+.1f} to {row['high']:+.1f} us"
+    ratio = f"{row['with'] / row['without']:.4f}"
+    return f"| {name} | {row['step']} | {row['what']} | {row['pairs']} | {times} | {interval} | {ratio} | {threads} |"
+
+
+def judged(rows: list[dict[str, Any]]) -> list[str]:
+    """The budgets that were missed."""
+    problems = []
+    for row in rows:
+        if row["what"] != "probe":
+            continue
+        step, added = row["step"], row["added"]
+        if added > BUDGET:
+            problems.append(f"{step}: {added:.1f} us added a step, budget {BUDGET:.0f}")
+        if step == "20 ms" and added > SHARE * row["without"]:
+            problems.append(f"{step}: {added / row['without']:.2%} of the step, budget {SHARE:.1%}")
+        peers = [peer for peer in rows if peer["step"] == step and peer["what"] != "probe"]
+        problems += [f"{step}: {peer['what']} adds no more" for peer in peers if added >= peer["added"]]
+    return problems
+
+
+if __name__ == "__main__":
+    sys.exit(main())
