@@ -65,7 +65,7 @@ def judge(group: Group, loop: str) -> Verdict:
     look_at_facts(group, loop, ran, verdict)
     plain = Block.of(group, ran, subject, "none")
     for name in dict.fromkeys(name for name, *_ in ran.blocks if name != "none"):
-        look_at_delay(name, plain, Block.of(group, ran, subject, name), verdict)
+        look_at_delay(loop, name, plain, Block.of(group, ran, subject, name), verdict)
     if ran.facts["local_replicas"] > 1 and loop != "eager":
         look_at_replicas(group, ran, verdict)
     if ran.facts["validations"]:
@@ -131,18 +131,21 @@ def look_at_rows(group: Group, loop: str, ran: Ran, verdict: Verdict) -> None:
                 )
 
 
-def look_at_delay(name: str, plain: Block, delayed: Block, verdict: Verdict) -> None:
+def look_at_delay(loop: str, name: str, plain: Block, delayed: Block, verdict: Verdict) -> None:
     own = {"wire": "reduce", "replica": "compute"}.get(name, name)
     change = {phase: delayed.phase(phase) - plain.phase(phase) for phase in PHASES}
     # TensorFlow does its own work while the bytes travel: what a slow link costs is what the steps took longer.
-    expected = delayed.step() - plain.step() if name == "wire" else DELAY
+    # And where sparse gradients are gathered after the dense ones are reduced, updates of the dense begin before.
+    overlaps = name == "wire" or (name == "update" and loop == "sparse")
+    expected = min(delayed.step() - plain.step(), math.inf if name == "wire" else DELAY) if overlaps else DELAY
     verdict.shown[name] = expected, change[own]
     error = change[own] / expected - 1
     verdict.check(abs(error) <= TOLERANCE, f"{name}: {expected:.1f} ms show as {change[own]:.1f} ms in {own}")
     if name == "wire":
         verdict.check(expected > DELAY / 3, f"wire: the slow link cost only {expected:.1f} ms")
     for phase in PHASES:
-        if phase != own and abs(change[phase]) >= ELSEWHERE:
+        # Less is no fault: a reduction that nobody waits for hides behind a delayed update.
+        if phase != own and change[phase] >= ELSEWHERE:
             verdict.problems.append(f"{name}: {phase} moved by {change[phase]:+.1f} ms")
 
 

@@ -25,6 +25,11 @@ ABSENT: dict[tuple[str, str, str], str] = {}
 for keras in KERAS:
     ABSENT["none", "fit_distributed", keras] = "without a strategy nobody distributes a data set"
     ABSENT["none", "bfloat16_wire", keras] = "without a strategy nothing travels"
+    # Variables that are not the optimizer's are written by all replicas together there.
+    ABSENT["central_storage", "accumulation", keras] = "it reduces what is added up, too: each micro-batch is a step"
+# Stock TensorFlow 2.21 with Keras 3.15: "You must specify an aggregation method to update a AggregatingVariable in
+# Replica Context", from the moving statistics.
+ABSENT["central_storage", "syncbn", "keras 3"] = "stock Keras 3 refuses its moving statistics under this strategy"
 
 
 def loops(strategy: str, keras: str) -> list[str]:

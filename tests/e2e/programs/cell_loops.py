@@ -17,7 +17,7 @@ BATCH = 32
 FEATURES, WIDTH, CLASSES = 64, 512, 10
 WORDS, LENGTH, DIMENSIONS = 2000, 64, 64
 """Of the embedding."""
-MICRO_STEPS = 4
+MICRO_STEPS = 2
 EXECUTION = 8
 VALIDATION_STEPS, VALIDATION_DELAY = 4, 0.030
 
@@ -236,7 +236,7 @@ def custom(run: Run, compiled: bool = True) -> None:
 
 
 def accumulation(run: Run) -> None:
-    """Three micro-batches whose gradients stay where they are, then one with which all are reduced."""
+    """A micro-batch whose gradients stay where they are, then one with which all are reduced."""
     delays = run.start(micro_steps=MICRO_STEPS)
     data = run.distributed(images)
     with run.scope():

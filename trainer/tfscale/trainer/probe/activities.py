@@ -42,7 +42,8 @@ class Announcer:
 
     def _is_known(self, inferred: Activity) -> bool:
         return any(
-            kind == inferred.kind and begin <= inferred.begin <= end for (kind, begin), end in self._known.items()
+            kind == inferred.kind and inferred.begin <= end and begin <= (inferred.end or math.inf)
+            for (kind, begin), end in self._known.items()
         )
 
     def _is_worth(self, activity: Activity, over: set[tuple[str, float]]) -> bool:

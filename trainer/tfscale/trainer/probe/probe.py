@@ -1,4 +1,4 @@
-"""The probe of a training process: reads what the hooks recorded, four times a second, and reports steps."""
+"""The probe of a training process: reads what the hooks recorded, twice a second, and reports steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tfscale.trainer.probe.spans import Kind, Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.steps import StepAssembler
 
-READ_SECONDS = 0.25
+READ_SECONDS = 0.5
 _SETTLING_SECONDS = 0.02
 """Spans younger than this wait for the next read: a neighbour with an earlier end may still be on its way."""
 

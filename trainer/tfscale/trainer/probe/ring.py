@@ -18,7 +18,7 @@ from tensorflow.python.ops import gen_bitwise_ops, gen_logging_ops, gen_resource
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 ROWS = 2048
-"""A power of two. At 3 rows a step and 4 reads a second, enough for 2,500 steps a second."""
+"""A power of two. At 3 rows a step and 2 reads a second, enough for 1,300 steps a second."""
 WIDTH = 12
 """Numbers in a row: which kind of row it is, and those of its spans."""
 

@@ -73,6 +73,7 @@ class StepAssembler:
     """By reduction, or run without any, and replica."""
     _pauses: list[Interval] = field(default_factory=list)
     _idle: list[Activity] = field(default_factory=list)
+    _usual_bytes: float = 0.0
     _durations: deque[float] = field(default_factory=lambda: deque(maxlen=64))
     _reduced: float = -math.inf
     _exit: float = UNKNOWN
@@ -144,7 +145,7 @@ class StepAssembler:
         inside = [
             span for span in self._reductions if span.site.in_run and not span.site.beside and span.end <= run.end
         ]
-        if not inside and not (run.site.trains and run.site.xla):
+        if not self._is_step(run, inside):
             self._finish_other(run)
             return None
         self._end_evaluation()
@@ -155,6 +156,12 @@ class StepAssembler:
         step = self._cut(run, final, inside) if inside else self._whole(run, final)
         self._remember(step, run)
         return step._replace(global_step=global_step, program=run.site.program)
+
+    def _is_step(self, run: Span, inside: list[Span]) -> bool:
+        if run.site.trains:
+            return bool(inside) or run.site.xla
+        # Gradients computed elsewhere may be reduced here; what a metric's variables reduce is far less.
+        return bool(inside) and max(map(_bytes, inside)) >= _LARGE * self._usual_bytes
 
     def _finish_other(self, run: Span) -> None:
         """A run without reductions: a micro-batch, or evaluation."""
@@ -168,7 +175,7 @@ class StepAssembler:
         elif batches := self._take_batches(run):
             # Whatever it waited for belongs to no training step.
             self._reductions = [span for span in self._reductions if span.end > run.end]
-            self.evaluation.add(batches[0].begin, run.end)
+            self.evaluation.add(batches[-1].begin, run.end)
 
     def _end_evaluation(self) -> None:
         if (interval := self.evaluation.finish()) is not None:
@@ -282,6 +289,7 @@ class StepAssembler:
             self._durations.append(step.end - self._exit)
         self.sequence += 1
         self._exit, self._updated = step.end, run.end
+        self._usual_bytes = max(self._usual_bytes, step.bytes)
         self._parts = []
         self._reductions = [self._beyond_updates(span) for span in self._reductions if span.end > step.end]
         self._pauses = [pause for pause in self._pauses if pause[1] > step.end]
