@@ -339,6 +339,8 @@ def several(run: Run) -> None:
         first.compile("sgd", run.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     first.fit(unsharded(images(run.replicas * BATCH)), steps_per_epoch=8, verbose=0)
     run.strategy = run.make_strategy() or tf.distribute.OneDeviceStrategy("CPU:0")
+    # A worker that is ahead would send to collectives that its peer is still taking down.
+    time.sleep(1.0)
     fit(run)
 
 

@@ -15,6 +15,7 @@ _BRIEF = 0.05
 _REMEMBERED = 16
 
 COMPILE, CHECKPOINT, EVALUATION, IDLE = "compile", "checkpoint", "evaluation", "idle"
+_INFERRED = (EVALUATION, IDLE)
 
 
 class Activity(NamedTuple):
@@ -34,7 +35,7 @@ class Announcer:
 
     def worth_telling(self, known: list[Activity], inferred: list[Activity]) -> list[Activity]:
         """Of what began or ended, in one report: what hooks know, and what was inferred where they know nothing."""
-        self._known |= {activity[:2]: activity.end or math.inf for activity in known}
+        self._known |= {each[:2]: each.end or math.inf for each in known if each.kind in _INFERRED}
         self._known = dict(list(self._known.items())[-_REMEMBERED:])
         changes = [*known, *(activity for activity in inferred if not self._is_known(activity))]
         over = {activity[:2] for activity in changes if activity.end is not None}
