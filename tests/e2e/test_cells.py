@@ -38,10 +38,15 @@ def test_a_few_cells(strategy: str, loop: str, keras: str) -> None:
     assert_true(strategy, loop, keras, (loop,))
 
 
+OFTEN = ("fit", "custom")
+"""Loops that are looked at with the long tests; the others take half an hour, and are the matrix."""
+CHOSEN = [pytest.param(loop, marks=pytest.mark.slow if loop in OFTEN else pytest.mark.matrix) for loop in LOOPS]
+
+
 @pytest.mark.tensorflow
-@pytest.mark.slow
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", CHOSEN)
 @pytest.mark.parametrize("keras", KERAS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_cell(strategy: str, keras: str, loop: str) -> None:
-    assert_true(strategy, loop, keras, tuple(loops(strategy, keras)))
+    there = loops(strategy, keras)
+    assert_true(strategy, loop, keras, tuple(each for each in there if (each in OFTEN) == (loop in OFTEN)))
