@@ -87,20 +87,25 @@ class Recorder:
         """By graph being traced."""
         self._lock = threading.Lock()
         self._enabled = True
+        self._paused = False
         self._ran = False
 
     def disable(self) -> None:
         """Let everything pass from now on; stamps in graphs already traced stay there."""
         self._enabled = False
 
+    @property
+    def _is_on(self) -> bool:
+        return self._enabled and not self._paused
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Let everything pass in this block: what is traced here carries no stamps."""
-        enabled, self._enabled = self._enabled, False
+        self._paused = True
         try:
             yield
         finally:
-            self._enabled = enabled
+            self._paused = False
 
     @contextmanager
     def own_work(self) -> Iterator[None]:
@@ -134,7 +139,7 @@ class Recorder:
 
         A run inside a run belongs to it. An optimizer by itself is a `lone` one.
         """
-        if not self._enabled or self._current_run() is not None:
+        if not self._is_on or self._current_run() is not None:
             return call()
         self._tell_run()
         if tf.executing_eagerly():
@@ -146,7 +151,7 @@ class Recorder:
     def gradient(self, call: Call) -> Any:
         """`call` computes gradients."""
         result = call()
-        if self._enabled:
+        if self._is_on:
             with self.own_work():
                 self._note_gradient(result)
         return result
@@ -206,7 +211,7 @@ class Recorder:
     @contextmanager
     def _within(self, kind: Kind) -> Iterator[bool]:
         """Whether a call of this kind is to be recorded: inside another of the same kind it belongs to that."""
-        if not self._enabled or kind in self._around.kinds:
+        if not self._is_on or kind in self._around.kinds:
             yield False
             return
         self._around.kinds.add(kind)
