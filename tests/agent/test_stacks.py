@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tfscale.agent.stacks import Listener, StackError, main_first, take
+from tfscale.agent.stacks import Listener, SilentError, StackError, main_first, take
 
 PROGRAM = """
 import sys, threading, time
@@ -89,7 +89,7 @@ async def test_no_other_thread_is_taken_for_a_main_thread_that_was_left_out(list
 
 async def test_a_stopped_process_is_said_to_be_silent(listener: Listener, path: Path) -> None:
     os.kill(listener.pid, signal.SIGSTOP)
-    with pytest.raises(StackError, match="wrote no stack"):
+    with pytest.raises(SilentError, match="wrote no stack"):
         await take(listener, os.getpid(), path)
 
 

@@ -25,6 +25,10 @@ class StackError(TfscaleError):
     """There is no stack to be had; the text says why."""
 
 
+class SilentError(StackError):
+    """The process was asked and has written nothing in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listener:
     """A process of the task that writes its stacks when `signal` comes."""
@@ -43,7 +47,7 @@ class Stack:
 
 
 async def take(listener: Listener | None, task_pid: int | None, path: Path) -> Stack:
-    """The stacks of a task now. Raises StackError.
+    """The stacks of a task now. Raises StackError, SilentError where the process does not answer.
 
     `path` is where the process writes; what it wrote before is removed first, so that the file stays small.
     """
@@ -62,7 +66,7 @@ async def take(listener: Listener | None, task_pid: int | None, path: Path) -> S
         raise StackError(f"process {listener.pid} cannot be asked for its stack: {error.strerror}") from None
     text = await _settled(path)
     if not text:
-        raise StackError(
+        raise SilentError(
             f"process {listener.pid} wrote no stack in {_PATIENCE:.0f} s: it is stopped, or waits in the kernel"
         )
     return Stack(time.time(), listener.pid, main_first(text))
