@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -24,6 +27,17 @@ from tfscale.core.records import TaskState, TaskStatus
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2, report_pb2_grpc, telemetry_pb2
 
+STACK_SIGNAL = signal.SIGRTMIN + 5
+STACKED = (
+    sys.executable,
+    "-c",
+    f"""import faulthandler, os, time
+faulthandler.register({STACK_SIGNAL}, open(os.environ["TFSCALE_STACKS"], "a"))
+print("listens")
+def linger():
+    time.sleep(60)
+linger()""",
+)
 W0, W1, W2 = (Task.parse(f"worker:{index}") for index in range(3))
 
 
@@ -207,6 +221,43 @@ async def test_what_the_probe_reports_is_in_the_frames(settings_of: Callable[...
             await call
     assert list(reply.frame.steps[0].compute) == [0.5, 0.25]
     assert list(reply.frame.steps[0].reduce) == []
+
+
+async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable[..., Settings]) -> None:
+    async with agent(settings := settings_of(W0, command=STACKED)), stub(settings) as service:
+        pid = (await runs(settings)).pid
+        assert await no_stack(service) == (grpc.StatusCode.FAILED_PRECONDITION, "no probe listens")
+        await status_when(settings, lambda _: "listens" in settings.files.log.read_text())
+        path = Journal(settings.files.journal).entry.socket
+        async with grpc.aio.insecure_channel(f"unix:{path}") as channel, asyncio.timeout(10):
+            call = report_pb2_grpc.ReportsStub(channel).Report()
+            identity = {"schema_version": 1, "task": "worker:0", "generation": 1, "attempt": 1}
+            hello = report_pb2.Hello(**identity, pid=pid, stack_signal=STACK_SIGNAL)
+            steps = telemetry_pb2.StepBatch(subject="worker:0", sequence=[0], end=[1.0])
+            watch = service.Watch(agent_pb2.WatchRequest(schema_version=1))
+            await call.write(report_pb2.TaskReport(hello=hello, steps=[steps]))
+            async for reply in watch:
+                if reply.frame.steps:
+                    break
+            stack = await service.Stack(agent_pb2.StackRequest())
+            assert stack.pid == pid and "in linger" in stack.text.partition("\n\n")[0]
+            os.kill(pid, signal.SIGSTOP)
+            assert await no_stack(service) == (
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                f"process {pid} wrote no stack in 3 s",
+            )
+            await call.done_writing()
+            await call
+            assert await no_stack(service) == (grpc.StatusCode.FAILED_PRECONDITION, "no probe listens")
+
+
+async def no_stack(service: agent_pb2_grpc.AgentAsyncStub) -> tuple[grpc.StatusCode, str] | None:
+    """How a request for the stack is refused, None where it is not."""
+    try:
+        await service.Stack(agent_pb2.StackRequest())
+    except grpc.aio.AioRpcError as error:
+        return error.code(), re.split(" in the task:|: it", error.details() or "")[0]
+    return None
 
 
 async def test_health_and_description(settings_of: Callable[..., Settings], cluster: ClusterSpec) -> None:

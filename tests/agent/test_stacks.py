@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tfscale.agent.stacks import Listener, StackError, main_first, take
+from tfscale.agent.stacks import Listener, SilentError, StackError, main_first, take
 
 PROGRAM = """
-import os, threading, time
+import sys, threading, time
 from tfscale.trainer.probe import stacks
 
 def wait_beside():
@@ -26,7 +26,8 @@ def wait_here():
     time.sleep(60)
 
 number = stacks.listen()
-threading.Thread(target=wait_beside, daemon=True).start()
+for _ in range(int(sys.argv[1])):
+    threading.Thread(target=wait_beside, daemon=True).start()
 print(number, flush=True)
 wait_here()
 """
@@ -39,9 +40,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def listener(path: Path) -> Iterator[Listener]:
+def listener(path: Path, request: pytest.FixtureRequest) -> Iterator[Listener]:
+    """A process with one thread beside the main one, or as many as the parameter says."""
     environment = os.environ | {"TFSCALE_STACKS": str(path), "PYTHONPATH": ROOTS}
-    command = [sys.executable, "-c", PROGRAM]
+    command = [sys.executable, "-c", PROGRAM, str(getattr(request, "param", 1))]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield Listener(process.pid, int(process.stdout.readline()))
@@ -70,9 +72,24 @@ async def test_a_process_that_is_not_the_tasks_gets_no_signal(listener: Listener
         stranger.kill()
 
 
+async def test_a_process_without_a_handler_is_not_ended_by_the_question(path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as program:
+        with pytest.raises(StackError, match="listens no more"):
+            await take(Listener(program.pid, signal.SIGRTMIN + 5), os.getpid(), path)
+        assert program.poll() is None
+        program.kill()
+
+
+@pytest.mark.parametrize("listener", [120], indirect=True)
+async def test_no_other_thread_is_taken_for_a_main_thread_that_was_left_out(listener: Listener, path: Path) -> None:
+    text = (await take(listener, os.getpid(), path)).text
+    assert text.startswith("The main thread is not among these")
+    assert "Main thread" not in text and "in wait_here" not in text and "in wait_beside" in text
+
+
 async def test_a_stopped_process_is_said_to_be_silent(listener: Listener, path: Path) -> None:
     os.kill(listener.pid, signal.SIGSTOP)
-    with pytest.raises(StackError, match="wrote no stack"):
+    with pytest.raises(SilentError, match="wrote no stack"):
         await take(listener, os.getpid(), path)
 
 

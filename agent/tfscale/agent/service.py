@@ -15,7 +15,7 @@ from tfscale.agent.gang import Busy, Gang, GangError, Overtaken, Verb
 from tfscale.agent.local import LocalTask
 from tfscale.agent.logs import read_log
 from tfscale.agent.settings import Settings
-from tfscale.agent.stacks import Stack, StackError
+from tfscale.agent.stacks import SilentError, Stack, StackError
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import Description
 from tfscale.core.task import Task
@@ -27,6 +27,8 @@ _CODES = {
     Busy: grpc.StatusCode.ABORTED,
     Overtaken: grpc.StatusCode.FAILED_PRECONDITION,
     GangError: grpc.StatusCode.FAILED_PRECONDITION,
+    SilentError: grpc.StatusCode.DEADLINE_EXCEEDED,
+    StackError: grpc.StatusCode.FAILED_PRECONDITION,
 }
 
 
@@ -92,7 +94,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         try:
             return wire.stack_message(await self._take_stack())
         except StackError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            await context.abort(_code(error), str(error))
 
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
