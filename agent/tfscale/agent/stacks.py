@@ -17,6 +17,8 @@ from tfscale.core.errors import TfscaleError
 
 _PATIENCE = 3.0
 _POLL = 0.05
+_STILL = 4
+"""Looks at the file in a row that find no more in it: a busy host writes with pauses."""
 _CUT = "The main thread is not among these: the process has too many threads for faulthandler to write the oldest."
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*$", re.MULTILINE)
 
@@ -105,11 +107,12 @@ def _catches(listener: Listener) -> bool:
 
 async def _settled(path: Path) -> str:
     """What is in the file once it has grown and grows no more; empty when nothing came in time."""
-    size = 0
+    size, still = 0, 0
     for _ in range(round(_PATIENCE / _POLL)):
         await asyncio.sleep(_POLL)
         now = path.stat().st_size
-        if now == size > 0:
+        still = still + 1 if now == size > 0 else 0
+        if still == _STILL:
             break
         size = now
     return path.read_text(errors="replace")
