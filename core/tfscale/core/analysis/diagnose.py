@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from tfscale.core.analysis.crashes import CrashWatch
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.hangs import hangs
@@ -12,7 +13,7 @@ from tfscale.core.analysis.ledger import Ledger
 from tfscale.core.analysis.losses import not_finite
 from tfscale.core.analysis.phases import slowdown, transfer
 from tfscale.core.analysis.starts import not_started
-from tfscale.core.analysis.steps import StepTable
+from tfscale.core.analysis.steps import Aligned, StepTable
 from tfscale.core.analysis.stragglers import Rule, StragglerWatch
 from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries, window_rows
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
@@ -68,22 +69,19 @@ class Diagnostician:
         return self._findings(diagnoses, main, views)
 
     def _findings(self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...]) -> Findings:
-        aligned = main.aligned
-        window = aligned.last(window_rows(aligned.end))
+        window = main.window
         rate = main.rate() if _is_moving(views) else None
         subjects = {name: each for group in self._groups.values() for name, each in group.summaries().items()}
         examples = next((view.probe.examples_per_step for view in views if view.probe and view.running), None)
-        culprits = [aligned.subjects.index(name) for name in main.watch.named if name in aligned.subjects]
-        known = len(window) > 0
-        lag, reduce = window.lag, window.reduce
+        costs = [cost for group in self._groups.values() if (cost := group.slowdown()) is not None]
         return Findings(
             diagnoses=diagnoses,
             headline=headline(diagnoses, views, rate),
-            step_time=known_median(lag.max(axis=1) + transfer(reduce)) if known else None,
+            step_time=main.step_time(),
             steps_per_second=rate,
             examples_per_second=rate * examples if rate is not None and examples is not None else None,
-            slowdown=slowdown(lag, reduce, culprits) if known else None,
-            transfer=known_median(transfer(reduce)) if known else None,
+            slowdown=max(costs, default=None),
+            transfer=known_median(transfer(window.reduce)) if window.meets else None,
             subjects=subjects,
         )
 
@@ -110,6 +108,24 @@ class _Group:
         self.diagnoses: list[Diagnosis] = []
         self.leader: str | None = None
         self._attempts: dict[str, tuple[int, int]] = {}
+
+    @property
+    def window(self) -> Aligned:
+        """The newest steps of those who line up: what the cluster's figures are over."""
+        return self.aligned.last(window_rows(self.aligned.end))
+
+    def step_time(self) -> float | None:
+        """Median seconds; from step to step of the leader where the phases are not known."""
+        window = self.window
+        if len(window):
+            return known_median(window.lag.max(axis=1) + transfer(window.reduce))
+        return known_median(np.diff(self.table.recent(self.leader, SECONDS, STEPS)[0])) if self.leader else None
+
+    def slowdown(self) -> float | None:
+        """What the named cost, None while nothing lines up."""
+        window = self.window
+        culprits = [window.subjects.index(name) for name in self.watch.named if name in window.subjects]
+        return slowdown(window.lag, window.reduce, culprits) if len(window) else None
 
     def rate(self) -> float | None:
         """Steps a second of the subject that is furthest, None while nobody runs."""

@@ -33,6 +33,8 @@ class Aligned:
     """(k,) Unix seconds at which the first subject left the collective, on its host's clock."""
     phases: NDArray[np.float32]
     """(5, k, n) seconds, in the order of PHASES."""
+    meets: bool = True
+    """Whether anybody reduces anything: where nobody does, `reduce` is 0, and nobody waits for anybody."""
 
     @property
     def lag(self) -> Floats:
@@ -60,7 +62,7 @@ class Aligned:
         return self._from(int(np.searchsorted(self.sequence, sequence, side="right")))
 
     def _from(self, start: int) -> Aligned:
-        return Aligned(self.subjects, self.sequence[start:], self.end[start:], self.phases[:, start:])
+        return Aligned(self.subjects, self.sequence[start:], self.end[start:], self.phases[:, start:], self.meets)
 
 
 @dataclass(slots=True)
@@ -125,14 +127,14 @@ class StepTable:
         start = max(0, first - self.base)
         stop = min((self._columns[subject].newest for subject in subjects), default=-1) - self.base + 1
         planes = self._phases[:, start : max(start, stop), :][:, :, positions]
-        if np.isnan(planes[-1]).all():
-            # Nobody reduces anything: one replica, which waits for nobody.
+        meets = not np.isnan(planes[-1]).all()
+        if not meets:
             planes = np.concatenate([planes[:-1], np.zeros_like(planes[-1:])])
         rows = np.flatnonzero(np.isfinite(planes.sum(axis=0)).all(axis=1))
         if len(rows) < planes.shape[1]:
             planes = planes[:, rows]
         ends = self._end[start + rows, positions[0]] if positions else np.empty(0)
-        return Aligned(tuple(subjects), rows + (self.base + start), ends, planes)
+        return Aligned(tuple(subjects), rows + (self.base + start), ends, planes, meets)
 
     def recent(self, subject: str, seconds: float, steps: int) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """((k,) ends, (5, k) phases) of one subject's newest steps: `seconds` of them, but `steps` at least."""

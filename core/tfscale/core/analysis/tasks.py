@@ -35,6 +35,8 @@ class TaskView:
     """The longest that it went from one step to the next, after the warm-up."""
     activity: ActivityKind | None = None
     """What it does at present instead of steps."""
+    occupied: float | None = None
+    """When the last compile, checkpoint or evaluation of this attempt ended."""
     not_finite_since: float | None = None
     """Since when its loss is no number."""
     not_finite_step: int | None = None
@@ -61,13 +63,18 @@ class TaskView:
         """(generation, attempt)."""
         return (self.status.generation, self.status.attempt) if self.status else (-1, -1)
 
+    @property
+    def active(self) -> float | None:
+        """When it last ended a step, or what came after it; None before its first step."""
+        return None if self.progressed is None else max(self.progressed, self.occupied or self.progressed)
+
     def fold(self, frame: Frame) -> None:
         before = self.attempt
         self.at, self.status, self.probe = frame.at, frame.status, frame.probe
         if self.attempt != before:
             self.progressed, self.longest_gap, self.collective = None, 0.0, None
-            self.not_finite_since = self.not_finite_step = None
-        self.activity = next((each.kind for each in frame.activities if each.end is None), None)
+            self.not_finite_since = self.not_finite_step = self.occupied = None
+        self._look_at_activities(frame)
         self._look_at_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
@@ -76,8 +83,15 @@ class TaskView:
             if (batch.generation, batch.attempt) == self.attempt and len(batch.end):
                 self._progress(batch)
 
+    def _look_at_activities(self, frame: Frame) -> None:
+        self.activity = next((each.kind for each in frame.activities if each.end is None), None)
+        ends = [each.end for each in frame.activities if each.end is not None and each.kind is not ActivityKind.IDLE]
+        self.occupied = max([*ends, self.occupied or 0.0]) or None
+
     def _look_at_loss(self, frame: Frame) -> None:
-        if frame.training is None or frame.training.finite is not False:
+        if frame.training is None or frame.training.finite is None:
+            return
+        if frame.training.finite:
             self.not_finite_since = self.not_finite_step = None
         elif self.not_finite_since is None:
             self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
