@@ -11,11 +11,11 @@ from tfscale.core.analysis.hangs import hangs
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.ledger import Ledger
 from tfscale.core.analysis.losses import not_finite
-from tfscale.core.analysis.phases import slowdown, transfer
+from tfscale.core.analysis.phases import longest, slowdown, transfer
 from tfscale.core.analysis.starts import not_started
-from tfscale.core.analysis.steps import Aligned, StepTable
+from tfscale.core.analysis.steps import StepTable
 from tfscale.core.analysis.stragglers import Rule, StragglerWatch
-from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries, window_rows
+from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame
@@ -25,6 +25,8 @@ __all__ = ["Diagnostician", "Findings", "SubjectSummary"]
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 50
 """A subject that is behind the newest by more than both is not waited for: its frames do not arrive."""
+WHOLE = 0.75
+"""Share of the subjects whose step must be known for it to count; a frame that is lost costs the others nothing."""
 STALE = 10.0
 """Seconds without a step from which on the last rates are no longer the present ones."""
 
@@ -61,7 +63,7 @@ class Diagnostician:
         main, replicas = self._groups["task"], self._groups["replica"]
         for group in self._groups.values():
             group.judge(self._tasks)
-        holding += one_name(main.diagnoses, replicas.diagnoses, replicas.aligned.subjects)
+        holding += one_name(main.diagnoses, replicas.diagnoses, replicas.window.subjects)
         holding += not_finite(views)
         if not main.table.subjects():
             main = replicas
@@ -104,22 +106,18 @@ class _Group:
     def __init__(self, rule: Rule) -> None:
         self.table = StepTable()
         self.watch = StragglerWatch(rule)
-        self.aligned = self.table.aligned(())
-        self.diagnoses: list[Diagnosis] = []
-        self.leader: str | None = None
-        self._attempts: dict[str, tuple[int, int]] = {}
-
-    @property
-    def window(self) -> Aligned:
+        self.window = self.table.aligned(())
         """The newest steps of those who line up: what the cluster's figures are over."""
-        return self.aligned.last(window_rows(self.aligned.end))
+        self.diagnoses: list[Diagnosis] = []
+        self.ends = np.empty(0)
+        """When the newest steps of the subject that is furthest ended."""
+        self._attempts: dict[str, tuple[int, int]] = {}
 
     def step_time(self) -> float | None:
         """Median seconds; from step to step of the leader where the phases are not known."""
-        window = self.window
-        if len(window):
-            return known_median(window.lag.max(axis=1) + transfer(window.reduce))
-        return known_median(np.diff(self.table.recent(self.leader, SECONDS, STEPS)[0])) if self.leader else None
+        if len(self.window):
+            return known_median(longest(self.window.lag) + transfer(self.window.reduce))
+        return known_median(np.diff(self.ends)) if len(self.ends) > 1 else None
 
     def slowdown(self) -> float | None:
         """What the named cost, None while nothing lines up."""
@@ -129,10 +127,10 @@ class _Group:
 
     def rate(self) -> float | None:
         """Steps a second of the subject that is furthest, None while nobody runs."""
-        return steps_per_second(self.table.recent(self.leader, SECONDS, STEPS)[0]) if self.leader else None
+        return steps_per_second(self.ends)
 
     def summaries(self) -> dict[str, SubjectSummary]:
-        return summaries(self.table, self.aligned)
+        return summaries(self.table, self.window, max(STEPS, len(self.ends)))
 
     def judge(self, tasks: dict[str, TaskView]) -> None:
         """Line up what was reported and ask who straggles, among subjects whose task runs."""
@@ -140,17 +138,19 @@ class _Group:
             subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
         ]
         self._forget_restarted(running, tasks)
-        heard = self._heard(running)
-        self.aligned = self.table.aligned(sorted(heard, key=_order), first=WARM_UP_STEPS)
-        self.diagnoses = self.watch.diagnose(self.aligned)
+        heard = tuple(sorted(self._heard(running), key=_order))
+        first = max(WARM_UP_STEPS, self.watch.consumed(heard) + 1)
+        self.window = self.table.window(heard, WARM_UP_STEPS, SECONDS, STEPS, WHOLE)
+        self.diagnoses = self.watch.diagnose(self.table.aligned(heard, first, WHOLE), self.window)
 
     def _heard(self, running: list[str]) -> list[str]:
         """Those whose frames still arrive: the others are not waited for."""
         newest = {subject: self.table.newest(subject) or 0 for subject in running}
-        self.leader = max(newest, key=lambda subject: newest[subject], default=None)
-        if self.leader is None:
+        leader = max(newest, key=lambda subject: newest[subject], default=None)
+        self.ends = self.table.recent(leader, SECONDS, STEPS) if leader else np.empty(0)
+        if leader is None:
             return []
-        silent = newest[self.leader] - len(self.table.recent(self.leader, SILENT_SECONDS, SILENT_STEPS)[0])
+        silent = newest[leader] - len(self.table.recent(leader, SILENT_SECONDS, SILENT_STEPS))
         return [subject for subject in running if newest[subject] >= silent]
 
     def _forget_restarted(self, running: list[str], tasks: dict[str, TaskView]) -> None:

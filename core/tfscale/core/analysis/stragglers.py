@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tfscale.core.analysis.blocks import WINDOW, Blocks
 from tfscale.core.analysis.noise import longest_spell, margin
-from tfscale.core.analysis.phases import medians, others_median, slowdown
+from tfscale.core.analysis.phases import filled, others_median, slowdown
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.words import clock, duration
 from tfscale.core.records import LAG_PHASES, Diagnosis
@@ -28,6 +28,10 @@ FEW = 3
 """Workers up to which one noisy host is half or all of what says what is normal."""
 MOST_PATIENCE = 4
 """Windows after which a slowdown is no burst of noise, whatever was seen before."""
+
+
+POOL = 48
+"""Other workers, at most, from whom a cluster's noise is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +99,36 @@ def persists(blocks: Blocks, column: int, scale: int, rule: Rule) -> bool:
 def _slow(blocks: Blocks, scale: int, rule: Rule) -> list[int]:
     """Columns that are slow throughout the newest `scale` windows."""
     recent = blocks.level[-scale * WINDOW :]
-    level = medians(recent)
-    slow = level >= np.log(rule.threshold(recent.shape[1]))
-    if slow.any():
-        tenths = recent.reshape(10, -1, recent.shape[1]).mean(axis=1)
-        slow &= (tenths >= level / 2).mean(axis=0) >= rule.persistence
-    return [int(column) for column in np.flatnonzero(slow)]
+    threshold = np.log(rule.threshold(recent.shape[1]))
+    suspects = np.flatnonzero(2 * (recent >= threshold).sum(axis=0) >= len(recent))
+    return [int(column) for column in suspects if _lasts(recent[:, column], threshold, rule)]
+
+
+def _lasts(recent: Floats, threshold: float, rule: Rule) -> bool:
+    """Whether one column is above the threshold, and throughout rather than now and then."""
+    level = float(np.median(recent))
+    tenths = recent.reshape(10, -1).mean(axis=1)
+    return level >= threshold and float((tenths >= level / 2).mean()) >= rule.persistence
 
 
 def _verdict(blocks: Blocks, column: int, scale: int, rule: Rule) -> Verdict | None:
     """What is slow over `scale` windows as a straggler, None while it may be noise."""
-    levels = blocks.level
-    level = float(np.median(levels[-scale * WINDOW :, column]))
-    onset = change_point(levels[:, column], level)
-    spell = longest_spell(levels, column, onset, level / 2, MOST_PATIENCE * WINDOW)
+    levels = _pool(blocks.level, column)
+    level = float(np.median(levels[-scale * WINDOW :, 0]))
+    onset = change_point(levels[:, 0], level)
+    spell = longest_spell(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW)
     if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
         return None
-    if level < margin(levels, scale * WINDOW, onset, rule.chance / levels.shape[1])[column]:
+    if level < margin(levels, scale * WINDOW, onset, rule.chance / blocks.level.shape[1])[0]:
         return None
     begin = blocks.end[onset - 1] if onset else blocks.end[0] - blocks.step[0]
     return Verdict(column, scale, float(np.exp(level)), float(begin))
+
+
+def _pool(levels: Floats, column: int) -> Floats:
+    """The column, and others with which its noise is read: of very many, an even sample."""
+    others = [other for other in range(levels.shape[1]) if other != column]
+    return levels[:, [column, *others[:: -(-len(others) // POOL)]]]
 
 
 def change_point(values: Floats, level: float) -> int:
@@ -130,7 +144,7 @@ def _gains(blocks: Blocks, named: list[int]) -> dict[int, float]:
     peers = [column for column in range(lag.shape[1]) if column not in named]
     if not peers:
         return dict.fromkeys(named, 0.0)
-    slowest = lag[:, peers].max(axis=1)
+    slowest = np.delete(lag, named, axis=1).max(axis=1)
     return {column: float(np.median(lag[:, column] - slowest)) / step for column in named}
 
 
@@ -153,21 +167,33 @@ class StragglerWatch:
         self._named = {name: entry for name, entry in self._named.items() if name not in subjects}
         self._blocks = self._imbalance = None
 
-    def diagnose(self, aligned: Aligned) -> list[Diagnosis]:
-        """The stragglers among subjects that do equal work, else an imbalance that cannot be pinned on anybody."""
+    def consumed(self, subjects: tuple[str, ...]) -> int:
+        """The newest collective of these subjects that need not be shown again; -1 where all that is kept is news."""
+        blocks = self._blocks
+        if blocks and blocks.subjects != subjects:
+            gone = set(blocks.subjects) - set(subjects)
+            remain = tuple(subject for subject in blocks.subjects if subject not in gone)
+            alike = self.rule.window(len(remain)) == self.rule.window(len(blocks.subjects))
+            self._blocks = blocks.without(gone) if alike and remain == subjects and len(remain) >= 2 else None
+        return self._blocks.consumed if self._blocks else -1
+
+    def diagnose(self, aligned: Aligned, window: Aligned | None = None) -> list[Diagnosis]:
+        """The stragglers among subjects that do equal work, else an imbalance that cannot be pinned on anybody.
+
+        `aligned` holds at least what came after `consumed`; `window`, if that is not all of it, the newest steps.
+        """
         subjects = aligned.subjects
-        if self._blocks is None or self._blocks.subjects != subjects:
-            self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
+        self.consumed(subjects)
         if len(subjects) >= 2:
+            self._blocks = self._blocks or Blocks(subjects, self.rule.window(len(subjects)))
             self._blocks.fold(aligned)
             if len(self._blocks) >= WINDOW:
-                self._judge(self._blocks, aligned)
+                self._judge(self._blocks, aligned.last(4 * WINDOW) if window is None else window)
         held = [diagnosis for _, diagnosis in self._named.values()]
         return [*held, self._imbalance] if self._imbalance else held
 
-    def _judge(self, blocks: Blocks, aligned: Aligned) -> None:
+    def _judge(self, blocks: Blocks, window: Aligned) -> None:
         self._end_recovered(blocks)
-        window = aligned.since(float(blocks.end[-WINDOW]))
         for verdict in judge(blocks, self.rule):
             self._name(verdict, window)
         self._judge_imbalance(blocks)
@@ -234,7 +260,7 @@ def describe(verdict: Verdict, window: Aligned) -> Diagnosis:
 def guilty_phase(window: Aligned, column: int) -> tuple[str, float]:
     """(phase, seconds a step) in which the subject exceeds the median of its peers most."""
     extra = [
-        float(np.median(plane[:, column] - others_median(plane)[:, column]))
+        float(np.nanmedian(plane[:, column] - others_median(filled(plane))[:, column]))
         for plane in window.phases[: len(LAG_PHASES)]
     ]
     most = int(np.argmax(extra))

@@ -12,6 +12,9 @@ from tfscale.core.task import Role, Task
 WARM_UP_STEPS = 5
 """First steps of every attempt that nothing is concluded from: tracing, caches, first batches."""
 
+_GAP = 1.0
+"""Seconds from one step to the next that are worth looking for: shorter ones decide nothing."""
+
 ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
 
 
@@ -100,6 +103,7 @@ class TaskView:
         ends = batch.end
         if batch.sequence[0] >= WARM_UP_STEPS:
             before = ends[0] - self.progressed if self.progressed is not None else 0.0
-            within = max(map(operator.sub, islice(ends, 1, None), ends), default=0.0)
-            self.longest_gap = max(self.longest_gap, before, within)
+            self.longest_gap = max(self.longest_gap, before)
+            if ends[-1] - ends[0] > _GAP:
+                self.longest_gap = max(self.longest_gap, *map(operator.sub, islice(ends, 1, None), ends))
         self.progressed = max(self.progressed or 0.0, ends[-1])
