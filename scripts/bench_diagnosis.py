@@ -1,8 +1,8 @@
 """What the diagnosis costs: CPU seconds for one second of data, folding the frames and drawing the conclusions apart.
 
-Run it with the environment's Python: .venv/bin/python scripts/bench_diagnosis.py [--rate R] [--seconds S] [--workers N ..]
-Every worker makes 100 steps a second with 5 % of noise; from the middle on, one of them is 1.3 times as slow. Exits 1 when
-a second of 1,000 workers costs more than the budget.
+Run it with the environment's Python: .venv/bin/python scripts/bench_diagnosis.py [--rate R] [--seconds S] [--workers N]
+Every worker makes 100 steps a second with 5 % of noise; from the middle on, one of them is 1.3 times as slow. Exits 1
+when a second of 1,000 workers costs more than the budget.
 """
 
 from __future__ import annotations

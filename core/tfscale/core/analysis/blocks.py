@@ -93,6 +93,9 @@ class Blocks:
         if self._origin is None:
             self._origin = float(fresh.end[0])
         edges = np.flatnonzero(np.diff(np.floor((fresh.end - self._origin) / self.length))) + 1
+        if len(self) and self.step[-1] >= self.length:
+            # The next step cannot belong to the same block any more.
+            edges = np.append(edges, len(fresh))
         if len(edges) == 0:
             return
         self._condense(fresh, edges)

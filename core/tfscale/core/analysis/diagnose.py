@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from tfscale.core.analysis.crashes import CrashWatch
@@ -19,7 +20,7 @@ from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_pe
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame
-from tfscale.core.task import subject_task
+from tfscale.core.task import Task, subject_task
 
 __all__ = ["Diagnostician", "Findings", "SubjectSummary"]
 
@@ -94,10 +95,10 @@ def one_name(tasks: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequen
     A task of which every replica is slow is slow itself; otherwise the replica is named, and not its task.
     """
     named = {found.subject for found in replicas if found.kind == "straggler"}
-    whole = {subject_task(name) for name in named} - {subject_task(name) for name in subjects if name not in named}
-    kept = [found for found in replicas if found.subject in named and subject_task(found.subject) not in whole]
-    told = {subject_task(found.subject) for found in kept}
-    return [found for found in tasks if found.kind != "straggler" or subject_task(found.subject) not in told] + kept
+    whole = {_owner(name) for name in named} - {_owner(name) for name in subjects if name not in named}
+    kept = [found for found in replicas if found.subject in named and _owner(found.subject) not in whole]
+    told = {_owner(found.subject) for found in kept}
+    return [found for found in tasks if found.kind != "straggler" or _owner(found.subject) not in told] + kept
 
 
 class _Group:
@@ -154,20 +155,25 @@ class _Group:
         return [subject for subject in running if newest[subject] >= silent]
 
     def _forget_restarted(self, running: list[str], tasks: dict[str, TaskView]) -> None:
-        current = {subject: tasks[str(subject_task(subject))].attempt for subject in running}
+        current = {subject: tasks[str(_owner(subject))].attempt for subject in running}
         changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
         if changed:
             self.watch.restart(changed)
         self._attempts = current
 
 
+@lru_cache(maxsize=16_384)
+def _owner(subject: str) -> Task | None:
+    return subject_task(subject)
+
+
 def _order(subject: str) -> tuple[object, str]:
-    return (subject_task(subject), subject)
+    return (_owner(subject), subject)
 
 
 def _is_judged(subject: str, attempt: tuple[int, int], tasks: dict[str, TaskView]) -> bool:
     """Only running workers do equal work (an evaluator has steps of its own), and only steps of this attempt count."""
-    task = subject_task(subject)
+    task = _owner(subject)
     view = tasks.get(str(task))
     return view is not None and view.meets and view.running and view.attempt == attempt
 

@@ -23,6 +23,8 @@ KEEP_SECONDS = 30.0
 CELLS = 2_000_000
 """Bound on steps x subjects, so that a thousand fast workers keep less time instead of more memory."""
 _FEWEST_STEPS, _MOST_STEPS = 1024, 16_384
+_LONGEST = 1e9
+"""Seconds that no phase lasts."""
 SAMPLE = 128
 """Steps of a window that its medians are taken of: beyond it more steps cost time and change no digit."""
 
@@ -151,17 +153,18 @@ class StepTable:
         recent = np.flatnonzero(ends > np.fmax.reduce(ends) - seconds)
         start += max(0, min(int(recent[0]) if len(recent) else 0, stop - start - steps))
         places = start + _sample(stop - start)
-        return self._lined_up(subjects, places, self._phases[positions[:, None, None], _PLANES, places], whole)
+        return self._lined_up(subjects, places, self._taken(positions, places), whole)
 
     def newest_of_each(self, subjects: Sequence[str], steps: int) -> NDArray[np.float32]:
-        """(5, k, n) phases of the newest `steps` of each of `subjects`, or of an even sample of them; NaN unknown."""
-        stops = np.array([self._columns[subject].newest for subject in subjects], np.int64)[:, None] - self.base + 1
-        places = stops - steps + _sample(steps)
+        """(n, 5, k) phases of the newest `steps` of each of `subjects`, or of an even sample of them; NaN unknown."""
+        positions = self._positions(subjects)
+        stops = np.array([self._columns[subject].newest for subject in subjects], np.int64) - self.base + 1
+        if (stops == stops[0]).all() and stops[0] >= steps:
+            return _possible(self._taken(positions, stops[0] - steps + _sample(steps)))
+        places = stops[:, None] - steps + _sample(steps)
         within = np.clip(places, 0, max(0, self._end.shape[1] - 1))
-        phases = self._phases[self._positions(subjects)[:, None, None], _PLANES, within[:, None]]
-        if (places != within).any():
-            phases = np.where((places == within)[:, None], phases, np.float32(np.nan))
-        return np.ascontiguousarray(phases.transpose(1, 2, 0))
+        phases = self._phases[positions[:, None, None], _PLANES, within[:, None]]
+        return _possible(np.where((places == within)[:, None], phases, np.float32(np.nan)))
 
     def recent(self, subject: str, seconds: float, steps: int) -> NDArray[np.float64]:
         """(k,) ends of one subject's newest steps: `seconds` of them, but `steps` at least."""
@@ -171,6 +174,11 @@ class StepTable:
         known = np.flatnonzero(ends >= ends[-1] - max(seconds, 0.0)) if stop > 0 else np.empty(0, np.int64)
         start = min(int(known[0]), max(0, stop - steps)) if len(known) else 0
         return np.asarray(ends[start:][np.isfinite(ends[start:])])
+
+    def _taken(self, positions: Integers, places: Integers) -> NDArray[np.float32]:
+        """(n, 5, k) phases at these places."""
+        planes = self._phases.take(places, axis=2)
+        return planes if len(positions) == len(planes) and _ascends(positions) else planes[positions]
 
     def _positions(self, subjects: Sequence[str]) -> Integers:
         return np.array([self._columns[subject].position for subject in subjects], np.int64)
@@ -185,8 +193,8 @@ class StepTable:
         if not meets:
             planes = planes.copy()
             planes[:, -1] = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            known = (planes.min(axis=1) >= 0) & (planes.sum(axis=1) < np.inf) if planes.size else np.empty((0, 0), bool)
+        planes = _possible(planes)
+        known = ~np.isnan(planes.sum(axis=1))
         if not known.all():
             enough = known.sum(axis=0) >= max(1, int(np.ceil(whole * len(subjects))))
             places, known = places[enough], known[:, enough]
@@ -282,6 +290,13 @@ class StepTable:
 
 
 _PLANES = np.arange(len(PHASES))[None, :, None]
+
+
+def _possible(seconds: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same with NaN in place of what no duration can be."""
+    if not seconds.size or (seconds.min() >= 0 and seconds.max() < _LONGEST):
+        return seconds
+    return np.where((seconds >= 0) & (seconds < _LONGEST), seconds, np.float32(np.nan))
 
 
 def _ascends(sequence: Integers) -> bool:

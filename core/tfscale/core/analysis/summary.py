@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from tfscale.core.analysis.findings import SubjectSummary
@@ -48,9 +49,9 @@ def _together(window: Aligned) -> dict[str, tuple[float | None, float | None]]:
 def _alone(table: StepTable, subjects: Sequence[str], steps: int) -> list[list[float | None]]:
     """The medians of each subject's phases, lag and whole step."""
     phases = table.newest_of_each(subjects, steps)
-    lag = phases[:-1].sum(axis=0)
-    rows = medians(np.stack([*phases, lag, lag + phases[-1]], axis=1))
-    return [_optional(values) for values in rows.T]
+    lag = phases[:, :-1].sum(axis=1, keepdims=True)
+    rows = medians(np.concatenate([phases, lag, lag + phases[:, -1:]], axis=1), axis=2)
+    return _optional(rows)
 
 
 def _summary(
@@ -74,10 +75,11 @@ def _summary(
     )
 
 
-def _optional(values: Floats) -> list[float | None]:
+def _optional(values: Floats) -> list[Any]:
     """Numbers as the rest of the program has them: unknown is None."""
-    numbers: list[float | None] = values.tolist()
-    return [None if each != each else each for each in numbers] if np.isnan(values).any() else numbers
+    unknown = np.isnan(values)
+    numbers: list[Any] = (np.where(unknown, None, values) if unknown.any() else values).tolist()
+    return numbers
 
 
 def known_median(values: Floats) -> float | None:
