@@ -107,3 +107,22 @@ def test_the_change_point_is_where_the_level_rises() -> None:
 @pytest.mark.parametrize(("ratio", "severity"), [(1.1, "warning"), (1.34, "serious"), (2.0, "critical")])
 def test_severity_follows_the_ratio(ratio: float, severity: str) -> None:
     assert severity_of(ratio) == severity
+
+
+@pytest.mark.parametrize("every", [1.0, 3.0])
+def test_a_straggler_that_moves_is_an_imbalance_and_nobody_is_named(every: float) -> None:
+    lag = steady(1.0, 1.0, 1.0, 1.0, seconds=90.0)
+    turn = (np.arange(len(lag)) * 0.1 // every).astype(int)
+    lag[np.arange(len(lag)), turn * 3 % 4] *= 1.8
+    watch, told = StragglerWatch(), set()
+    for stop in range(100, len(lag), 20):
+        told |= {(each.kind, each.subject) for each in watch.diagnose(aligned(lag[:stop]))}
+    assert told == {("imbalance", "cluster")}
+
+
+def test_somebody_who_leaves_takes_nothing_of_what_is_known_of_the_others_along() -> None:
+    watch, lag = StragglerWatch(), steady(1.0, 1.0, 1.0, 1.0, 1.5, 1.0, seconds=15.0)
+    assert [each.subject for each in watch.diagnose(aligned(lag))] == ["worker:4"]
+    remaining = ("worker:0", "worker:1", "worker:2", "worker:4", "worker:5")
+    assert watch.follow(remaining) > 200
+    assert watch.follow(("worker:0", "worker:1", "worker:2")) == -1

@@ -38,7 +38,7 @@ def named(lag: np.ndarray, reduce: np.ndarray) -> dict[int, int]:
     watch = StragglerWatch()
     seen: dict[int, int] = {}
     for stop in range(1, len(lag) + 1):
-        low = watch.consumed(subjects) + 1
+        low = watch.follow(subjects) + 1
         steps = Aligned(subjects, np.arange(low, stop), end[low:stop], phases[:, low:stop])
         for found in watch.diagnose(steps):
             if found.kind == "straggler":

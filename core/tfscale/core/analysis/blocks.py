@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from tfscale.core.analysis.phases import filled, longest, medians, others_median, transfer
-from tfscale.core.analysis.steps import Aligned, Floats
+from tfscale.core.analysis.steps import Aligned, Floats, Integers
 
 WINDOW = 20
 """Blocks in a window. A block has at least one step, so that a window has at least 20."""
@@ -81,6 +81,11 @@ class Blocks:
         return self._step.rows[:, 0]
 
     @property
+    def stretch(self) -> float:
+        """How many times longer than `length` a block is, because one step takes so long."""
+        return max(1.0, float(np.median(self.step[-WINDOW:])) / self.length)
+
+    @property
     def spread(self) -> Floats:
         """(N,) medians of the share of the step by which its slowest exceeds the others' median."""
         return self._spread.rows[:, 0]
@@ -109,7 +114,7 @@ class Blocks:
             history.keep(kept)
         return self
 
-    def _condense(self, fresh: Aligned, edges: Floats) -> None:
+    def _condense(self, fresh: Aligned, edges: Integers) -> None:
         own = fresh.lag[: edges[-1]]
         lag = np.maximum(filled(own), _TINY)
         peers = others_median(lag)

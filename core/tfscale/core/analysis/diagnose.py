@@ -140,7 +140,7 @@ class _Group:
         ]
         self._forget_restarted(running, tasks)
         heard = tuple(sorted(self._heard(running), key=_order))
-        first = max(WARM_UP_STEPS, self.watch.consumed(heard) + 1)
+        first = max(WARM_UP_STEPS, self.watch.follow(heard) + 1)
         self.window = self.table.window(heard, WARM_UP_STEPS, SECONDS, STEPS, WHOLE)
         self.diagnoses = self.watch.diagnose(self.table.aligned(heard, first, WHOLE), self.window)
 

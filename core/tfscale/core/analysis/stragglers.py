@@ -11,6 +11,7 @@ Where noise hides a small slowdown in the window, the same rule asks windows up 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,8 +29,6 @@ FEW = 3
 """Workers up to which one noisy host is half or all of what says what is normal."""
 MOST_PATIENCE = 4
 """Windows after which a slowdown is no burst of noise, whatever was seen before."""
-
-
 POOL = 48
 """Other workers, at most, from whom a cluster's noise is read."""
 
@@ -52,11 +51,10 @@ class Rule:
     """Of the step, by which the worker exceeds its peers."""
     persistence: float = 0.9
     """Share of the window's tenths that must show half of the slowdown."""
-    chance: float = 5e-5
-    """Of naming anybody wrongly in one second of a cluster whose noise is as estimated. A look is taken every second,
-    or every step where that is longer: at the customary 0.1 % equal workers would be named every few hours."""
-    few_chance: float = 1e-5
-    """For few workers, whose noise is told by less."""
+    chance: float = 1.25e-5
+    """Of naming anybody wrongly in one look at a cluster whose noise is as estimated. A look is taken every second: at
+    the customary 0.1 % equal workers would be named every few hours. Where steps are longer than blocks need be, that
+    much less happens in an hour, and the chance may be as much larger."""
     imbalance_on: float = 0.15
     imbalance_off: float = 0.10
     """Of the step, what the slowest of each step costs, whoever it is."""
@@ -83,9 +81,8 @@ class Verdict:
 def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
     """Those who straggle, by the shortest window that shows it."""
     named: dict[int, Verdict] = {}
-    least = blocks.length * WINDOW / max(blocks.length, float(np.median(blocks.step[-WINDOW:])))
     for length in LENGTHS:
-        if not least <= length <= len(blocks):
+        if not WINDOW / blocks.stretch <= length <= len(blocks):
             continue
         for column in _slow(blocks, length, rule):
             if column not in named and (verdict := _verdict(blocks, column, length, rule)):
@@ -112,7 +109,7 @@ def _slow(blocks: Blocks, length: int, rule: Rule) -> list[int]:
 def _lasts(recent: Floats, level: float, noise: float, rule: Rule) -> bool:
     """Whether a column is slow throughout rather than now and then, as far as the noise of blocks lets one see."""
     tenths = np.array([part.mean() for part in np.array_split(recent, 10)])
-    seen = tenths >= level / 2 - noise / np.sqrt(len(recent) / 10)
+    seen = tenths >= max(0.0, level / 2 - noise / np.sqrt(len(recent) / 10))
     return float(seen.mean()) >= rule.persistence
 
 
@@ -126,9 +123,8 @@ def _verdict(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict | 
     spell = longest_spell(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW)
     if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
         return None
-    subjects = blocks.level.shape[1]
-    chance = (rule.few_chance if subjects <= FEW else rule.chance) * max(1.0, float(np.median(blocks.step[-WINDOW:])))
-    if not _is_beyond_chance(levels, length, level, onset, chance / subjects):
+    chance = rule.chance * blocks.stretch / blocks.level.shape[1]
+    if not _is_beyond_chance(levels, length, level, onset, chance):
         return None
     begin = blocks.end[onset - 1] if onset else blocks.end[0] - blocks.step[0]
     return Verdict(column, length, float(np.exp(level)), float(begin))
@@ -142,7 +138,7 @@ def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, cha
     past = levels[:-length, 0][-2 * length :]
     if len(past) < length:
         return False
-    return level - float(centre(past)) >= np.sqrt(1 + length / len(past)) * doubt
+    return level - float(centre(past)) >= math.sqrt(1 + length / len(past)) * float(doubt)
 
 
 def centre(values: Floats) -> Floats:
@@ -194,25 +190,27 @@ class StragglerWatch:
         self._named = {name: entry for name, entry in self._named.items() if name not in subjects}
         self._blocks = self._imbalance = None
 
-    def consumed(self, subjects: tuple[str, ...]) -> int:
-        """The newest collective of these subjects that need not be shown again; -1 where all that is kept is news."""
+    def follow(self, subjects: tuple[str, ...]) -> int:
+        """From now on these are watched. Returns the newest collective of theirs that need not be shown again; -1 where
+        all that is kept is news."""
         blocks = self._blocks
-        if blocks and blocks.subjects != subjects:
+        if blocks is not None and blocks.subjects != subjects:
             gone = set(blocks.subjects) - set(subjects)
             remain = tuple(subject for subject in blocks.subjects if subject not in gone)
             alike = self.rule.window(len(remain)) == self.rule.window(len(blocks.subjects))
             self._blocks = blocks.without(gone) if alike and remain == subjects and len(remain) >= 2 else None
-        return self._blocks.consumed if self._blocks else -1
+        return self._blocks.consumed if self._blocks is not None else -1
 
     def diagnose(self, aligned: Aligned, window: Aligned | None = None) -> list[Diagnosis]:
         """The stragglers among subjects that do equal work, else an imbalance that cannot be pinned on anybody.
 
-        `aligned` holds at least what came after `consumed`; `window`, if that is not all of it, the newest steps.
+        `aligned` holds at least what came after what `follow` says; `window` the newest steps, if that is more.
         """
         subjects = aligned.subjects
-        self.consumed(subjects)
+        self.follow(subjects)
         if len(subjects) >= 2:
-            self._blocks = self._blocks or Blocks(subjects, self.rule.window(len(subjects)))
+            if self._blocks is None:
+                self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
             self._blocks.fold(aligned)
             if len(self._blocks) >= LENGTHS[0]:
                 self._judge(self._blocks, aligned.last(4 * WINDOW) if window is None else window)

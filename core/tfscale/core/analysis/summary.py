@@ -78,8 +78,10 @@ def _summary(
 def _optional(values: Floats) -> list[Any]:
     """Numbers as the rest of the program has them: unknown is None."""
     unknown = np.isnan(values)
-    numbers: list[Any] = (np.where(unknown, None, values) if unknown.any() else values).tolist()
-    return numbers
+    numbers = values.astype(object) if unknown.any() else values
+    if unknown.any():
+        numbers[unknown] = None
+    return list(numbers.tolist())
 
 
 def known_median(values: Floats) -> float | None:
