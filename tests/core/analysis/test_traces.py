@@ -1,6 +1,6 @@
 """The published traces, in which nobody straggles, and what becomes of them when one worker is made slower.
 
-The rule's numbers were chosen with ST-0, ST-1 and every other worker of SE-1; the rest was only looked at.
+The form of the rule was chosen with ST-0, ST-1 and every other worker of SE-1, its last numbers with all in view.
 """
 
 import csv
