@@ -10,7 +10,7 @@ from tfscale.core.records import Diagnosis
 SEVERITIES = ("info", "warning", "serious", "critical")
 """In rising order."""
 
-KINDS = ("crash", "hang", "not_started", "straggler", "imbalance")
+KINDS = ("crash", "hang", "not_started", "not_finite", "straggler", "imbalance")
 """Of a diagnosis; docs/diagnosis.md explains each. Only a named culprit is `straggler`."""
 
 
