@@ -17,6 +17,7 @@ from tfscale.console.channels import Channels
 from tfscale.console.commands import Commands
 from tfscale.console.headless import Headless, installed_version
 from tfscale.console.model import ClusterState
+from tfscale.console.report import command as report
 from tfscale.console.sources.live import LiveSource
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.cluster import ClusterSpec, cluster_from_environment, load_cluster
@@ -59,7 +60,12 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     add("--out", metavar="FILE", help="with --headless: write there instead")
     add("--seconds", metavar="S", help="end by itself S seconds after the first step of all training tasks")
     add("--ascii", action="store_true", help="draw with ASCII only; by itself where the locale is not UTF-8")
-    add("command", nargs="*", metavar="stack TASK", help="only print the Python stacks of a task's threads")
+    add(
+        "command",
+        nargs="*",
+        metavar="stack TASK",
+        help="only print the Python stacks of a task's threads; `report --help` says what report does",
+    )
     add("--version", action="version", version=f"tfscale {installed_version() or '(not installed)'}")
     flags = parser.parse_args(arguments)
     cluster = flags.cluster or environment.get("TFSCALE_CLUSTER")
@@ -106,6 +112,8 @@ def _seconds(text: str | None) -> float | None:
 def main() -> None:
     """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration."""
     try:
+        if sys.argv[1:2] == ["report"]:
+            sys.exit(report.run(sys.argv[2:]))
         settings = parse(sys.argv[1:], os.environ)
         spec = load_cluster(settings.cluster) if settings.cluster else cluster_from_environment()[0]
         channels = Channels(spec, insecure=settings.insecure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.core.analysis.crashes import CrashWatch
+from tfscale.core.analysis.explain import Explainer
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.hangs import hangs
 from tfscale.core.analysis.headline import headline
@@ -16,6 +17,7 @@ from tfscale.core.analysis.steps import StepTable
 from tfscale.core.analysis.stragglers import Rule, StragglerWatch
 from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries, window_rows
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
+from tfscale.core.analysis.vitals import Samples
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame
 from tfscale.core.task import subject_task
@@ -34,6 +36,8 @@ class Diagnostician:
     def __init__(self, spec: ClusterSpec, rule: Rule | None = None) -> None:
         self._tasks = {str(task): TaskView(task) for task in spec.tasks}
         self._groups = {"task": _Group(rule or Rule()), "replica": _Group(rule or Rule())}
+        self._samples = {name: Samples() for name in self._tasks}
+        self._explainer = Explainer()
         self._crashes = CrashWatch()
         self._ledger = Ledger()
 
@@ -42,6 +46,7 @@ class Diagnostician:
         if task not in self._tasks:
             return
         self._tasks[task].fold(frame)
+        self._samples[task].add(frame)
         for batch in frame.steps:
             owner, _, replica = batch.subject.partition("/")
             if owner in self._tasks:
@@ -60,7 +65,8 @@ class Diagnostician:
         main, replicas = self._groups["task"], self._groups["replica"]
         for group in self._groups.values():
             group.judge(self._tasks)
-        holding += one_name(main.diagnoses, replicas.diagnoses, replicas.aligned.subjects)
+        named = one_name(main.diagnoses, replicas.diagnoses, replicas.aligned.subjects)
+        holding += self._explainer.explain(named, (main.aligned, replicas.aligned), self._tasks, self._samples)
         holding += not_finite(views)
         if not main.table.subjects():
             main = replicas

@@ -1,0 +1,116 @@
+"""Gives stragglers their cause, and keeps it: a cause that changes with every look would be believed by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tfscale.core.analysis.causes import Case, Cause, Facts, case, explain, moving_phase, only_gpus, with_cause
+from tfscale.core.analysis.steps import Aligned
+from tfscale.core.analysis.tasks import TaskView
+from tfscale.core.analysis.vitals import Samples
+from tfscale.core.records import Diagnosis, ProbeStatus
+from tfscale.core.task import subject_task
+
+PATIENCE = 5
+"""Looks in a row that another cause must match before it replaces the one that was told."""
+MOST_PEERS = 32
+"""Peers whose counters are looked at: enough for a median."""
+
+
+@dataclass(slots=True)
+class _Told:
+    cause: Cause
+    other: str = ""
+    looks: int = 0
+
+    def see(self, cause: Cause) -> None:
+        """Another cause has to last; any cause at once takes the place of none, and none never that of one."""
+        if self.cause.kind == "unknown":
+            self.cause = cause
+        elif cause.kind in (self.cause.kind, "unknown"):
+            self.looks = 0
+        else:
+            self.looks = self.looks + 1 if cause.kind == self.other else 1
+            self.other = cause.kind
+            if self.looks >= PATIENCE:
+                self.cause, self.looks = cause, 0
+
+
+@dataclass(slots=True)
+class Explainer:
+    """Remembers the cause of each open straggler."""
+
+    _told: dict[tuple[str, float], _Told] = field(default_factory=dict)
+
+    def explain(
+        self,
+        diagnoses: Sequence[Diagnosis],
+        windows: Sequence[Aligned],
+        tasks: Mapping[str, TaskView],
+        samples: Mapping[str, Samples],
+    ) -> list[Diagnosis]:
+        """The diagnoses, stragglers with their cause and an imbalance with its phase.
+
+        `windows` are the newest steps of each group of subjects that were compared with each other.
+        """
+        told = {}
+        explained = []
+        for diagnosis in diagnoses:
+            if diagnosis.kind == "straggler":
+                key = (diagnosis.subject, diagnosis.begin)
+                told[key] = self._see(key, _case_of(diagnosis, windows, tasks, samples))
+                diagnosis = with_cause(diagnosis, told[key].cause)
+            elif diagnosis.kind == "imbalance":
+                diagnosis = with_phase(diagnosis, windows)
+            explained.append(diagnosis)
+        self._told = told
+        return explained
+
+    def _see(self, key: tuple[str, float], straggler: Case | None) -> _Told:
+        told = self._told.get(key, _Told(Cause("unknown")))
+        if straggler is not None:
+            told.see(explain(straggler))
+        return told
+
+
+def _case_of(
+    straggler: Diagnosis, windows: Sequence[Aligned], tasks: Mapping[str, TaskView], samples: Mapping[str, Samples]
+) -> Case | None:
+    subject = straggler.subject
+    window = next((each for each in windows if subject in each.subjects and len(each) and len(each.subjects) > 1), None)
+    if window is None:
+        return None
+    column, own = window.subjects.index(subject), str(subject_task(subject))
+    others = list(dict.fromkeys(name for each in window.subjects if (name := str(subject_task(each))) != own))
+    step = max(1, len(others) // MOST_PEERS)
+    peers = [facts(tasks.get(name), samples.get(name)) for name in others[::step]]
+    mine = facts(tasks.get(own), samples.get(own))
+    if not peers:
+        mine = replace(mine, vitals=only_gpus(mine.vitals), examples=None)
+    slow = window.since(straggler.begin)
+    return case(slow if len(slow) else window, column, mine, peers)
+
+
+def facts(view: TaskView | None, samples: Samples | None) -> Facts:
+    """What is known of a task beside its steps."""
+    probe = view.probe if view is not None else None
+    return Facts(samples.vitals(), own_examples(probe)) if samples is not None else Facts(examples=own_examples(probe))
+
+
+def own_examples(probe: ProbeStatus | None) -> float | None:
+    """Examples a step of this task alone: its probe tells its own share times the number of shares."""
+    if probe is None or not (probe.examples_per_step and probe.replicas and probe.local_replicas):
+        return None
+    return probe.examples_per_step * probe.local_replicas / probe.replicas
+
+
+def with_phase(imbalance: Diagnosis, windows: Sequence[Aligned]) -> Diagnosis:
+    """An imbalance with the phase in which most of it lies, where that is clear."""
+    found = next((moving for each in windows if (moving := moving_phase(each))), None)
+    if found is None:
+        return imbalance
+    phase, share = found
+    cause = {"input": "input", "compute": "uneven"}.get(phase, phase)
+    evidence = {**imbalance.evidence, "phase": phase, "share": share, "cause": cause}
+    return replace(imbalance, sentence=f"{imbalance.sentence}; mostly in {phase}", evidence=evidence)
