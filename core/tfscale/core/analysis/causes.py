@@ -58,6 +58,11 @@ class Cause:
     clause: str = ""
     evidence: Evidence = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """The kind, and the kind of the cause that is told with it."""
+        return f"{self.kind} {self.evidence.get('also', '')}"
+
 
 @dataclass(frozen=True, slots=True)
 class Case:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.core.analysis.crashes import CrashWatch
-from tfscale.core.analysis.explain import Explainer
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.hangs import hangs
 from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.insight import Insight
 from tfscale.core.analysis.ledger import Ledger
 from tfscale.core.analysis.losses import not_finite
 from tfscale.core.analysis.phases import slowdown, transfer
@@ -17,7 +17,6 @@ from tfscale.core.analysis.steps import StepTable
 from tfscale.core.analysis.stragglers import Rule, StragglerWatch
 from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries, window_rows
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
-from tfscale.core.analysis.vitals import Samples
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame
 from tfscale.core.task import subject_task
@@ -36,8 +35,7 @@ class Diagnostician:
     def __init__(self, spec: ClusterSpec, rule: Rule | None = None) -> None:
         self._tasks = {str(task): TaskView(task) for task in spec.tasks}
         self._groups = {"task": _Group(rule or Rule()), "replica": _Group(rule or Rule())}
-        self._samples = {name: Samples() for name in self._tasks}
-        self._explainer = Explainer()
+        self._insight = Insight(spec)
         self._crashes = CrashWatch()
         self._ledger = Ledger()
 
@@ -46,7 +44,7 @@ class Diagnostician:
         if task not in self._tasks:
             return
         self._tasks[task].fold(frame)
-        self._samples[task].add(frame)
+        self._insight.fold(task, frame)
         for batch in frame.steps:
             owner, _, replica = batch.subject.partition("/")
             if owner in self._tasks:
@@ -66,14 +64,19 @@ class Diagnostician:
         for group in self._groups.values():
             group.judge(self._tasks)
         named = one_name(main.diagnoses, replicas.diagnoses, replicas.aligned.subjects)
-        holding += self._explainer.explain(named, (main.aligned, replicas.aligned), self._tasks, self._samples)
+        holding += self._insight.explain(named, (main.aligned, replicas.aligned), self._tasks)
         holding += not_finite(views)
         if not main.table.subjects():
             main = replicas
+        straggles = any(found.kind == "straggler" for found in named)
+        holding += self._insight.look(main.aligned, self._tasks, straggles, now)
+        self._insight.count(main.table, main.aligned.subjects)
         diagnoses = self._ledger.update(holding, now)
-        return self._findings(diagnoses, main, views)
+        return self._findings(diagnoses, main, views, now)
 
-    def _findings(self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...]) -> Findings:
+    def _findings(
+        self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...], now: float
+    ) -> Findings:
         aligned = main.aligned
         window = aligned.last(window_rows(aligned.end))
         rate = main.rate() if _is_moving(views) else None
@@ -91,6 +94,7 @@ class Diagnostician:
             slowdown=slowdown(lag, reduce, culprits) if known else None,
             transfer=known_median(transfer(reduce)) if known else None,
             subjects=subjects,
+            spent=self._insight.goodput.spent(now),
         )
 
 

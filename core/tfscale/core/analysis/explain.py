@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tfscale.core.analysis.causes import Case, Cause, Facts, case, explain, moving_phase, only_gpus, with_cause
 from tfscale.core.analysis.steps import Aligned
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.analysis.vitals import Samples
+from tfscale.core.analysis.vitals import UNKNOWN, Samples
 from tfscale.core.records import Diagnosis, ProbeStatus
 from tfscale.core.task import subject_task
 
@@ -28,11 +28,11 @@ class _Told:
         """Another cause has to last; any cause at once takes the place of none, and none never that of one."""
         if self.cause.kind == "unknown":
             self.cause = cause
-        elif cause.kind in (self.cause.kind, "unknown"):
+        elif cause.kind == "unknown" or cause.name == self.cause.name:
             self.looks = 0
         else:
-            self.looks = self.looks + 1 if cause.kind == self.other else 1
-            self.other = cause.kind
+            self.looks = self.looks + 1 if cause.name == self.other else 1
+            self.other = cause.name
             if self.looks >= PATIENCE:
                 self.cause, self.looks = cause, 0
 
@@ -84,18 +84,18 @@ def _case_of(
     column, own = window.subjects.index(subject), str(subject_task(subject))
     others = list(dict.fromkeys(name for each in window.subjects if (name := str(subject_task(each))) != own))
     step = max(1, len(others) // MOST_PEERS)
-    peers = [facts(tasks.get(name), samples.get(name)) for name in others[::step]]
-    mine = facts(tasks.get(own), samples.get(own))
+    peers = [facts(tasks.get(name), samples.get(name), straggler.begin) for name in others[::step]]
+    mine = facts(tasks.get(own), samples.get(own), straggler.begin)
     if not peers:
         mine = replace(mine, vitals=only_gpus(mine.vitals), examples=None)
     slow = window.since(straggler.begin)
     return case(slow if len(slow) else window, column, mine, peers)
 
 
-def facts(view: TaskView | None, samples: Samples | None) -> Facts:
-    """What is known of a task beside its steps."""
-    probe = view.probe if view is not None else None
-    return Facts(samples.vitals(), own_examples(probe)) if samples is not None else Facts(examples=own_examples(probe))
+def facts(view: TaskView | None, samples: Samples | None, since: float) -> Facts:
+    """What is known of a task beside its steps, as it is since then."""
+    examples = own_examples(view.probe) if view is not None else None
+    return Facts(samples.vitals(since) if samples is not None else UNKNOWN, examples)
 
 
 def own_examples(probe: ProbeStatus | None) -> float | None:

@@ -52,6 +52,8 @@ class Findings:
     transfer: float | None = None
     """Seconds a step that the network costs everybody."""
     subjects: Mapping[str, SubjectSummary] = field(default_factory=dict)
+    spent: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the run so far by bucket of its goodput; empty before anything started."""
 
 
 def by_severity(diagnosis: Diagnosis) -> tuple[bool, int, int, float]:

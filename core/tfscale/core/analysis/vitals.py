@@ -5,6 +5,7 @@ A sample is kept as it came; it is condensed only when a rule asks, since most o
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ KEEP_SECONDS = 60.0
 """How far back samples are kept; an agent sends one a second."""
 WINDOW_SECONDS = 15.0
 """Over how much of it counters are condensed: the pressure figures themselves look 10 s back."""
+FEWEST_SECONDS = 3.0
 
 HEAT = 0x40 | 0x20
 """NVML clock-event reasons HwThermalSlowdown and SwThermalSlowdown."""
@@ -90,11 +92,25 @@ class Samples:
         while self._kept[0].at < frame.at - KEEP_SECONDS:
             self._kept.popleft()
 
-    def vitals(self, seconds: float = WINDOW_SECONDS) -> Vitals:
-        """The newest `seconds` in medians; all None where nothing came."""
-        recent = list(takewhile(lambda each: each.at > self._kept[-1].at - seconds, reversed(self._kept)))[::-1]
+    def vitals(self, since: float = -math.inf) -> Vitals:
+        """The newest samples in medians, after `since` where there are some; all None where nothing came."""
+        if not self._kept:
+            return UNKNOWN
+        newest = self._kept[-1].at
+        begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
+        recent = list(takewhile(lambda each: each.at > begin, reversed(self._kept)))[::-1]
         hosts = [(each.at, each.host) for each in recent if each.host is not None]
-        return Vitals(**_of_host(hosts), **_of_gpus([each.gpus for each in recent if each.gpus]))
+        gpus = _of_gpus([each.gpus for each in recent if each.gpus])
+        return Vitals(**_of_host(hosts), **gpus, ecc_errors=self._new_ecc_errors())
+
+    def _new_ecc_errors(self) -> int | None:
+        """Over all that is kept: what made a GPU slow came before it was slow."""
+        counts = [
+            sum(known)
+            for each in self._kept
+            if (known := [gpu.ecc_errors for gpu in each.gpus if gpu.ecc_errors is not None])
+        ]
+        return max(0, counts[-1] - counts[0]) if counts else None
 
     def most_moved(self) -> float | None:
         """The most bytes that one interface moved in any one second, either way."""
@@ -144,7 +160,6 @@ def _of_gpu(history: Sequence[GpuSample]) -> dict[str, Any]:
         "heat": _share(bool(reason & HEAT) for reason in reasons),
         "power_brake": _share(bool(reason & POWER_BRAKE) and not reason & HEAT for reason in reasons),
         "power_cap": _share(bool(reason & POWER_CAP) for reason in reasons),
-        "ecc_errors": _risen([gpu.ecc_errors for gpu in history]),
         "xid": history[-1].xid,
     }
 
@@ -173,11 +188,6 @@ def _growth(used: Sequence[tuple[float, int]]) -> float | None:
     if len(used) < 2 or used[-1][0] <= used[0][0]:
         return None
     return max(0.0, (used[-1][1] - used[0][1]) / (used[-1][0] - used[0][0]))
-
-
-def _risen(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return max(0, known[-1] - known[0]) if known else None
 
 
 def _worst(choose: Callable[..., Any], values: Iterable[float | None]) -> Any:
