@@ -215,7 +215,7 @@ class SaturationWatch:
             self._see(limit, now)
         self._held = {key: held for key, held in self._held.items() if now - held.seen < SETTLE}
         for held in self._held.values():
-            held.told = held.told or now - held.begin >= SETTLE
+            held.told = held.told or held.seen - held.begin >= SETTLE
         return self.told()
 
     def clear(self) -> None:
