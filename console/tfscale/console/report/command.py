@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
+from tfscale.console.report.contents import Report
 from tfscale.console.report.csvfile import read_csv
-from tfscale.console.report.replay import diagnose_measured
+from tfscale.console.report.page import as_html
+from tfscale.console.report.recording import open_recording
+from tfscale.console.report.replay import report_measured, report_recorded
+from tfscale.console.report.text import as_text
 from tfscale.core.codec import encode
 from tfscale.core.errors import UsageError
 
@@ -49,14 +53,17 @@ def parse(arguments: Sequence[str]) -> Request:
     flags = parser.parse_args(arguments)
     if (flags.recording is None) == (flags.csv is None):
         parser.error("name either a recording or --csv FILE")
-    paths = {name: Path(value) if value else None for name, value in vars(flags).items() if name != "format"}
-    return Request(**paths, format=Format(flags.format))
+    return Request(_path(flags.recording), _path(flags.csv), Format(flags.format), _path(flags.out))
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Write the report; the exit status, which is 0 whatever was found. Raises TfscaleError."""
     request = parse(arguments)
-    text = render(request)
+    text = _WRITERS[request.format](make(request))
     if request.out is None:
         sys.stdout.write(text)
         return 0
@@ -67,8 +74,21 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def render(request: Request) -> str:
-    """The report in the format asked for. Raises UsageError where the file is not what it should be."""
-    assert request.csv is not None
-    diagnoses = diagnose_measured(read_csv(request.csv))
-    return json.dumps([encode(each) for each in diagnoses], indent=2, ensure_ascii=False) + "\n"
+def make(request: Request) -> Report:
+    """The report. Raises UsageError where the file is not what it should be."""
+    if request.csv is not None:
+        return report_measured(request.csv, read_csv(request.csv))
+    assert request.recording is not None
+    return report_recorded(request.recording, open_recording(request.recording))
+
+
+def as_json(report: Report) -> str:
+    """The diagnoses as a list."""
+    return json.dumps([encode(each) for each in report.diagnoses], indent=2, ensure_ascii=False) + "\n"
+
+
+_WRITERS: dict[Format, Callable[[Report], str]] = {
+    Format.TEXT: as_text,
+    Format.JSON: as_json,
+    Format.HTML: as_html,
+}
