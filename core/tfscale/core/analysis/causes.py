@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
+from tfscale.core.analysis.gaps import made_whole
 from tfscale.core.analysis.phases import others_median, transfer
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.vitals import UNKNOWN, Vitals, middle
@@ -92,7 +93,7 @@ class Case:
 
 def case(window: Aligned, column: int, own: Facts, peers: Sequence[Facts]) -> Case:
     """The case of the subject in this column, from steps of it and of its peers (n >= 2, at least one step)."""
-    recent = window.last(_ROWS)
+    recent = made_whole(window.last(_ROWS))
     extra = [float(np.median(plane[:, column] - others_median(plane)[:, column])) for plane in recent.phases[:-1]]
     step = recent.lag.max(axis=1) + transfer(recent.reduce)
     return Case(dict(zip(LAG_PHASES, extra, strict=True)), float(np.median(step)), own, peers)
@@ -241,7 +242,7 @@ def moving_phase(window: Aligned) -> tuple[str, float] | None:
 
     For an imbalance that nobody can be blamed for.
     """
-    recent = window.last(_ROWS)
+    recent = made_whole(window.last(_ROWS))
     if len(recent) == 0 or len(recent.subjects) < 2:
         return None
     slowest = np.argmax(recent.lag, axis=1)

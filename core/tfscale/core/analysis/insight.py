@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from tfscale.core.analysis.drifts import DriftWatch
 from tfscale.core.analysis.explain import Explainer
+from tfscale.core.analysis.gaps import made_whole
 from tfscale.core.analysis.goodput import Goodput
 from tfscale.core.analysis.phases import transfer
 from tfscale.core.analysis.saturation import Load, SaturationWatch
@@ -15,10 +16,12 @@ from tfscale.core.analysis.tasks import TaskView
 from tfscale.core.analysis.vitals import Samples, Vitals
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame
-from tfscale.core.task import Task
+from tfscale.core.task import Role, Task
 
 PERIOD = 5.0
 """Seconds between two looks at everybody's counters, which hardly move faster."""
+MOST_WATCHED = 64
+"""Tasks whose counters are looked at for the whole: medians need no more, and a thousand would cost too much."""
 _ROWS = 60
 _FEWEST_ROWS = 20
 
@@ -29,6 +32,7 @@ class Insight:
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
         self._samples = {str(task): Samples() for task in spec.tasks}
+        self._watched = [str(task) for task in _sample(spec)]
         self._explainer = Explainer()
         self._saturation = SaturationWatch()
         self._drift = DriftWatch()
@@ -38,9 +42,8 @@ class Insight:
     def fold(self, task: str, frame: Frame) -> None:
         """Take in the counters and the activities of a frame of a task that the spec knows."""
         self._samples[task].add(frame)
-        if Task.parse(task) in self._spec.tasks:
-            self.goodput.started(frame.status.started)
-            self.goodput.activities(task, frame.activities)
+        self.goodput.started(frame.status.started)
+        self.goodput.activities(task, frame.activities)
 
     def explain(
         self, named: Sequence[Diagnosis], windows: Sequence[Aligned], tasks: Mapping[str, TaskView]
@@ -53,12 +56,12 @@ class Insight:
         if straggles:
             self._saturation.clear()
             return []
-        recent = window.last(_ROWS)
+        recent = made_whole(window.last(_ROWS))
         if self._looked is not None and 0 <= now - self._looked < PERIOD:
             limited = self._saturation.told()
         else:
             self._looked = now
-            vitals = {name: each.vitals() for name, each in self._samples.items()}
+            vitals = {name: self._samples[name].vitals() for name in self._watched}
             load = self._load(recent, tasks, vitals) if len(recent) >= _FEWEST_ROWS else None
             limited = self._saturation.diagnose(load, vitals, self._speeds(vitals), now)
         return [*self._drift.diagnose(recent, now), *limited]
@@ -93,13 +96,17 @@ class Insight:
 
     def _speeds(self, vitals: Mapping[str, Vitals]) -> dict[str, float | None]:
         """Bits a second of each task's link, where the cluster file says so: drivers of virtual links invent them."""
-        return {name: self._spec.link_speed(Task.parse(name)) for name in vitals}
+        return {name: self._said(name) for name in vitals}
+
+    def _said(self, name: str) -> float | None:
+        return self._spec.link_speed(Task.parse(name))
 
     def _link(self, names: Sequence[str], vitals: Mapping[str, Vitals]) -> tuple[float | None, str | None]:
         """(bits a second of the slowest link that the all-reduce passes, who says so)."""
-        said = [speed for speed in map(self._speeds(vitals).get, names) if speed is not None]
+        said = [speed for speed in map(self._said, names) if speed is not None]
         if said:
             return min(said), "the cluster file"
+        names = [name for name in names if name in vitals]
         claims = [vitals[name].link_claim for name in names]
         hosts = {self._spec.tasks[Task.parse(name)].host for name in names}
         if len(hosts) < len(names) or any(
@@ -112,3 +119,10 @@ class Insight:
         """Whether more went over the link in some second than its driver says it can."""
         moved = self._samples[name].most_moved()
         return moved is not None and 8 * moved > claim
+
+
+def _sample(spec: ClusterSpec) -> list[Task]:
+    """The parameter servers, each of which may be a limit by itself, and of the others an even sample."""
+    servers = [task for task in spec.tasks if task.role is Role.PS]
+    others = [task for task in spec.tasks if task.role is not Role.PS]
+    return [*servers[:MOST_WATCHED], *others[:: max(1, -(-len(others) // MOST_WATCHED))]]
