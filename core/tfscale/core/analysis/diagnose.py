@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tfscale.core.analysis.crashes import CrashWatch
 from tfscale.core.analysis.findings import Findings, SubjectSummary
@@ -72,11 +73,9 @@ class Diagnostician:
         holding += self._insight.look(main.aligned, self._tasks, straggles, now)
         self._insight.count(main.table, main.aligned.subjects)
         diagnoses = self._ledger.update(holding, now)
-        return self._findings(diagnoses, main, views, now)
+        return replace(self._findings(diagnoses, main, views), spent=self._insight.goodput.spent(now))
 
-    def _findings(
-        self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...], now: float
-    ) -> Findings:
+    def _findings(self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...]) -> Findings:
         aligned = main.aligned
         window = aligned.last(window_rows(aligned.end))
         rate = main.rate() if _is_moving(views) else None
@@ -94,7 +93,6 @@ class Diagnostician:
             slowdown=slowdown(lag, reduce, culprits) if known else None,
             transfer=known_median(transfer(reduce)) if known else None,
             subjects=subjects,
-            spent=self._insight.goodput.spent(now),
         )
 
 

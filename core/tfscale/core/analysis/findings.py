@@ -10,7 +10,7 @@ from tfscale.core.records import Diagnosis
 SEVERITIES = ("info", "warning", "serious", "critical")
 """In rising order."""
 
-KINDS = ("crash", "hang", "not_finite", "not_started", "straggler", "slowdown", "imbalance", "saturation")
+KINDS = ("crash", "hang", "not_started", "not_finite", "straggler", "slowdown", "imbalance", "saturation")
 """Of a diagnosis; docs/diagnosis.md explains each. Only a named culprit is `straggler`."""
 
 
