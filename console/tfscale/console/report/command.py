@@ -15,7 +15,7 @@ from tfscale.console.report.contents import Report
 from tfscale.console.report.csvfile import read_csv
 from tfscale.console.report.page import as_html
 from tfscale.console.report.recording import open_recording
-from tfscale.console.report.replay import report_measured, report_recorded
+from tfscale.console.report.replay import report_measured, report_recorded, report_runs
 from tfscale.console.report.text import as_text
 from tfscale.core.codec import encode
 from tfscale.core.errors import UsageError
@@ -29,9 +29,9 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asks for: exactly one of `recording` and `csv`."""
+    """What the command line asks for: recordings, or measurements."""
 
-    recording: Path | None
+    recordings: tuple[Path, ...]
     csv: Path | None
     format: Format
     out: Path | None
@@ -46,14 +46,19 @@ def parse(arguments: Sequence[str]) -> Request:
     """The request. Raises UsageError."""
     parser = _Parser(prog="tfscale-console report", description="Say what went on in a recorded run, and why.")
     add = parser.add_argument
-    add("recording", nargs="?", metavar="RECORDING", help="what --headless --out wrote")
+    add(
+        "recordings",
+        nargs="*",
+        metavar="RECORDING",
+        help="what --headless --out wrote; of several sizes: how it scales",
+    )
     add("--csv", metavar="FILE", help="measurements instead: step,worker,input_s,compute_s,reduce_s,update_s")
     add("--format", choices=[each.value for each in Format], default="text", help="text unless told otherwise")
     add("--out", metavar="FILE", help="write there instead of to stdout")
     flags = parser.parse_args(arguments)
-    if (flags.recording is None) == (flags.csv is None):
+    if bool(flags.recordings) == (flags.csv is not None):
         parser.error("name either a recording or --csv FILE")
-    return Request(_path(flags.recording), _path(flags.csv), Format(flags.format), _path(flags.out))
+    return Request(tuple(map(Path, flags.recordings)), _path(flags.csv), Format(flags.format), _path(flags.out))
 
 
 def _path(text: str | None) -> Path | None:
@@ -78,8 +83,8 @@ def make(request: Request) -> Report:
     """The report. Raises UsageError where the file is not what it should be."""
     if request.csv is not None:
         return report_measured(request.csv, read_csv(request.csv))
-    assert request.recording is not None
-    return report_recorded(request.recording, open_recording(request.recording))
+    runs = [(path, open_recording(path)) for path in request.recordings]
+    return report_recorded(*runs[0]) if len(runs) == 1 else report_runs(runs)
 
 
 def as_json(report: Report) -> str:

@@ -76,7 +76,11 @@ class Group:
     spent: Mapping[str, float] = field(default_factory=dict)
     """Seconds by bucket of goodput; empty where the whole run was not watched."""
     scaling: tuple[Forecast, ...] = ()
-    """Throughput of other sizes, over that of one worker."""
+    """Throughput of other sizes, over that of one worker, by the ring model."""
+    workers: int = 0
+    """Replicas that trained together."""
+    examples: int | None = None
+    """Of a step, all workers together."""
 
     @property
     def rate(self) -> float | None:

@@ -7,6 +7,7 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined
 from tfscale.console.report import plots
 from tfscale.console.report.contents import Group, Report
+from tfscale.console.report.sizes import sizes
 from tfscale.console.report.text import COLUMNS, cells
 
 
@@ -22,6 +23,7 @@ def as_html(report: Report) -> str:
         columns=COLUMNS,
         cells=cells,
         shares=shares,
+        sizes=sizes(report.groups) if report.has_clock else None,
     )
 
 

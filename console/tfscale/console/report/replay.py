@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,8 @@ class Player:
         return tuple(sorted(self._told.values(), key=lambda each: (each.begin, by_severity(each))))
 
 
-def report_recorded(path: Path, recorded: Recorded) -> Report:
-    """The report of a recorded run. Raises RecordingError where the recording goes on wrongly."""
+def report_recorded(path: Path, recorded: Recorded, name: str = "") -> Report:
+    """The report of a recorded run, `name` telling it from others. Raises RecordingError where it goes on wrongly."""
     player = Player(recorded.spec)
     begin = now = due = None
     seen: dict[str, int] = {}
@@ -79,8 +79,34 @@ def report_recorded(path: Path, recorded: Recorded) -> Report:
             player.observer.link(str(event.task), event.state is LinkState.UP, event.at)
     if begin is not None and now is not None:
         player.look(now)
-    group = _group("", player, begin or 0.0, now or 0.0, max(seen.values(), default=0))
-    return Report(f"run {recorded.spec.name}", _facts(path, recorded.spec, group, probe), (group,), player.diagnoses)
+    group = _group(name, player, begin or 0.0, now or 0.0, max(seen.values(), default=0), probe=probe)
+    diagnoses = tuple(_of_run(each, name) for each in player.diagnoses)
+    return Report(f"run {recorded.spec.name}", _facts(path, recorded.spec, group, probe), (group,), diagnoses)
+
+
+def report_runs(runs: Sequence[tuple[Path, Recorded]]) -> Report:
+    """Several recorded runs side by side. Raises RecordingError as `report_recorded`."""
+    names = _names([path for path, _ in runs])
+    made = [report_recorded(path, recorded, name) for name, (path, recorded) in zip(names, runs, strict=True)]
+    facts = {
+        name: ", ".join(f"{key} {value}" for key, value in each.facts.items())
+        for name, each in zip(names, made, strict=True)
+    }
+    groups = tuple(group for each in made for group in each.groups)
+    diagnoses = tuple(found for each in made for found in each.diagnoses)
+    return Report(f"{len(made)} runs", facts, groups, diagnoses)
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """What tells the files apart: their stems, else their whole paths."""
+    stems = [path.stem for path in paths]
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+
+
+def _of_run(diagnosis: Diagnosis, name: str) -> Diagnosis:
+    if not name:
+        return diagnosis
+    return replace(diagnosis, sentence=f"{name}: {diagnosis.sentence}", evidence={**diagnosis.evidence, "group": name})
 
 
 def report_measured(path: Path, groups: Iterable[Measured]) -> Report:
@@ -110,12 +136,35 @@ def _facts(path: Path, spec: ClusterSpec, group: Group, probe: ProbeStatus | Non
     return facts
 
 
-def _group(name: str, player: Player, begin: float, end: float, steps: int, is_whole: bool = True) -> Group:
+def _group(
+    name: str,
+    player: Player,
+    begin: float,
+    end: float,
+    steps: int,
+    is_whole: bool = True,
+    probe: ProbeStatus | None = None,
+) -> Group:
     findings = player.findings
-    spent = findings.spent if is_whole else {}
+    subjects = {name: findings.subjects[name] for name in sorted(findings.subjects, key=_order)}
+    tasks = {name: each for name, each in subjects.items() if "/" not in name} or subjects
     return Group(
-        name, player.timeline, findings.subjects, steps, begin, end, spent, _scaling(findings.subjects, findings)
+        name,
+        player.timeline,
+        subjects,
+        steps,
+        begin,
+        end,
+        spent=findings.spent if is_whole else {},
+        scaling=_scaling(tasks, findings),
+        workers=(probe and probe.replicas) or len(tasks),
+        examples=probe.examples_per_step if probe else None,
     )
+
+
+def _order(subject: str) -> tuple[Task, str]:
+    owner, _, replica = subject.partition("/")
+    return Task.parse(owner), replica
 
 
 def _scaling(subjects: Mapping[str, SubjectSummary], findings: Findings) -> tuple[Forecast, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfscale.console.report.contents import Group, Report
+from tfscale.console.report.sizes import Sizes, sizes
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.goodput import PRODUCTIVE
 from tfscale.core.analysis.words import duration
@@ -33,6 +34,9 @@ def _lines(report: Report) -> Iterator[str]:
         if group.scaling:
             yield ""
             yield from _scaling(group)
+    if (measured := sizes(report.groups)) is not None and report.has_clock:
+        yield ""
+        yield from _sizes(measured)
 
 
 def _events(report: Report) -> Iterator[str]:
@@ -45,7 +49,7 @@ def _events(report: Report) -> Iterator[str]:
 
 
 def _workers(group: Group) -> Iterator[str]:
-    yield f"The last steps{f' of group {group.name}' if group.name else ''}, medians"
+    yield f"The last steps{f' of {group.name}' if group.name else ''}, medians"
     yield "  " + f"{'':<22}" + "".join(f"{name.replace('_', ' '):>11}" for name in (*COLUMNS, "ratio"))
     for subject, summary in group.subjects.items():
         yield "  " + f"{subject:<22}" + "".join(f"{cell:>11}" for cell in cells(summary))
@@ -73,3 +77,15 @@ def _scaling(group: Group) -> Iterator[str]:
         low, high = each.low / each.workers, each.high / each.workers
         band = f"{each.low:.3g} to {each.high:.3g}"
         yield f"  {each.workers:>5.0f} workers  {band:>16}  efficiency {low:.0%} to {high:.0%}"
+
+
+def _sizes(measured: Sizes) -> Iterator[str]:
+    yield f"Scaling over the runs, {measured.unit}"
+    for (workers, throughput), share in zip(measured.measured, measured.efficiencies, strict=True):
+        yield f"  {workers:>5} workers  {throughput:>10.4g}  efficiency {share:.0%}"
+    if (told := measured.forecast) is not None:
+        band = f"{told.low:.4g} to {told.high:.4g}"
+        yield f"  {told.workers:>5.0f} workers  {told.throughput:>10.4g}  forecast, {band}, by the {told.model} model"
+    else:
+        yield "  a forecast needs three sizes"
+    yield f"  published: {measured.published}"
