@@ -17,7 +17,6 @@ from tfscale.console.channels import Channels
 from tfscale.console.commands import Commands
 from tfscale.console.headless import Headless, installed_version
 from tfscale.console.model import ClusterState
-from tfscale.console.report import command as report
 from tfscale.console.sources.live import LiveSource
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.cluster import ClusterSpec, cluster_from_environment, load_cluster
@@ -113,6 +112,8 @@ def main() -> None:
     """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration."""
     try:
         if sys.argv[1:2] == ["report"]:
+            from tfscale.console.report import command as report
+
             sys.exit(report.run(sys.argv[2:]))
         settings = parse(sys.argv[1:], os.environ)
         spec = load_cluster(settings.cluster) if settings.cluster else cluster_from_environment()[0]

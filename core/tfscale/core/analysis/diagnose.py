@@ -73,7 +73,7 @@ class Diagnostician:
         holding += self._insight.look(main.aligned, self._tasks, straggles, now)
         self._insight.count(main.table, main.aligned.subjects)
         diagnoses = self._ledger.update(holding, now)
-        return replace(self._findings(diagnoses, main, views), spent=self._insight.goodput.spent(now))
+        return replace(self._findings(diagnoses, main, views), spent=self._insight.spent)
 
     def _findings(self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...]) -> Findings:
         aligned = main.aligned

@@ -66,6 +66,10 @@ class DriftWatch:
             self.restart()
         if len(window):
             self._look(parts(window), now)
+        return self.told()
+
+    def told(self) -> list[Diagnosis]:
+        """What is open."""
         return [self._open] if self._open else []
 
     def _look(self, current: Floats, now: float) -> None:

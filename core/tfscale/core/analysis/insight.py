@@ -15,7 +15,7 @@ from tfscale.core.analysis.steps import Aligned, StepTable
 from tfscale.core.analysis.tasks import TaskView
 from tfscale.core.analysis.vitals import Samples, Vitals
 from tfscale.core.cluster import ClusterSpec
-from tfscale.core.records import Diagnosis, Frame
+from tfscale.core.records import Diagnosis, Frame, TaskState
 from tfscale.core.task import Role, Task
 
 PERIOD = 5.0
@@ -37,13 +37,23 @@ class Insight:
         self._saturation = SaturationWatch()
         self._drift = DriftWatch()
         self._looked: float | None = None
-        self.goodput = Goodput()
+        self._training = {str(task) for task in spec.tasks if task.role in (Role.CHIEF, Role.WORKER)}
+        self._ran = 0.0
+        self._goodput = Goodput()
 
     def fold(self, task: str, frame: Frame) -> None:
         """Take in the counters and the activities of a frame of a task that the spec knows."""
         self._samples[task].add(frame)
-        self.goodput.started(frame.status.started)
-        self.goodput.activities(task, frame.activities)
+        if frame.status.state is TaskState.RUNNING:
+            self._ran = max(self._ran, frame.at)
+        if task in self._training:
+            self._goodput.started(frame.status.started)
+            self._goodput.activities(task, frame.activities)
+
+    @property
+    def spent(self) -> Mapping[str, float]:
+        """Seconds by bucket of goodput, up to when a task last ran."""
+        return self._goodput.spent(self._ran)
 
     def explain(
         self, named: Sequence[Diagnosis], windows: Sequence[Aligned], tasks: Mapping[str, TaskView]
@@ -55,7 +65,7 @@ class Insight:
         """What limits the cluster, and what takes longer for all than it did; `window` is the newest steps."""
         if straggles:
             self._saturation.clear()
-            return []
+            return self._drift.told()
         recent = made_whole(window.last(_ROWS))
         if self._looked is not None and 0 <= now - self._looked < PERIOD:
             limited = self._saturation.told()
@@ -71,11 +81,11 @@ class Insight:
         if not subjects:
             return
         attempt = table.attempt(subjects[0])
-        fresh = table.aligned(subjects, first=self.goodput.next_step(attempt))
+        fresh = table.aligned(subjects, first=self._goodput.next_step(attempt))
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:
             ahead = newest - int(fresh.sequence[-1])
-            self.goodput.steps(attempt, fresh, None if number is None else number - ahead)
+            self._goodput.steps(attempt, fresh, None if number is None else number - ahead)
 
     def _load(self, recent: Aligned, tasks: Mapping[str, TaskView], vitals: Mapping[str, Vitals]) -> Load:
         lag, network = recent.lag, transfer(recent.reduce)
