@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.analysis.simulation import Simulation, Slow
+from tfscale.core.analysis.simulation import frame as made
 from tfscale.core.records import Diagnosis, Frame, GpuSample, HostSample, Pressure, ProbeState, ProbeStatus, TaskUsage
 
 Make = Callable[[int], Diagnostician]
@@ -209,10 +210,7 @@ def test_a_replica_is_not_slower_than_its_siblings_for_what_the_host_does(
 
 def test_an_imbalance_says_in_which_phase_it_lies(diagnostician: Make) -> None:
     observer = diagnostician(4)
-    simulation = Simulation(4, 20.0, 90.0)
-    end, phases = simulation.steps()
-    from tfscale.core.analysis.simulation import frame as made
-
+    end, phases = Simulation(4, 20.0, 90.0).steps()
     for step in range(len(end)):
         phases[2, step, (step // 3) % 4] += 0.03
         own = phases[:-1, step].sum(axis=0)

@@ -14,6 +14,8 @@ from tfscale.core.task import subject_task
 
 PATIENCE = 5
 """Looks in a row that another cause must match before it replaces the one that was told."""
+MOST_CASES = 2
+"""Stragglers that are looked into at one look; of more, those whose turn it is."""
 MOST_PEERS = 32
 """Peers whose counters are looked at: enough for a median."""
 
@@ -39,9 +41,10 @@ class _Told:
 
 @dataclass(slots=True)
 class Explainer:
-    """Remembers the cause of each open straggler."""
+    """Remembers the cause of each open straggler, and the phase of an open imbalance."""
 
-    _told: dict[tuple[str, float], _Told] = field(default_factory=dict)
+    _told: dict[str, _Told] = field(default_factory=dict)
+    _phase: tuple[str, float] | None = None
 
     def explain(
         self,
@@ -54,24 +57,25 @@ class Explainer:
 
         `windows` are the newest steps of each group of subjects that were compared with each other.
         """
-        told = {}
-        explained = []
-        for diagnosis in diagnoses:
-            if diagnosis.kind == "straggler":
-                key = (diagnosis.subject, diagnosis.begin)
-                told[key] = self._see(key, _case_of(diagnosis, windows, tasks, samples))
-                diagnosis = with_cause(diagnosis, told[key].cause)
-            elif diagnosis.kind == "imbalance":
-                diagnosis = with_phase(diagnosis, windows)
-            explained.append(diagnosis)
-        self._told = told
-        return explained
+        stragglers = {each.subject: each for each in diagnoses if each.kind == "straggler"}
+        # Those that were looked at longest ago come first in the dictionary, the new ones before them.
+        kept = {name: told for name, told in self._told.items() if name in stragglers}
+        self._told = {name: _Told(Cause("unknown")) for name in stragglers if name not in kept} | kept
+        for name in list(self._told)[:MOST_CASES]:
+            told = self._told[name] = self._told.pop(name)
+            if (straggler := _case_of(stragglers[name], windows, tasks, samples)) is not None:
+                told.see(explain(straggler))
+        if all(each.kind != "imbalance" for each in diagnoses):
+            self._phase = None
+        return [self._with_reason(each, windows) for each in diagnoses]
 
-    def _see(self, key: tuple[str, float], straggler: Case | None) -> _Told:
-        told = self._told.get(key, _Told(Cause("unknown")))
-        if straggler is not None:
-            told.see(explain(straggler))
-        return told
+    def _with_reason(self, diagnosis: Diagnosis, windows: Sequence[Aligned]) -> Diagnosis:
+        if diagnosis.kind == "straggler":
+            return with_cause(diagnosis, self._told[diagnosis.subject].cause)
+        if diagnosis.kind == "imbalance":
+            self._phase = self._phase or next((found for each in windows if (found := moving_phase(each))), None)
+            return with_phase(diagnosis, self._phase)
+        return diagnosis
 
 
 def _case_of(
@@ -105,9 +109,8 @@ def own_examples(probe: ProbeStatus | None) -> float | None:
     return probe.examples_per_step * probe.local_replicas / probe.replicas
 
 
-def with_phase(imbalance: Diagnosis, windows: Sequence[Aligned]) -> Diagnosis:
+def with_phase(imbalance: Diagnosis, found: tuple[str, float] | None) -> Diagnosis:
     """An imbalance with the phase in which most of it lies, where that is clear."""
-    found = next((moving for each in windows if (moving := moving_phase(each))), None)
     if found is None:
         return imbalance
     phase, share = found

@@ -249,9 +249,6 @@ def _differs(told: Limit, limit: Limit) -> bool:
 
 def _describe(held: _Held, others: Sequence[_Held]) -> Diagnosis:
     limit = held.limit
-    best = max(
-        (each for each in limit.remedies if each.gain is not None), key=lambda each: each.gain or 0.0, default=None
-    )
     advice = next((each for each in limit.remedies if each.gain is not None), None) or next(iter(limit.remedies), None)
     evidence: Evidence = {
         "resource": limit.resource,
@@ -259,7 +256,6 @@ def _describe(held: _Held, others: Sequence[_Held]) -> Diagnosis:
         **limit.evidence,
         "remedies": "; ".join(map(str, limit.remedies)) or None,
         "also": ", ".join(other.limit.resource for other in others) or None,
-        "best_gain": best.gain if best else None,
     }
     sentence = f"{limit.sentence}; what would help: {advice}" if advice else limit.sentence
     return Diagnosis("saturation", limit.subject, held.begin, None, limit.severity, sentence, evidence)

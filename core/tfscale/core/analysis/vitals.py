@@ -145,7 +145,8 @@ def _of_gpus(samples: Sequence[tuple[GpuSample, ...]]) -> dict[str, Any]:
     atwork = [values for values in each if values["gpu"] is None or values["gpu"] > 0.05]
     worst: dict[str, Callable[..., Any]] = {"gpu": min, "clock": min}
     names = each[0] if each else ()
-    return {name: _worst(worst.get(name, max), (values[name] for values in atwork)) for name in names}
+    xid = _worst(max, (history[-1].xid for history in by_uuid.values()))
+    return {**{name: _worst(worst.get(name, max), (values[name] for values in atwork)) for name in names}, "xid": xid}
 
 
 def _of_gpu(history: Sequence[GpuSample]) -> dict[str, Any]:
@@ -160,7 +161,6 @@ def _of_gpu(history: Sequence[GpuSample]) -> dict[str, Any]:
         "heat": _share(bool(reason & HEAT) for reason in reasons),
         "power_brake": _share(bool(reason & POWER_BRAKE) and not reason & HEAT for reason in reasons),
         "power_cap": _share(bool(reason & POWER_CAP) for reason in reasons),
-        "xid": history[-1].xid,
     }
 
 
