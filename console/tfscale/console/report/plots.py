@@ -29,7 +29,7 @@ COLOURS = {
 SEVERITY = {"info": "#56B4E9", "warning": "#E69F00", "serious": "#D55E00", "critical": "#B2182B"}
 _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
 WIDTH, HEIGHT = 900, 260
-LEFT, RIGHT, TOP, BOTTOM = 70, 12, 10, 34
+LEFT, RIGHT, TOP, BOTTOM = 70, 34, 10, 34
 MOST_LINES = 16
 """Workers drawn one by one; of more, those that lie furthest from the middle."""
 
