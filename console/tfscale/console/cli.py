@@ -59,7 +59,12 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     add("--out", metavar="FILE", help="with --headless: write there instead")
     add("--seconds", metavar="S", help="end by itself S seconds after the first step of all training tasks")
     add("--ascii", action="store_true", help="draw with ASCII only; by itself where the locale is not UTF-8")
-    add("command", nargs="*", metavar="stack TASK", help="only print the Python stacks of a task's threads")
+    add(
+        "command",
+        nargs="*",
+        metavar="stack TASK",
+        help="only print the Python stacks of a task's threads; `report --help` says what report does",
+    )
     add("--version", action="version", version=f"tfscale {installed_version() or '(not installed)'}")
     flags = parser.parse_args(arguments)
     cluster = flags.cluster or environment.get("TFSCALE_CLUSTER")
@@ -106,6 +111,10 @@ def _seconds(text: str | None) -> float | None:
 def main() -> None:
     """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration."""
     try:
+        if sys.argv[1:2] == ["report"]:
+            from tfscale.console.report import command as report
+
+            sys.exit(report.run(sys.argv[2:]))
         settings = parse(sys.argv[1:], os.environ)
         spec = load_cluster(settings.cluster) if settings.cluster else cluster_from_environment()[0]
         channels = Channels(spec, insecure=settings.insecure)

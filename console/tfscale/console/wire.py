@@ -95,7 +95,8 @@ def task_status(message: telemetry_pb2.TaskStatus) -> TaskStatus:
 
 
 def _exit(message: telemetry_pb2.Exit) -> Exit:
-    return Exit(_known(message, "code"), _known(message, "signal"), message.at, message.requested)
+    code, signal = _known(message, "code"), _known(message, "signal")
+    return Exit(code, signal, message.at, message.requested, tuple(message.log))
 
 
 def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
@@ -184,6 +185,8 @@ def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:
         "clock",
         "clock_max",
         "clock_event_reasons",
+        "ecc_errors",
+        "xid",
     )
     known = {name: _known(message, name) for name in optional}
     return GpuSample(index=message.index, uuid=message.uuid, name=message.name, **known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +11,7 @@ from tfscale.core.analysis.crashes import CrashWatch
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.hangs import hangs
 from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.insight import Insight
 from tfscale.core.analysis.ledger import Ledger
 from tfscale.core.analysis.losses import not_finite
 from tfscale.core.analysis.phases import longest, slowdown, transfer
@@ -38,6 +40,7 @@ class Diagnostician:
     def __init__(self, spec: ClusterSpec, rule: Rule | None = None) -> None:
         self._tasks = {str(task): TaskView(task) for task in spec.tasks}
         self._groups = {"task": _Group(rule or Rule()), "replica": _Group(rule or Rule())}
+        self._insight = Insight(spec)
         self._crashes = CrashWatch()
         self._ledger = Ledger()
 
@@ -46,6 +49,7 @@ class Diagnostician:
         if task not in self._tasks:
             return
         self._tasks[task].fold(frame)
+        self._insight.fold(task, frame)
         for batch in frame.steps:
             owner, _, replica = batch.subject.partition("/")
             if owner in self._tasks:
@@ -64,12 +68,16 @@ class Diagnostician:
         main, replicas = self._groups["task"], self._groups["replica"]
         for group in self._groups.values():
             group.judge(self._tasks)
-        holding += one_name(main.diagnoses, replicas.diagnoses, replicas.window.subjects)
+        named = one_name(main.diagnoses, replicas.diagnoses, replicas.window.subjects)
+        holding += self._insight.explain(named, (main.window, replicas.window), self._tasks)
         holding += not_finite(views)
         if not main.table.subjects():
             main = replicas
+        straggles = any(found.kind == "straggler" for found in named)
+        holding += self._insight.look(main.window, self._tasks, straggles, now)
+        self._insight.count(main.table, main.window.subjects)
         diagnoses = self._ledger.update(holding, now)
-        return self._findings(diagnoses, main, views)
+        return replace(self._findings(diagnoses, main, views), spent=self._insight.spent)
 
     def _findings(self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...]) -> Findings:
         window = main.window
