@@ -192,6 +192,7 @@ class Daemon:
             steps=self._reports.take_steps(),
             training=self._reports.training,
             activities=self._reports.take_activities(),
+            coordinator=self._reports.coordinator,
         )
         self._sequence += 1
         self._feed.publish(frame)

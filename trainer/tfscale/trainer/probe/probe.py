@@ -18,6 +18,7 @@ from tfscale.trainer.probe.activities import Activities, Activity, Announcer
 from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.columns import without_phases
 from tfscale.trainer.probe.keras_hooks import KerasHooks
+from tfscale.trainer.probe.parameter_server import ParameterServer
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.progress import Progress
 from tfscale.trainer.probe.recorder import Recorder
@@ -25,6 +26,7 @@ from tfscale.trainer.probe.report import Collective, Report, Sink, Training
 from tfscale.trainer.probe.spans import Kind, Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.steps import StepAssembler
+from tfscale.trainer.probe.workers import Coordinator
 
 READ_SECONDS = 0.5
 _SETTLING_SECONDS = 0.02
@@ -40,6 +42,7 @@ class Probe:
         self._announcer = Announcer()
         self._progress = Progress()
         self._keras = KerasHooks(self.recorder, self._activities, self._progress)
+        self._parameter_server = ParameterServer(self.recorder)
         self._status = Status()
         self._assembler = StepAssembler()
         self._pending: list[Span] = []
@@ -59,6 +62,7 @@ class Probe:
     def install(self) -> None:
         """Hook into TensorFlow, before the script makes its strategy."""
         hooks.install(self.recorder, self._activities, self._strategy_made)
+        self._parameter_server.install()
         sigterm.watch_preemption_handlers()
 
     def install_keras(self, module: Any) -> None:
@@ -93,6 +97,7 @@ class Probe:
 
     def flush(self) -> None:
         """Report all that has been recorded so far."""
+        self._parameter_server.settle()
         self._report(math.inf)
 
     def _add_sink(self, make: Callable[[], Sink]) -> None:
@@ -102,6 +107,7 @@ class Probe:
 
     def _strategy_made(self, strategy: Any) -> None:
         self._status = replace(self._status, program=program_of(strategy))
+        self._parameter_server.strategy_made(strategy)
         self.start()
 
     def _watch(self) -> None:
@@ -143,15 +149,20 @@ class Probe:
             sigterm.end_on_sigterm()
         if self._clock.jumped():
             steps = [without_phases(step) for step in steps]
+        measured = self._parameter_server.workers.drain()
+        by_workers = [step for each in measured for step in each.steps]
         self._status = replace(
-            self._status.after(steps),
+            self._status.after(steps or by_workers),
             xla=self.recorder.xla_seen,
             tensorflow=tensorflow_version(),
             keras=keras_version(),
         )
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
         told = self._announcer.worth_telling(changes, inferred)
-        return Report(self._collective(), None, self._progress.read(), steps, lost, told)
+        return Report(self._collective(), None, self._progress.read(), steps, lost, told, measured, self._coordinator())
+
+    def _coordinator(self) -> Coordinator | None:
+        return self._parameter_server.workers.coordinator()
 
     def _settled(self, fresh: list[Span], horizon: float) -> list[Span]:
         self._pending = sorted(self._pending + fresh, key=lambda span: span.end)
@@ -171,7 +182,8 @@ class Probe:
         status = None if self._status == self._told_status else self._status
         training = None if report.training == self._told_training else report.training
         inside = self._entered > self._left
-        if status or training or report.steps or report.lost or report.activities or inside or self._was_inside:
+        news = report.steps or report.lost or report.activities or report.coordinator
+        if status or training or news or inside or self._was_inside:
             for sink in self._sinks:
                 sink.send(report._replace(status=status, training=training))
         self._was_inside = inside
