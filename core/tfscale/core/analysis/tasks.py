@@ -6,7 +6,16 @@ import operator
 from dataclasses import dataclass
 from itertools import islice
 
-from tfscale.core.records import ActivityKind, Collective, Frame, ProbeStatus, StepBatch, TaskState, TaskStatus
+from tfscale.core.records import (
+    ActivityKind,
+    Collective,
+    Coordinator,
+    Frame,
+    ProbeStatus,
+    StepBatch,
+    TaskState,
+    TaskStatus,
+)
 from tfscale.core.task import Role, Task
 
 WARM_UP_STEPS = 5
@@ -29,6 +38,7 @@ class TaskView:
     status: TaskStatus | None = None
     probe: ProbeStatus | None = None
     collective: Collective | None = None
+    coordinator: Coordinator | None = None
     progressed: float | None = None
     """When its newest step ended, in this attempt."""
     longest_gap: float = 0.0
@@ -71,7 +81,7 @@ class TaskView:
         self._look_at_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
-        self.collective = frame.collective
+        self.collective, self.coordinator = frame.collective, frame.coordinator
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == self.attempt and len(batch.end):
                 self._progress(batch)

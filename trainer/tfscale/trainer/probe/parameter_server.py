@@ -1,9 +1,10 @@
-"""Where ParameterServerStrategy is touched. All of it is in the chief; workers and servers need nothing.
+"""Where ParameterServerStrategy is touched. All of it is in the chief; the others only say that they are there.
 
     func_graph_from_py_func            what a function fetches and sends, and when it has got it, in its graph
     Closure.execute_on                 a function is executed on a worker, synchronously in a thread of the chief
     _CoordinatedClosureQueue.get       the worker's thread waits for a function
     ClusterCoordinator.join, fetch     the program waits for functions
+    Server.__init__                    this process is a worker or a server
 
 Steps are recorded by the same stamps as everywhere, in a ring on the worker (`worker_ring.py`). The worker's thread in
 the chief reads it between two functions: nothing runs on the worker then, and one that hangs holds up nobody else.
@@ -12,6 +13,7 @@ the chief reads it between two functions: nothing runs on the worker then, and o
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -19,13 +21,14 @@ from tensorflow.python.distribute import parameter_server_strategy_v2
 from tensorflow.python.distribute.coordinator import cluster_coordinator, values
 from tensorflow.python.eager import context
 from tensorflow.python.framework import func_graph, ops
+from tensorflow.python.training import server_lib
 from tfscale.trainer.probe.exchange import Exchange, arrived, exchange_of, sizes
 from tfscale.trainer.probe.graph import is_looped, other_bytes
 from tfscale.trainer.probe.hooks import Method, wrap
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.recorder import Recorder
-from tfscale.trainer.probe.spans import Kind
-from tfscale.trainer.probe.worker_ring import WorkerRing, read_worker
+from tfscale.trainer.probe.spans import Kind, Program
+from tfscale.trainer.probe.worker_ring import Position, WorkerRing, read_worker
 from tfscale.trainer.probe.workers import Account, Traffic, Workers
 
 _PERIOD = 0.5
@@ -35,8 +38,9 @@ _PERIOD = 0.5
 class ParameterServer:
     """Measures the workers of a chief, from the moment when it makes the strategy."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, on_server: Callable[[], None]) -> None:
         self._recorder = recorder
+        self._on_server = on_server
         self.workers = Workers()
 
     def install(self) -> None:
@@ -44,6 +48,7 @@ class ParameterServer:
         self._hook_tracing()
         self._hook_workers()
         self._hook_waits()
+        self._hook_servers()
 
     def strategy_made(self, strategy: Any) -> None:
         """Have stamps written on the workers of this strategy, if it has any."""
@@ -55,6 +60,10 @@ class ParameterServer:
     def settle(self) -> None:
         """Wait a moment for what idle workers have recorded."""
         self.workers.settle(2 * _PERIOD)
+
+    def stop(self) -> None:
+        """Let everything pass from now on."""
+        self.workers.begin(0, Program())
 
     def _hook_tracing(self) -> None:
         def build(method: Method, name: str, python_func: Method, *args: Any, **kwargs: Any) -> Any:
@@ -127,7 +136,7 @@ class ParameterServer:
             worker = account.worker
             try:
                 with ops.device(worker.device_name), context.executor_scope(worker.executor):
-                    rows, account.read, lost = read_worker(account.read)
+                    rows, account.position, lost = read_worker(account.position or Position())
             except tf.errors.OpError:
                 # Nothing was stamped, or the worker has just died, which the next function will find out.
                 rows, lost = [], 0
@@ -140,3 +149,11 @@ class ParameterServer:
 
         wrap(cluster_coordinator.ClusterCoordinator, "join", wait)
         wrap(values.RemoteValueImpl, "fetch", wait)
+
+    def _hook_servers(self) -> None:
+        def made(method: Method, server: Any, *args: Any, **kwargs: Any) -> None:
+            method(server, *args, **kwargs)
+            with self._recorder.own_work():
+                self._on_server()
+
+        wrap(server_lib.Server, "__init__", made)

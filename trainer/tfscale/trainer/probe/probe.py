@@ -42,7 +42,7 @@ class Probe:
         self._announcer = Announcer()
         self._progress = Progress()
         self._keras = KerasHooks(self.recorder, self._activities, self._progress)
-        self._parameter_server = ParameterServer(self.recorder)
+        self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
         self._assembler = StepAssembler()
         self._pending: list[Span] = []
@@ -90,6 +90,7 @@ class Probe:
         if self._status.disabled:
             return
         self.recorder.disable()
+        self._parameter_server.stop()
         self._status = replace(self._status, disabled=f"the probe failed and measures no more: {error!r}")
         print(f"tfscale: {self._status.disabled}; the training goes on", file=sys.stderr)
         with contextlib.suppress(Exception):
@@ -117,6 +118,7 @@ class Probe:
                 return
             if all(sink.refused is not None for sink in self._sinks):
                 self.recorder.disable()
+                self._parameter_server.stop()
                 return
 
     def _finish(self, thread: threading.Thread) -> None:
@@ -147,9 +149,10 @@ class Probe:
         steps = self._assembler.feed(self._settled(spans, horizon), _intervals(changes))
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
+        measured = self._parameter_server.workers.drain()
         if self._clock.jumped():
             steps = [without_phases(step) for step in steps]
-        measured = self._parameter_server.workers.drain()
+            measured = [each._replace(steps=list(map(without_phases, each.steps))) for each in measured]
         by_workers = [step for each in measured for step in each.steps]
         self._status = replace(
             self._status.after(steps or by_workers),

@@ -7,6 +7,7 @@ process resolves to its own. A worker makes them when its first row comes: also 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +20,7 @@ _ROWS_NAME, _WRITTEN_NAME = "tfscale_ring", "tfscale_written"
 
 
 class WorkerRing(Ring):
-    """Writes on the worker that executes the graph; `read_worker` reads that of one worker."""
+    """Writes on the worker that executes the graph; `read_worker` reads it."""
 
     def __init__(self) -> None:
         self._accelerators: tuple[str, ...] = ()
@@ -52,19 +53,37 @@ class WorkerRing(Ring):
         return {}
 
 
-def read_worker(read: int) -> tuple[list[list[float]], int, int]:
-    """Of the worker on whose device this is called: the rows after the first `read`, how many there are by now, and
-    how many were overwritten before they were read. A worker that has begun anew counts from 0 again.
+class Position(NamedTuple):
+    """How many rows of a worker's ring have been read, and the first stamp of the last of them."""
+
+    read: int = 0
+    mark: float = 0.0
+
+
+def read_worker(position: Position) -> tuple[list[list[float]], Position, int]:
+    """Of the worker on whose device this is called: the rows after `position`, the new position, and how many rows
+    were overwritten before they were read. A worker that was restarted meanwhile counts from 0 again.
 
     Raises tf.errors.OpError where there is no such ring, or no such worker any more.
     """
     written = int(gen_resource_variable_ops.read_variable_op(_written_handle(), tf.int64).numpy())
-    since = max(read if read <= written else 0, written - ROWS)
-    if since == written:
-        return [], written, 0
-    slots = tf.constant(np.arange(since, written) & (ROWS - 1))
-    rows = gen_resource_variable_ops.resource_gather(_rows_handle(), slots, dtype=tf.float64)
-    return rows.numpy().tolist(), written, max(0, since - read) if read <= written else 0
+    last = position.read - 1
+    if position.read and (last >= written or _rows(last, last + 1)[0][1] != position.mark):
+        # Either the row was overwritten, or it is another process's.
+        position = position if written > last + ROWS else Position()
+    since = max(position.read, written - ROWS)
+    rows = _rows(since, written)
+    return rows, Position(written, rows[-1][1]) if rows else position, since - position.read
+
+
+def _rows(since: int, until: int) -> list[list[float]]:
+    if since == until:
+        return []
+    slots = tf.constant(np.arange(since, until) & (ROWS - 1))
+    rows: list[list[float]] = (
+        gen_resource_variable_ops.resource_gather(_rows_handle(), slots, tf.float64).numpy().tolist()
+    )
+    return rows
 
 
 def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:

@@ -36,8 +36,8 @@ class WorkerSteps:
     _assembler: StepAssembler = field(default_factory=StepAssembler)
     _offsets: deque[float] = field(default_factory=lambda: deque(maxlen=_OFFSETS))
     """Between the end of a function here and its last stamp there; the least is the clocks', the rest was the way."""
-    _stamped: bool = False
-    """Whether this program's steps are told by stamps."""
+    _reduces: bool = False
+    """Whether an optimizer was seen, whose steps the stamps tell."""
     _ended: float = UNKNOWN
     """Of the newest function, on the chief's clock; unknown after a failure."""
 
@@ -45,11 +45,11 @@ class WorkerSteps:
         """The steps that these complete, with the seconds of each one's compute in which it waited for variables."""
         told = sorted((span for span in spans if span.site.kind not in (Kind.EXCHANGE, Kind.TRAFFIC)), key=_end)
         exchanges = [span for span in spans if span.site.kind is Kind.EXCHANGE]
-        self._stamped |= any(span.site.kind is Kind.REDUCE or _evaluates(span) for span in told)
+        self._reduces |= any(span.site.kind is Kind.REDUCE for span in told)
         if any(call.failed for call in calls):
             # The worker may have been away, and begun anew.
             self._assembler = StepAssembler(sequence=self._assembler.sequence)
-        if not self._stamped:
+        if not (self._reduces or _evaluates(told)):
             return [(step, UNKNOWN) for step in self._whole(calls)]
         self._ended = calls[-1].end if calls else self._ended
         self._set_clock(spans, calls)
@@ -93,8 +93,9 @@ def _pull(step: Step, fetched: list[Interval], batches: list[Interval]) -> float
     return min(max(total, 0.0), step.compute)
 
 
-def _evaluates(span: Span) -> bool:
-    return span.site.kind is Kind.RUN and not span.site.trains
+def _evaluates(told: list[Span]) -> bool:
+    runs = [span.site for span in told if span.site.kind is Kind.RUN]
+    return bool(runs) and not any(run.trains for run in runs)
 
 
 def _end(span: Span) -> float:

@@ -19,6 +19,8 @@ from tfscale.trainer.probe.worker_steps import Call, WorkerSteps
 
 _LOOK = 0.02
 """Seconds."""
+_KEPT = 240
+"""Readings of one worker's ring that wait for the probe's thread."""
 
 
 class Traffic(NamedTuple):
@@ -78,12 +80,12 @@ class Measured(NamedTuple):
 
 @dataclass
 class Account:
-    """One worker's. `worker` is TensorFlow's own object, once a function was executed on it."""
+    """One worker's. `worker` is TensorFlow's own object, once a function was executed on it; `position` says how far
+    its ring was read."""
 
     name: str
     worker: Any = None
-    read: int = 0
-    """Rows of the worker's ring that were read."""
+    position: Any = None
     finished: int = 0
     failed: int = 0
     busy: float = 0.0
@@ -92,7 +94,7 @@ class Account:
     idle_since: float | None = None
     _calls: list[Call] = field(default_factory=list)
     _read_at: float = 0.0
-    fresh: deque[tuple[list[Span], list[Call], int]] = field(default_factory=deque)
+    fresh: deque[tuple[list[Span], list[Call], int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     """Spans and calls that were read together, and how many spans were lost before them."""
 
     @property
