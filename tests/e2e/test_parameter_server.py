@@ -94,9 +94,11 @@ def status(run: Recording, task: str) -> dict[str, Any]:
 
 
 def functions(run: Recording, index: int) -> dict[str, Any]:
-    """What the chief said last of the functions of one worker."""
-    told = [frame["coordinator"] for frame in frames(run, "chief:0") if frame["coordinator"]]
-    newest: dict[str, Any] = told[-1]["workers"][index] if told else {"finished": 0, "failed": 0, "since": None}
+    """What the chief said last, in its newest attempt, of the functions of one worker."""
+    generation = status(run, "chief:0")["generation"] if frames(run, "chief:0") else 0
+    told = [frame for frame in frames(run, "chief:0") if frame["status"]["generation"] == generation]
+    workers = [frame["coordinator"]["workers"] for frame in told if frame["coordinator"]]
+    newest: dict[str, Any] = workers[-1][index] if workers else {"finished": 0, "failed": 0, "since": None}
     return newest
 
 
@@ -172,6 +174,7 @@ def test_each_part_is_seen_to_fail_and_comes_back_by_itself(tmp_path: Path) -> N
         assert {task: status(cluster.read(), task)["pid"] for task in before} == before
         stop_a_worker(cluster)
         lose_a_server(cluster)
+        lose_the_chief(cluster)
         kept = ("worker:0", "ps:1")
         assert {task: status(cluster.read(), task)["pid"] for task in kept} == {task: before[task] for task in kept}
 
@@ -208,6 +211,14 @@ def lose_a_server(cluster: Cluster) -> None:
     assert status(cluster.read(), "ps:1")["state"] == status(cluster.read(), "worker:0")["state"] == "running"
     assert cluster.restart("ps:0") == {"chief:0", "ps:0"}
     cluster.wait_for(lambda run: status(run, "chief:0")["state"] == "running" and functions(run, 0)["finished"] > 20)
+
+
+def lose_the_chief(cluster: Cluster) -> None:
+    """Whoever serves waits for the next one."""
+    cluster.send("chief:0", signal.SIGKILL)
+    cluster.wait_for(lambda run: status(run, "chief:0")["state"] == "exited")
+    assert cluster.restart("chief:0") == {"chief:0"}
+    cluster.wait_for(lambda run: status(run, "chief:0")["state"] == "running" and functions(run, 1)["finished"] > 20)
 
 
 def owing(run: Recording, index: int) -> float:

@@ -51,7 +51,7 @@ def test_who_has_nothing_to_do_neither_hangs_nor_clears_the_servers(view: View) 
     ],
 )
 def test_it_is_no_hang_while_it_may_be_normal(view: View, changes: dict[str, Any]) -> None:
-    assert unanswered(cluster(view, functions(0, 99.9), functions(1, 30.0, **changes))) == []
+    assert unanswered(cluster(view, functions(0, 99.9), functions(1, **{"since": 30.0, **changes}))) == []
 
 
 def test_a_dead_worker_is_a_crash(view: View) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfscale.trainer.compat import sigterm
-from tfscale.trainer.probe import hooks
+from tfscale.trainer.probe import hooks, tpu
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
 from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.columns import without_phases
@@ -63,6 +63,7 @@ class Probe:
         """Hook into TensorFlow, before the script makes its strategy."""
         hooks.install(self.recorder, self._activities, self._strategy_made)
         self._parameter_server.install()
+        tpu.install()
         sigterm.watch_preemption_handlers()
 
     def install_keras(self, module: Any) -> None:
