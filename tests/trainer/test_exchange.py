@@ -87,3 +87,23 @@ def test_rows_of_unknown_number_are_told_at_run_time() -> None:
     with found.pulled["ps:0"][0].graph.as_default():
         assert len(other_bytes(found.pulled["ps:0"])) == 1
     assert [tensor.dtype for tensor in found.pushed["ps:0"]] == [tf.int64]
+
+
+@pytest.mark.tensorflow
+def test_what_is_passed_to_a_nested_function_stays_on_the_worker() -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.exchange import exchange_of, sizes
+
+    nested = []
+
+    def step(weights: Any, _: Any) -> None:
+        @tf.function
+        def inner(batch: Any) -> Any:
+            outcome = batch + read(weights)
+            nested.append(exchange_of(tf.compat.v1.get_default_graph()))
+            return outcome
+
+        inner(tf.random.normal((4, 8)))
+
+    assert not traced(step)
+    assert sizes(nested[0].pulled) == {"ps:0": 4 * 8 * 4}

@@ -18,6 +18,20 @@ from tfscale.trainer.probe.graph import fixed_bytes, variable_updates
 WORKER = "worker"
 """Where everything is done that is done on no server."""
 
+_CALLS = frozenset(
+    {
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+        "If",
+        "StatelessIf",
+        "While",
+        "StatelessWhile",
+        "Case",
+        "StatelessCase",
+    }
+)
+"""Whose body's ops have places of their own, in a graph of their own."""
+
 
 @dataclass
 class Exchange:
@@ -35,7 +49,7 @@ class Exchange:
 def exchange_of(graph: Any) -> Exchange:
     """Of all ops of a graph so far."""
     found = Exchange()
-    places = _Places(graph)
+    places = _Places()
     operations: Sequence[tf.Operation] = graph.get_operations()
     late = _after_updates(operations)
     for tensor, users in _uses(operations, places):
@@ -57,11 +71,12 @@ def sizes(tensors: dict[str, list[tf.Tensor]]) -> dict[str, int]:
 class _Places:
     """Where ops run: `ps:1`, or the worker."""
 
-    def __init__(self, graph: Any) -> None:
-        self._graph = graph
+    def __init__(self) -> None:
         self._handles: dict[int, str] = {}
 
     def of(self, op: tf.Operation) -> str:
+        if op.type in _CALLS:
+            return WORKER
         for tensor in op.inputs:
             if tensor.dtype == tf.resource:
                 return self._of_handle(tensor)
@@ -74,20 +89,15 @@ class _Places:
         return place
 
 
-def _origin(handle: tf.Tensor) -> Any:
+def _origin(handle: Any) -> Any:
     """The tensor outside of all graphs that a graph got as this one."""
-    graph = handle.graph
-    while graph is not None:
-        outer = next((outside for outside, inside in graph.captures if inside is handle), None)
+    while not isinstance(handle, ops.EagerTensor):
+        captures = getattr(handle.graph, "captures", ())
+        outer = next((outside for outside, inside in captures if inside is handle), None)
         if outer is None:
             return handle
         handle = outer
-        graph = getattr(handle, "graph", None) if isinstance(handle, tf.Tensor) and not _is_eager(handle) else None
     return handle
-
-
-def _is_eager(tensor: Any) -> bool:
-    return hasattr(tensor, "numpy")
 
 
 def server_of(device: str) -> str | None:

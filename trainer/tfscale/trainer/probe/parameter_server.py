@@ -54,7 +54,7 @@ class ParameterServer:
         """Have stamps written on the workers of this strategy, if it has any."""
         is_asynchronous = isinstance(strategy, parameter_server_strategy_v2.ParameterServerStrategyV2)
         if is_asynchronous and not isinstance(self._recorder.ring, WorkerRing):
-            self._recorder.ring = WorkerRing()
+            self._recorder.ring = WorkerRing(strategy.extended._num_gpus_per_worker)
             self.workers.begin(strategy.extended._num_workers, program_of(strategy))
 
     def settle(self) -> None:

@@ -20,10 +20,14 @@ _ROWS_NAME, _WRITTEN_NAME = "tfscale_ring", "tfscale_written"
 
 
 class WorkerRing(Ring):
-    """Writes on the worker that executes the graph; `read_worker` reads it."""
+    """Writes on the worker that executes the graph; `read_worker` reads it.
 
-    def __init__(self) -> None:
-        self._accelerators: tuple[str, ...] = ()
+    Args:
+        accelerators: GPUs of each worker.
+    """
+
+    def __init__(self, accelerators: int = 0) -> None:
+        self._accelerators = tuple(f"/device:GPU:{index}" for index in range(accelerators))
 
     def stamp(self, after: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
         return super().stamp(_one_of_each_server(after))
