@@ -198,8 +198,9 @@ def lose_a_worker(cluster: Cluster) -> None:
 def stop_a_worker(cluster: Cluster) -> None:
     """The age of what it owes grows, while the other one goes on."""
     cluster.send("worker:0", signal.SIGSTOP)
-    owed = cluster.wait_for(lambda run: owing(run, 0) > 3 and run)
-    assert owing(owed, 1) < 1
+    owed = cluster.wait_for(lambda run: run.told("hang") and run)
+    assert {each["subject"] for each in owed.told("hang")} == {"worker:0"}
+    assert owing(owed, 0) > 10 and owing(owed, 1) < 1
     cluster.send("worker:0", signal.SIGCONT)
     cluster.wait_for(lambda run: functions(run, 0)["finished"] > functions(owed, 0)["finished"] + 20)
 

@@ -297,7 +297,11 @@ def _pressure_message(record: Pressure) -> telemetry_pb2.Pressure:
 
 def _usage_message(record: TaskUsage) -> telemetry_pb2.TaskUsage:
     return telemetry_pb2.TaskUsage(
-        processes=record.processes, threads=record.threads, cpu=record.cpu, memory=record.memory
+        processes=record.processes,
+        threads=record.threads,
+        cpu=record.cpu,
+        memory=record.memory,
+        stopped=record.stopped,
     )
 
 

@@ -197,7 +197,7 @@ def _pressure(message: telemetry_pb2.Pressure) -> Pressure:
 
 
 def _usage(message: telemetry_pb2.TaskUsage) -> TaskUsage:
-    return TaskUsage(message.processes, message.threads, _known(message, "cpu"), message.memory)
+    return TaskUsage(message.processes, message.threads, _known(message, "cpu"), message.memory, message.stopped)
 
 
 def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:

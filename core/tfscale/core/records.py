@@ -230,6 +230,8 @@ class TaskUsage:
     threads: int
     cpu: float | None
     memory: int
+    stopped: int = 0
+    """Processes that a signal has stopped."""
 
 
 @dataclass(frozen=True, slots=True)

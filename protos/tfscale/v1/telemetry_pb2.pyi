@@ -707,12 +707,15 @@ class TaskUsage(_message.Message):
     THREADS_FIELD_NUMBER: _builtins.int
     CPU_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
+    STOPPED_FIELD_NUMBER: _builtins.int
     processes: _builtins.int
     threads: _builtins.int
     cpu: _builtins.float
     """cores in use, 1.0 = one core"""
     memory: _builtins.int
     """resident bytes"""
+    stopped: _builtins.int
+    """processes that a signal has stopped"""
     def __init__(
         self,
         *,
@@ -720,10 +723,11 @@ class TaskUsage(_message.Message):
         threads: _builtins.int = ...,
         cpu: _builtins.float | None = ...,
         memory: _builtins.int = ...,
+        stopped: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu", "memory", b"memory", "processes", b"processes", "threads", b"threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu", "memory", b"memory", "processes", b"processes", "stopped", b"stopped", "threads", b"threads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015

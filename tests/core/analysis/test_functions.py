@@ -62,3 +62,26 @@ def test_a_dead_worker_is_a_crash(view: View) -> None:
 
 def test_a_chief_that_says_nothing_blames_nobody(view: View) -> None:
     assert unanswered(cluster(view, functions(0, 30.0), functions(1, 30.0), at=90.0)) == []
+
+
+def test_a_stopped_server_is_named_early(view: View) -> None:
+    views = cluster(view, functions(0, 88.0), functions(1, 85.0))
+    assert unanswered(views) == []
+    views[-1].stopped = True
+    (hang,) = unanswered(views)
+    assert (hang.subject, hang.begin) == ("ps:0", 85.0)
+    assert "worker:0 and worker:1 wait for its variables" in hang.sentence
+
+
+def test_a_stopped_server_that_nobody_waits_for_blames_no_worker(view: View) -> None:
+    views = cluster(view, functions(0, 99.9), functions(1, 85.0))
+    views[-1].stopped = True
+    assert unanswered(views) == []
+
+
+def test_a_stopped_worker_is_named_early(view: View) -> None:
+    views = cluster(view, functions(0, 99.9), functions(1, 85.0))
+    views[2].stopped = True
+    (hang,) = unanswered(views)
+    assert hang.subject == "worker:1"
+    assert "a signal has stopped its process" in hang.sentence

@@ -16,27 +16,34 @@ from tfscale.core.task import CLUSTER, Role
 
 USUAL = 20.0
 """A function is old only when it takes this many times the worker's mean."""
+STOPPED = 10.0
+"""Seconds after which it is old where a signal has stopped the worker, or a server."""
 SILENT = 5.0
 """Seconds after which what the chief said last is no longer the present."""
 
 
 def unanswered(tasks: Sequence[TaskView]) -> list[Diagnosis]:
-    """One diagnosis for each worker that keeps a function for far too long, or one of the cluster where all do."""
+    """One diagnosis for each worker that keeps a function for far too long; where all do, for the servers that are
+    stopped, or one of the cluster."""
     coordinator = next((view.coordinator for view in tasks if _speaks(view)), None)
     if coordinator is None:
         return []
-    running = {view.name for view in tasks if view.running}
+    running = {view.name: view for view in tasks if view.running}
+    servers = [view for view in tasks if view.task.role is Role.PS]
     asked = [each for each in coordinator.workers if each.since is not None and each.worker in running]
-    old = [each for each in asked if _age(each, coordinator) > limit(each)]
-    if not old:
-        return []
-    if len(old) == len(asked) > 1:
-        return [_of_cluster(old, coordinator, [view.name for view in tasks if view.task.role is Role.PS])]
-    return [_of_worker(each, coordinator) for each in old]
+    suspects = [view.name for view in servers if view.running and view.stopped]
+    if suspects and asked and all(_age(each, coordinator) > STOPPED for each in asked):
+        return [_of_server(name, asked, coordinator) for name in suspects]
+    old = [each for each in asked if _age(each, coordinator) > limit(each, running[each.worker].stopped)]
+    if len(old) == len(asked) > 1 and not any(running[each.worker].stopped for each in old):
+        return [_of_cluster(old, coordinator, [view.name for view in servers])]
+    return [_of_worker(each, coordinator, running[each.worker].stopped) for each in old]
 
 
-def limit(functions: WorkerFunctions) -> float:
+def limit(functions: WorkerFunctions, stopped: bool) -> float:
     """Seconds after which a function of this worker is no longer normal; the first one is traced and takes longer."""
+    if stopped:
+        return STOPPED
     if not functions.finished:
         return BUSY
     return max(SHORTEST, USUAL * functions.busy / functions.finished)
@@ -52,14 +59,25 @@ def _age(functions: WorkerFunctions, coordinator: Coordinator) -> float:
     return 0.0 if functions.since is None else coordinator.at - functions.since
 
 
-def _of_worker(functions: WorkerFunctions, coordinator: Coordinator) -> Diagnosis:
+def _of_worker(functions: WorkerFunctions, coordinator: Coordinator, stopped: bool) -> Diagnosis:
     begin = functions.since or 0.0
     age = _age(functions, coordinator)
+    why = "a signal has stopped its process" if stopped else "see its log and its stack"
     sentence = (
         f"{functions.worker} is stuck since {clock(begin)} ({duration(age)}): it does not answer the chief, and "
-        "TensorFlow waits for ever; see its log and its stack, or restart it"
+        f"TensorFlow waits for ever; {why}, or restart it"
     )
     return Diagnosis("hang", functions.worker, begin, None, "critical", sentence, {"quiet": age})
+
+
+def _of_server(name: str, old: Sequence[WorkerFunctions], coordinator: Coordinator) -> Diagnosis:
+    begin = min(each.since or 0.0 for each in old)
+    age = coordinator.at - begin
+    sentence = (
+        f"{name} is stuck since {clock(begin)} ({duration(age)}): a signal has stopped its process, and "
+        f"{listing([each.worker for each in old])} {'waits' if len(old) == 1 else 'wait'} for its variables"
+    )
+    return Diagnosis("hang", name, begin, None, "critical", sentence, {"quiet": age})
 
 
 def _of_cluster(old: Sequence[WorkerFunctions], coordinator: Coordinator, servers: Sequence[str]) -> Diagnosis:

@@ -39,6 +39,8 @@ class TaskView:
     probe: ProbeStatus | None = None
     collective: Collective | None = None
     coordinator: Coordinator | None = None
+    stopped: bool = False
+    """Whether a signal has stopped its process."""
     progressed: float | None = None
     """When its newest step ended, in this attempt."""
     longest_gap: float = 0.0
@@ -82,6 +84,7 @@ class TaskView:
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
         self.collective, self.coordinator = frame.collective, frame.coordinator
+        self.stopped = bool(frame.host and frame.host.task and frame.host.task.stopped)
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == self.attempt and len(batch.end):
                 self._progress(batch)
