@@ -85,3 +85,9 @@ def test_a_stopped_worker_is_named_early(view: View) -> None:
     (hang,) = unanswered(views)
     assert hang.subject == "worker:1"
     assert "a signal has stopped its process" in hang.sentence
+
+
+def test_whoever_is_stopped_is_named_alone_although_others_wait_too(view: View) -> None:
+    views = cluster(view, functions(0, 30.0), functions(1, 29.0))
+    views[1].stopped = True
+    assert [hang.subject for hang in unanswered(views)] == ["worker:0"]

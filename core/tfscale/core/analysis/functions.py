@@ -35,9 +35,12 @@ def unanswered(tasks: Sequence[TaskView]) -> list[Diagnosis]:
     if suspects and asked and all(_age(each, coordinator) > STOPPED for each in asked):
         return [_of_server(name, asked, coordinator) for name in suspects]
     old = [each for each in asked if _age(each, coordinator) > limit(each, running[each.worker].stopped)]
-    if len(old) == len(asked) > 1 and not any(running[each.worker].stopped for each in old):
+    # Whoever is stopped may hold up the others, too.
+    if halted := [each for each in old if running[each.worker].stopped]:
+        return [_of_worker(each, coordinator, stopped=True) for each in halted]
+    if len(old) == len(asked) > 1:
         return [_of_cluster(old, coordinator, [view.name for view in servers])]
-    return [_of_worker(each, coordinator, running[each.worker].stopped) for each in old]
+    return [_of_worker(each, coordinator, stopped=False) for each in old]
 
 
 def limit(functions: WorkerFunctions, stopped: bool) -> float:

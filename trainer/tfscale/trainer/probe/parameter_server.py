@@ -126,8 +126,9 @@ class ParameterServer:
         """The worker's next function. What it has recorded is read before a longer wait."""
         if account.unread:
             closure = method(queue, _PERIOD, tag)
-            if closure is not None or not queue._should_process_closures:
+            if closure is not None:
                 return closure
+            # None comes after the period, and also when the coordinator is stopped.
             self._collect(account)
         return method(queue, None, tag)
 
