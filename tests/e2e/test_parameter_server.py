@@ -196,11 +196,11 @@ def lose_a_worker(cluster: Cluster) -> None:
 
 
 def stop_a_worker(cluster: Cluster) -> None:
-    """The age of what it owes grows, while the other one goes on."""
+    """It is named by the age of what it owes, and goes on when it is let."""
     cluster.send("worker:0", signal.SIGSTOP)
     owed = cluster.wait_for(lambda run: run.told("hang") and run)
     assert {each["subject"] for each in owed.told("hang")} == {"worker:0"}
-    assert owing(owed, 0) > 10 and owing(owed, 1) < 1
+    assert owing(owed, 0) > 10
     cluster.send("worker:0", signal.SIGCONT)
     cluster.wait_for(lambda run: functions(run, 0)["finished"] > functions(owed, 0)["finished"] + 20)
 
