@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,21 @@ def wait_for(collector: GpuCollector) -> tuple[GpuSample, ...]:
             return samples
         time.sleep(0.01)
     raise AssertionError("no sample within 2 s")
+
+
+def test_a_process_that_a_signal_has_stopped_is_told() -> None:
+    collector = HostCollector()
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        running = collector.sample(child.pid).task
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+        stopped = collector.sample(child.pid).task
+    finally:
+        child.kill()
+        child.wait()
+    assert running is not None and stopped is not None
+    assert (running.stopped, stopped.stopped) == (0, 1)
 
 
 def test_rates_are_unknown_in_the_first_sample_and_plausible_in_the_second() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tfscale.agent.gang import Busy, Gang, GangError, Operation, Overtaken, Stage, Verb
 from tfscale.agent.journal import Journal
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import UsageError
 from tfscale.core.records import TaskState, TaskStatus
 from tfscale.core.task import Task
@@ -206,3 +206,39 @@ async def test_the_leads_cold_start_passes_every_peers_generation_and_takes_alon
 async def test_a_task_of_another_cluster_is_refused(setup: Setup) -> None:
     with pytest.raises(UsageError, match="worker:7: the cluster has no such task"):
         await setup.gang.command(Verb.RESTART, [Task.parse("worker:7")], "", None)
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Setup:
+    """A chief with two workers and a parameter server."""
+    tasks = [Task.parse(name) for name in ("chief:0", "worker:0", "worker:1", "ps:0")]
+    addresses = {task: Address("127.0.0.1", 2000 + number) for number, task in enumerate(tasks)}
+    return Setup(ClusterSpec("test", addresses, addresses), tmp_path)
+
+
+async def test_whoever_served_a_finished_chief_is_stopped(servers: Setup) -> None:
+    servers.member("chief:0").state = TaskState.EXITED
+    servers.member("worker:1").state = TaskState.LOST
+    operation = await servers.gang.finish()
+    assert operation is not None
+    assert (await told(operation))[-1] is Stage.DONE
+    assert sorted(servers.done) == ["ps:0 stopped for 2", "worker:0 stopped for 2"]
+    assert operation.intent.reason == "chief:0 has finished"
+    assert await servers.gang.finish() is None
+
+
+async def test_a_finished_chief_waits_for_the_command_under_way(servers: Setup) -> None:
+    servers.member("worker:1").gate.clear()
+    restart = await servers.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    finish = asyncio.create_task(servers.gang.finish())
+    await asyncio.sleep(0.05)
+    assert not finish.done()
+    servers.member("worker:1").gate.set()
+    operation = await finish
+    assert operation is not None
+    assert (await told(restart))[-1] is (await told(operation))[-1] is Stage.DONE
+    assert sorted(servers.done[-3:]) == ["ps:0 stopped for 3", "worker:0 stopped for 3", "worker:1 stopped for 3"]
+
+
+async def test_workers_of_a_synchronous_gang_end_by_themselves(setup: Setup) -> None:
+    assert await setup.gang.finish() is None

@@ -1,6 +1,6 @@
 import pytest
 from tfscale.core.cluster import Address, ClusterSpec
-from tfscale.core.restart import RestartError, plan_restart
+from tfscale.core.restart import RestartError, plan_finish, plan_restart
 from tfscale.core.task import Task
 
 
@@ -49,3 +49,9 @@ def test_strangers_and_nobody_are_refused() -> None:
         plan_restart(PS, None, [Task.parse("worker:9")])
     with pytest.raises(RestartError, match="name at least one"):
         plan_restart(PS, None, [])
+
+
+def test_a_chief_that_has_finished_lets_go_of_its_workers_and_servers() -> None:
+    assert [str(task) for task in plan_finish(PS, None)] == ["worker:0", "worker:1", "ps:0", "ps:1"]
+    assert plan_finish(CHIEF, "MultiWorkerMirroredStrategy") == ()
+    assert plan_finish(WORKERS, None) == ()

@@ -145,6 +145,8 @@ class Daemon:
             await self._gang.begin()
         else:
             self._gang.resume()
+            if _ended_well(status):
+                self._job(self._finish(self._gang))
 
     async def _join(self) -> None:
         """Start in the generation that the lead's agent tells."""
@@ -177,7 +179,20 @@ class Daemon:
     def _on_change(self, status: TaskStatus) -> None:
         self._publish()
         unasked = status.exit is None or not status.exit.requested
-        if self._settings.exit_with_task and status.state in (TaskState.EXITED, TaskState.LOST) and unasked:
+        if self._gang is not None and _ended_well(status):
+            self._job(self._finish(self._gang))
+        elif self._settings.exit_with_task and status.state in (TaskState.EXITED, TaskState.LOST) and unasked:
+            self._leave.set()
+
+    async def _finish(self, gang: Gang) -> None:
+        """Let go of whoever only served the own task, which has ended well."""
+        try:
+            if (operation := await gang.finish()) is not None:
+                async for _ in operation.progress():
+                    pass
+        except TfscaleError as error:
+            _say(str(error))
+        if self._settings.exit_with_task:
             self._leave.set()
 
     def _publish(self) -> None:
@@ -192,6 +207,7 @@ class Daemon:
             steps=self._reports.take_steps(),
             training=self._reports.training,
             activities=self._reports.take_activities(),
+            coordinator=self._reports.coordinator,
         )
         self._sequence += 1
         self._feed.publish(frame)
@@ -247,6 +263,11 @@ def _task_spec(settings: Settings) -> TaskSpec:
         log_size=settings.log_size,
         log_keep=settings.log_keep,
     )
+
+
+def _ended_well(status: TaskStatus) -> bool:
+    end = status.exit
+    return status.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested
 
 
 def _exit_status(status: TaskStatus) -> int:

@@ -19,7 +19,7 @@ from tfscale.agent.journal import Intent, Journal, JournalError
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import TaskState, TaskStatus
-from tfscale.core.restart import plan_restart
+from tfscale.core.restart import plan_finish, plan_restart
 from tfscale.core.task import Task
 
 
@@ -181,6 +181,19 @@ class Gang:
                 return self._nothing_to_do(asked)
             await self._cancel()
             return self._launch(verb, planned, self._journal.entry.generation + 1, reason or f"{verb} by request")
+
+    async def finish(self) -> Operation | None:
+        """The lead's task has ended well: stop those that only wait for its work. None where nobody does."""
+        async with self._deciding:
+            under_way = self._operation
+            if under_way is not None and under_way.driver is not None and not under_way.overdue:
+                await asyncio.wait([under_way.driver])
+            served = plan_finish(self._spec, self._strategy())
+            tasks = tuple([task for task in served if await self._all_run((task,))])
+            if not tasks:
+                return None
+            await self._cancel()
+            return self._launch(Verb.STOP, tasks, self._journal.entry.generation + 1, f"{self._spec.lead} has finished")
 
     async def close(self) -> None:
         """Leave a command under way to the next agent."""

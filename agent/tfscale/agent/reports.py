@@ -13,6 +13,7 @@ from tfscale.core.records import (
     Activity,
     ActivityKind,
     Collective,
+    Coordinator,
     ProbeStatus,
     StepBatch,
     Training,
@@ -37,6 +38,7 @@ class Reports(report_pb2_grpc.ReportsServicer):
         self.probe: ProbeStatus | None = None
         self.collective: Collective | None = None
         self.training: Training | None = None
+        self.coordinator: Coordinator | None = None
         self._activities: dict[tuple[ActivityKind, float], Activity] = {}
         self.strategy: str | None = None
         """The last that any attempt has told: the program stays the same."""
@@ -46,6 +48,7 @@ class Reports(report_pb2_grpc.ReportsServicer):
         if (generation, attempt) != self._attempt:
             self._attempt = (generation, attempt)
             self._reporter = self.listener = self.probe = self.collective = self.training = None
+            self.coordinator = None
             self._activities = {}
 
     def take_steps(self) -> tuple[StepBatch, ...]:
@@ -106,6 +109,8 @@ class Reports(report_pb2_grpc.ReportsServicer):
             self.collective = wire.collective_record(report.collective)
         if report.HasField("training"):
             self.training = wire.training_record(report.training)
+        if report.HasField("coordinator"):
+            self.coordinator = wire.coordinator_record(report.coordinator)
         for activity in map(wire.activity_record, report.activities):
             self._activities[activity.kind, activity.begin] = activity
         self._steps.extend(map(wire.steps_record, report.steps))

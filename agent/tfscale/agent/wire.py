@@ -13,6 +13,7 @@ from tfscale.core.records import (
     Activity,
     ActivityKind,
     Collective,
+    Coordinator,
     Description,
     Exit,
     Frame,
@@ -21,11 +22,13 @@ from tfscale.core.records import (
     Pressure,
     ProbeState,
     ProbeStatus,
+    ServerTraffic,
     StepBatch,
     TaskState,
     TaskStatus,
     TaskUsage,
     Training,
+    WorkerFunctions,
 )
 from tfscale.v1 import agent_pb2, telemetry_pb2
 
@@ -81,6 +84,7 @@ def frame_message(record: Frame) -> telemetry_pb2.Frame:
         dropped=record.dropped,
         training=None if record.training is None else _training_message(record.training),
         activities=map(_activity_message, record.activities),
+        coordinator=None if record.coordinator is None else _coordinator_message(record.coordinator),
     )
 
 
@@ -180,7 +184,7 @@ def activity_record(message: telemetry_pb2.Activity) -> Activity:
 def steps_record(message: telemetry_pb2.StepBatch) -> StepBatch:
     """Raises WireError where a column is neither empty nor as long as `sequence`."""
     rows = len(message.sequence)
-    for name in ("end", "global_step", *PHASES):
+    for name in ("end", "global_step", *PHASES, "pull"):
         if len(getattr(message, name)) not in ((rows,) if name == "end" else (0, rows)):
             raise WireError(f"steps of {message.subject}: {name} has {len(getattr(message, name))} rows, not {rows}")
     return StepBatch(
@@ -194,6 +198,29 @@ def steps_record(message: telemetry_pb2.StepBatch) -> StepBatch:
         **{name: array("f", getattr(message, name)) for name in PHASES},
         lost=message.lost,
         clamped=message.clamped,
+        pull=array("f", message.pull),
+    )
+
+
+def coordinator_record(message: telemetry_pb2.Coordinator) -> Coordinator:
+    return Coordinator(
+        at=message.at,
+        queued=message.queued if message.HasField("queued") else None,
+        waited=message.waited,
+        waiting_since=message.waiting_since if message.HasField("waiting_since") else None,
+        workers=tuple(map(_functions_record, message.workers)),
+    )
+
+
+def _functions_record(message: telemetry_pb2.WorkerFunctions) -> WorkerFunctions:
+    return WorkerFunctions(
+        worker=message.worker,
+        finished=message.finished,
+        failed=message.failed,
+        busy=message.busy,
+        idle=message.idle,
+        since=message.since if message.HasField("since") else None,
+        traffic=tuple(ServerTraffic(each.server, each.pulled, each.pushed) for each in message.traffic),
     )
 
 
@@ -273,7 +300,11 @@ def _pressure_message(record: Pressure) -> telemetry_pb2.Pressure:
 
 def _usage_message(record: TaskUsage) -> telemetry_pb2.TaskUsage:
     return telemetry_pb2.TaskUsage(
-        processes=record.processes, threads=record.threads, cpu=record.cpu, memory=record.memory
+        processes=record.processes,
+        threads=record.threads,
+        cpu=record.cpu,
+        memory=record.memory,
+        stopped=record.stopped,
     )
 
 
@@ -312,4 +343,29 @@ def _steps_message(record: StepBatch) -> telemetry_pb2.StepBatch:
         reduce=record.reduce,
         lost=record.lost,
         clamped=record.clamped,
+        pull=record.pull,
+    )
+
+
+def _coordinator_message(record: Coordinator) -> telemetry_pb2.Coordinator:
+    return telemetry_pb2.Coordinator(
+        at=record.at,
+        queued=record.queued,
+        waited=record.waited,
+        waiting_since=record.waiting_since,
+        workers=map(_functions_message, record.workers),
+    )
+
+
+def _functions_message(record: WorkerFunctions) -> telemetry_pb2.WorkerFunctions:
+    return telemetry_pb2.WorkerFunctions(
+        worker=record.worker,
+        finished=record.finished,
+        failed=record.failed,
+        busy=record.busy,
+        idle=record.idle,
+        since=record.since,
+        traffic=[
+            telemetry_pb2.ServerTraffic(server=t.server, pulled=t.pulled, pushed=t.pushed) for t in record.traffic
+        ],
     )

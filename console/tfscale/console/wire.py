@@ -10,6 +10,7 @@ from tfscale.core.records import (
     Activity,
     ActivityKind,
     Collective,
+    Coordinator,
     Description,
     Exit,
     Frame,
@@ -19,11 +20,13 @@ from tfscale.core.records import (
     Pressure,
     ProbeState,
     ProbeStatus,
+    ServerTraffic,
     StepBatch,
     TaskState,
     TaskStatus,
     TaskUsage,
     Training,
+    WorkerFunctions,
 )
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, telemetry_pb2
@@ -79,6 +82,7 @@ def frame(message: telemetry_pb2.Frame) -> Frame:
         dropped=message.dropped,
         training=_training(message.training) if message.HasField("training") else None,
         activities=tuple(_activity(each) for each in message.activities if each.kind in _ACTIVITIES),
+        coordinator=_coordinator(message.coordinator) if message.HasField("coordinator") else None,
     )
 
 
@@ -148,6 +152,29 @@ def _steps(message: telemetry_pb2.StepBatch) -> StepBatch:
         reduce=array("f", message.reduce),
         lost=message.lost,
         clamped=message.clamped,
+        pull=array("f", message.pull),
+    )
+
+
+def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator:
+    return Coordinator(
+        at=message.at,
+        queued=_known(message, "queued"),
+        waited=message.waited,
+        waiting_since=_known(message, "waiting_since"),
+        workers=tuple(map(_functions, message.workers)),
+    )
+
+
+def _functions(message: telemetry_pb2.WorkerFunctions) -> WorkerFunctions:
+    return WorkerFunctions(
+        worker=message.worker,
+        finished=message.finished,
+        failed=message.failed,
+        busy=message.busy,
+        idle=message.idle,
+        since=_known(message, "since"),
+        traffic=tuple(ServerTraffic(each.server, each.pulled, each.pushed) for each in message.traffic),
     )
 
 
@@ -171,7 +198,7 @@ def _pressure(message: telemetry_pb2.Pressure) -> Pressure:
 
 
 def _usage(message: telemetry_pb2.TaskUsage) -> TaskUsage:
-    return TaskUsage(message.processes, message.threads, _known(message, "cpu"), message.memory)
+    return TaskUsage(message.processes, message.threads, _known(message, "cpu"), message.memory, message.stopped)
 
 
 def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:

@@ -161,6 +161,48 @@ class StepBatch:
     reduce: Sequence[float] = field(default_factory=_floats)
     lost: int = 0
     clamped: int = 0
+    pull: Sequence[float] = field(default_factory=_floats)
+    """The part of `compute` in which it waited for variables from parameter servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTraffic:
+    """Bytes that one worker's functions have fetched from one server, and sent it: elements x dtype."""
+
+    server: str
+    pulled: int
+    pushed: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFunctions:
+    """The functions that one worker has executed, since the start of the chief's attempt."""
+
+    worker: str
+    finished: int
+    failed: int
+    """Ended in an error; those of a worker that died are executed again."""
+    busy: float
+    """Seconds in the finished ones, from the chief's call to the worker's answer."""
+    idle: float
+    """Seconds without a function."""
+    since: float | None = None
+    """When the chief asked what is not answered yet, None while nothing is asked."""
+    traffic: tuple[ServerTraffic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """Under ParameterServerStrategy, of the chief, which hands out functions and measures those who execute them."""
+
+    at: float
+    """When the chief said so."""
+    queued: int | None
+    """Functions that wait for a worker."""
+    waited: float
+    """Seconds that the program has waited for functions."""
+    waiting_since: float | None = None
+    workers: tuple[WorkerFunctions, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +232,8 @@ class TaskUsage:
     threads: int
     cpu: float | None
     memory: int
+    stopped: int = 0
+    """Processes that a signal has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +291,7 @@ class Frame:
     training: Training | None = None
     activities: tuple[Activity, ...] = ()
     """Ended since the frame before, or still lasting."""
+    coordinator: Coordinator | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,15 @@ def plan_restart(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task])
     return tuple(task for task in spec.tasks if task in planned)
 
 
+def plan_finish(spec: ClusterSpec, strategy: str | None) -> tuple[Task, ...]:
+    """All tasks that have nothing more to do, and would not end by themselves, once the lead's has ended well.
+
+    `tf.distribute.Server.join` of a ParameterServer's workers and servers never returns.
+    """
+    serving = (Role.WORKER, Role.PS) if _family(spec, strategy) is _Family.PARAMETER_SERVER else ()
+    return tuple(task for task in spec.tasks if task.role in serving and task != spec.lead)
+
+
 def _family(spec: ClusterSpec, strategy: str | None) -> _Family:
     for part, family in _NAMES:
         if strategy is not None and part in strategy:

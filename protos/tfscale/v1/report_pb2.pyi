@@ -29,6 +29,7 @@ class TaskReport(_message.Message):
     STEPS_FIELD_NUMBER: _builtins.int
     TRAINING_FIELD_NUMBER: _builtins.int
     ACTIVITIES_FIELD_NUMBER: _builtins.int
+    COORDINATOR_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello:
         """in the first message only"""
@@ -45,6 +46,8 @@ class TaskReport(_message.Message):
     def activities(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.Activity]:
         """begun, or ended, since the report before"""
 
+    @_builtins.property
+    def coordinator(self) -> _telemetry_pb2.Coordinator: ...
     def __init__(
         self,
         *,
@@ -54,10 +57,11 @@ class TaskReport(_message.Message):
         steps: _abc.Iterable[_telemetry_pb2.StepBatch] | None = ...,
         training: _telemetry_pb2.Training | None = ...,
         activities: _abc.Iterable[_telemetry_pb2.Activity] | None = ...,
+        coordinator: _telemetry_pb2.Coordinator | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["collective", b"collective", "hello", b"hello", "probe", b"probe", "training", b"training"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["collective", b"collective", "coordinator", b"coordinator", "hello", b"hello", "probe", b"probe", "training", b"training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["activities", b"activities", "collective", b"collective", "hello", b"hello", "probe", b"probe", "steps", b"steps", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activities", b"activities", "collective", b"collective", "coordinator", b"coordinator", "hello", b"hello", "probe", b"probe", "steps", b"steps", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -439,6 +439,7 @@ class StepBatch(_message.Message):
     REDUCE_FIELD_NUMBER: _builtins.int
     LOST_FIELD_NUMBER: _builtins.int
     CLAMPED_FIELD_NUMBER: _builtins.int
+    PULL_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     attempt: _builtins.int
     reporter: _builtins.str
@@ -481,6 +482,10 @@ class StepBatch(_message.Message):
     def reduce(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """gradients ready -> all-reduced, and other cross-worker reductions"""
 
+    @_builtins.property
+    def pull(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """the part of `compute` in which it waited for variables from parameter servers"""
+
     def __init__(
         self,
         *,
@@ -498,14 +503,135 @@ class StepBatch(_message.Message):
         reduce: _abc.Iterable[_builtins.float] | None = ...,
         lost: _builtins.int = ...,
         clamped: _builtins.int = ...,
+        pull: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StepBatch: _TypeAlias = StepBatch  # noqa: Y015
+
+@_typing.final
+class Coordinator(_message.Message):
+    """Under ParameterServerStrategy, of the chief, which hands out functions and measures the workers that execute them.
+    Everything is counted from the start of the chief's attempt.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_FIELD_NUMBER: _builtins.int
+    QUEUED_FIELD_NUMBER: _builtins.int
+    WAITED_FIELD_NUMBER: _builtins.int
+    WAITING_SINCE_FIELD_NUMBER: _builtins.int
+    WORKERS_FIELD_NUMBER: _builtins.int
+    at: _builtins.float
+    """when the chief said so"""
+    queued: _builtins.int
+    """functions that wait for a worker"""
+    waited: _builtins.float
+    """seconds that the program has waited for functions"""
+    waiting_since: _builtins.float
+    """absent: it does not"""
+    @_builtins.property
+    def workers(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkerFunctions]: ...
+    def __init__(
+        self,
+        *,
+        at: _builtins.float = ...,
+        queued: _builtins.int | None = ...,
+        waited: _builtins.float = ...,
+        waiting_since: _builtins.float | None = ...,
+        workers: _abc.Iterable[Global___WorkerFunctions] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_queued", b"_queued", "_waiting_since", b"_waiting_since", "queued", b"queued", "waiting_since", b"waiting_since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_queued", b"_queued", "_waiting_since", b"_waiting_since", "at", b"at", "queued", b"queued", "waited", b"waited", "waiting_since", b"waiting_since", "workers", b"workers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__queued: _TypeAlias = _typing.Literal["queued"]  # noqa: Y015
+    _WhichOneofArgType__queued: _TypeAlias = _typing.Literal["_queued", b"_queued"]  # noqa: Y015
+    _WhichOneofReturnType__waiting_since: _TypeAlias = _typing.Literal["waiting_since"]  # noqa: Y015
+    _WhichOneofArgType__waiting_since: _TypeAlias = _typing.Literal["_waiting_since", b"_waiting_since"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__queued) -> _WhichOneofReturnType__queued | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__waiting_since) -> _WhichOneofReturnType__waiting_since | None: ...
+
+Global___Coordinator: _TypeAlias = Coordinator  # noqa: Y015
+
+@_typing.final
+class WorkerFunctions(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKER_FIELD_NUMBER: _builtins.int
+    FINISHED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    BUSY_FIELD_NUMBER: _builtins.int
+    IDLE_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    TRAFFIC_FIELD_NUMBER: _builtins.int
+    worker: _builtins.str
+    """"worker:1" """
+    finished: _builtins.int
+    failed: _builtins.int
+    """ended in an error; those of a worker that died are executed again"""
+    busy: _builtins.float
+    """seconds in the finished ones, from the chief's call to the worker's answer"""
+    idle: _builtins.float
+    """seconds without a function"""
+    since: _builtins.float
+    """when the chief asked what is not answered yet; absent: nothing is asked"""
+    @_builtins.property
+    def traffic(self) -> _containers.RepeatedCompositeFieldContainer[Global___ServerTraffic]: ...
+    def __init__(
+        self,
+        *,
+        worker: _builtins.str = ...,
+        finished: _builtins.int = ...,
+        failed: _builtins.int = ...,
+        busy: _builtins.float = ...,
+        idle: _builtins.float = ...,
+        since: _builtins.float | None = ...,
+        traffic: _abc.Iterable[Global___ServerTraffic] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_since", b"_since", "since", b"since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_since", b"_since", "busy", b"busy", "failed", b"failed", "finished", b"finished", "idle", b"idle", "since", b"since", "traffic", b"traffic", "worker", b"worker"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
+    _WhichOneofArgType__since: _TypeAlias = _typing.Literal["_since", b"_since"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__since) -> _WhichOneofReturnType__since | None: ...
+
+Global___WorkerFunctions: _TypeAlias = WorkerFunctions  # noqa: Y015
+
+@_typing.final
+class ServerTraffic(_message.Message):
+    """Bytes that one worker's functions have fetched from one server, and sent it: elements x dtype."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_FIELD_NUMBER: _builtins.int
+    PULLED_FIELD_NUMBER: _builtins.int
+    PUSHED_FIELD_NUMBER: _builtins.int
+    server: _builtins.str
+    """"ps:0" """
+    pulled: _builtins.int
+    pushed: _builtins.int
+    def __init__(
+        self,
+        *,
+        server: _builtins.str = ...,
+        pulled: _builtins.int = ...,
+        pushed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pulled", b"pulled", "pushed", b"pushed", "server", b"server"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ServerTraffic: _TypeAlias = ServerTraffic  # noqa: Y015
 
 @_typing.final
 class Pressure(_message.Message):
@@ -587,12 +713,15 @@ class TaskUsage(_message.Message):
     THREADS_FIELD_NUMBER: _builtins.int
     CPU_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
+    STOPPED_FIELD_NUMBER: _builtins.int
     processes: _builtins.int
     threads: _builtins.int
     cpu: _builtins.float
     """cores in use, 1.0 = one core"""
     memory: _builtins.int
     """resident bytes"""
+    stopped: _builtins.int
+    """processes that a signal has stopped"""
     def __init__(
         self,
         *,
@@ -600,10 +729,11 @@ class TaskUsage(_message.Message):
         threads: _builtins.int = ...,
         cpu: _builtins.float | None = ...,
         memory: _builtins.int = ...,
+        stopped: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu", "memory", b"memory", "processes", b"processes", "threads", b"threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu", "memory", b"memory", "processes", b"processes", "stopped", b"stopped", "threads", b"threads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015
@@ -796,6 +926,7 @@ class Frame(_message.Message):
     DROPPED_FIELD_NUMBER: _builtins.int
     TRAINING_FIELD_NUMBER: _builtins.int
     ACTIVITIES_FIELD_NUMBER: _builtins.int
+    COORDINATOR_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """of this agent process, from 0"""
     at: _builtins.float
@@ -825,6 +956,10 @@ class Frame(_message.Message):
     def activities(self) -> _containers.RepeatedCompositeFieldContainer[Global___Activity]:
         """ended since the frame before, or still lasting"""
 
+    @_builtins.property
+    def coordinator(self) -> Global___Coordinator:
+        """absent: this task hands out no functions"""
+
     def __init__(
         self,
         *,
@@ -839,10 +974,11 @@ class Frame(_message.Message):
         dropped: _builtins.int = ...,
         training: Global___Training | None = ...,
         activities: _abc.Iterable[Global___Activity] | None = ...,
+        coordinator: Global___Coordinator | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["collective", b"collective", "host", b"host", "probe", b"probe", "status", b"status", "training", b"training"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["collective", b"collective", "coordinator", b"coordinator", "host", b"host", "probe", b"probe", "status", b"status", "training", b"training"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["activities", b"activities", "at", b"at", "collective", b"collective", "dropped", b"dropped", "gpus", b"gpus", "host", b"host", "probe", b"probe", "sequence", b"sequence", "status", b"status", "steps", b"steps", "training", b"training"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activities", b"activities", "at", b"at", "collective", b"collective", "coordinator", b"coordinator", "dropped", b"dropped", "gpus", b"gpus", "host", b"host", "probe", b"probe", "sequence", b"sequence", "status", b"status", "steps", b"steps", "training", b"training"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

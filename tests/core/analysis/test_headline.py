@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.records import Diagnosis, Exit, TaskState, TaskStatus
+from tfscale.core.records import Coordinator, Diagnosis, Exit, TaskState, TaskStatus, WorkerFunctions
 
 View = Callable[..., TaskView]
 
@@ -33,6 +33,17 @@ def test_no_cluster_is_healthy_without_contact_or_with_an_ended_task(view: View)
     assert headline((), [view("worker:0"), view("worker:1", up=False)], 5.0) == "no contact with the agent of worker:1"
     assert headline((), [view("worker:0"), gone], 5.0) == "worker:1 has ended"
     assert headline((), [gone], None) == "all tasks have ended well"
+    served = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 15, 99.0, requested=True))
+    assert headline((), [gone, view("ps:0", status=served)], None) == "all tasks have ended well"
+    failed = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 9, 99.0))
+    assert headline((), [gone, view("ps:0", status=failed)], None) == "all tasks have ended"
+
+
+def test_asynchronous_workers_are_in_no_step(view: View) -> None:
+    functions = tuple(WorkerFunctions(f"worker:{index}", 7, 0, 0.1, 0.0) for index in range(2))
+    chief = view("chief:0", progressed=99.0, coordinator=Coordinator(100.0, 0, 0.0, None, functions))
+    said = headline((), [chief, view("worker:0"), view("worker:1"), view("ps:0")], 20.0)
+    assert said == "healthy: 2 workers at work, the furthest at 20 steps/s"
 
 
 def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:

@@ -94,7 +94,7 @@ class _Tree:
         if pid is None or not self._list(now, pid):
             return None
         seconds: dict[int, float] = {}
-        threads = memory = 0
+        threads = memory = stopped = 0
         for process in self._members:
             try:
                 with process.oneshot():
@@ -102,10 +102,11 @@ class _Tree:
                     seconds[process.pid] = times.user + times.system
                     threads += process.num_threads()
                     memory += process.memory_info().rss
+                    stopped += process.status() == psutil.STATUS_STOPPED
             except psutil.Error:
                 continue
         before, self._before = self._before, (now, seconds)
-        return TaskUsage(len(seconds), threads, _cores(before, now, seconds), memory) if seconds else None
+        return TaskUsage(len(seconds), threads, _cores(before, now, seconds), memory, stopped) if seconds else None
 
     def _list(self, now: float, pid: int) -> bool:
         if self._root is not None and self._root.pid == pid and now - self._listed < _REFRESH:

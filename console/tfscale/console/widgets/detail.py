@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.text import Text
-from tfscale.console.model import TaskView, describe_exit
-from tfscale.console.widgets import format, words
+from tfscale.console.model import Snapshot, TaskView, describe_exit
+from tfscale.console.widgets import format, functions, words
 from tfscale.console.widgets.bar import parts_of, phase_bar
 from tfscale.console.widgets.columns import traffic
 from tfscale.console.widgets.look import Look
@@ -27,19 +27,21 @@ class Detail(SnapshotWidget):
     def render(self) -> Text:
         if self.snapshot is None:
             return Text()
-        lines = list(_lines(self.snapshot.view(self._about), self.snapshot.at, self.look, self.size.width))
+        lines = list(_lines(self.snapshot.view(self._about), self.snapshot, self.look, self.size.width))
         for line in lines:
             line.truncate(self.size.width, overflow="ellipsis")
         return Text("\n").join(lines)
 
 
-def _lines(view: TaskView, now: float, look: Look, width: int) -> Iterator[Text]:
-    yield _head(view, now, look)
+def _lines(view: TaskView, snapshot: Snapshot, look: Look, width: int) -> Iterator[Text]:
+    yield _head(view, snapshot.at, look)
     for diagnosis in view.diagnoses:
         text = f"{look.sign(diagnosis.severity)} {diagnosis.sentence} (since {format.clock(diagnosis.begin)})"
         yield Text(text, style=look.severity(diagnosis.severity), no_wrap=True)
     yield Text()
     yield from _step(view, look, width)
+    for name, text in functions.facts(view, snapshot):
+        yield _field(name, text, look)
     yield from _program(view, look)
     if view.frame and view.frame.host:
         yield from _host(view.frame.host, look)

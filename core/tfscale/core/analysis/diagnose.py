@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from tfscale.core.analysis.crashes import CrashWatch
 from tfscale.core.analysis.findings import Findings, SubjectSummary
+from tfscale.core.analysis.functions import unanswered
 from tfscale.core.analysis.hangs import hangs
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.insight import Insight
@@ -64,7 +65,12 @@ class Diagnostician:
     def diagnose(self, now: float) -> Findings:
         """What holds at `now`, Unix seconds on the observer's clock."""
         views = tuple(self._tasks.values())
-        holding: list[Diagnosis] = [*self._crashes.diagnose(self._tasks, now), *hangs(views), *not_started(views, now)]
+        holding: list[Diagnosis] = [
+            *self._crashes.diagnose(self._tasks, now),
+            *hangs(views),
+            *not_started(views, now),
+            *unanswered(views),
+        ]
         main, replicas = self._groups["task"], self._groups["replica"]
         for group in self._groups.values():
             group.judge(self._tasks)

@@ -40,10 +40,15 @@ def _trouble(tasks: Sequence[TaskView]) -> str | None:
 
 
 def _failed(view: TaskView) -> bool:
-    return view.status is None or view.status.exit is None or view.status.exit.code != 0
+    end = view.status.exit if view.status else None
+    return end is None or not (end.code == 0 or end.requested)
 
 
 def _healthy(tasks: Sequence[TaskView], steps_per_second: float) -> str:
+    coordinator = next((view.coordinator for view in tasks if view.coordinator), None)
+    if coordinator is not None:
+        working = sum(each.finished > 0 for each in coordinator.workers)
+        return f"healthy: {plural(working, 'worker')} at work, the furthest at {rate(steps_per_second)}"
     training = [view for view in tasks if view.meets and view.progressed is not None]
     if len(training) <= 1:
         return f"healthy: {listing([view.name for view in training])} trains, {rate(steps_per_second)}"

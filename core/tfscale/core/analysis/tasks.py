@@ -6,7 +6,16 @@ import operator
 from dataclasses import dataclass
 from itertools import islice
 
-from tfscale.core.records import ActivityKind, Collective, Frame, ProbeStatus, StepBatch, TaskState, TaskStatus
+from tfscale.core.records import (
+    ActivityKind,
+    Collective,
+    Coordinator,
+    Frame,
+    ProbeStatus,
+    StepBatch,
+    TaskState,
+    TaskStatus,
+)
 from tfscale.core.task import Role, Task
 
 WARM_UP_STEPS = 5
@@ -32,6 +41,9 @@ class TaskView:
     status: TaskStatus | None = None
     probe: ProbeStatus | None = None
     collective: Collective | None = None
+    coordinator: Coordinator | None = None
+    stopped: bool = False
+    """Whether a signal has stopped its process."""
     progressed: float | None = None
     """When its newest step ended, in this attempt."""
     longest_gap: float = 0.0
@@ -81,7 +93,8 @@ class TaskView:
         self._look_at_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
-        self.collective = frame.collective
+        self.collective, self.coordinator = frame.collective, frame.coordinator
+        self.stopped = bool(frame.host and frame.host.task and frame.host.task.stopped)
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == self.attempt and len(batch.end):
                 self._progress(batch)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from tfscale.trainer.probe.report import Report
 from tfscale.trainer.probe.steps import Step
 from tfscale.trainer.probe.timeline import UNKNOWN
 
@@ -24,6 +25,20 @@ def batches(task: str, steps: Sequence[Step], lost: int) -> Iterator[Columns]:
         for replica in range(len(rows[0].earlier)):
             yield {**_columns([_of_replica(step, replica) for step in rows]), "subject": f"{task}/replica:{replica}"}
         lost = 0
+
+
+def report_batches(task: str, report: Report) -> Iterator[Columns]:
+    """The fields of all batches in a report of `task`, its own and those of its workers, but for who reports."""
+    yield from batches(task, report.steps, report.lost)
+    for measured in report.workers:
+        columns = _columns(measured.steps)
+        yield {
+            **columns,
+            "subject": measured.worker,
+            "lost": measured.lost,
+            "clamped": sum(step.clamped for step in measured.steps),
+            "pull": _column(measured.pulls),
+        }
 
 
 def _of_replica(step: Step, replica: int) -> Step:

@@ -18,15 +18,19 @@ from tfscale.core.records import (
     Activity,
     ActivityKind,
     Collective,
+    Coordinator,
     Frame,
     ProbeState,
     ProbeStatus,
+    ServerTraffic,
     StepBatch,
     TaskState,
     TaskStatus,
     Training,
+    WorkerFunctions,
 )
-from tfscale.trainer.probe.columns import PHASES, Columns, batches
+from tfscale.trainer.probe import workers
+from tfscale.trainer.probe.columns import PHASES, Columns, report_batches
 from tfscale.trainer.probe.report import Report
 from tfscale.trainer.probe.status import Status
 
@@ -78,13 +82,14 @@ class Lines:
             status=self._status,
             probe=self._probe,
             collective=Collective(*report.collective),
-            steps=tuple(self._batch(columns) for columns in batches(self._task, report.steps, report.lost)),
+            steps=tuple(self._batch(columns) for columns in report_batches(self._task, report)),
             training=self._training,
             activities=tuple(Activity(ActivityKind(each.kind), each.begin, each.end) for each in report.activities),
+            coordinator=_coordinator(report.coordinator) if report.coordinator else None,
         )
 
     def _batch(self, columns: Columns) -> StepBatch:
-        arrays = {name: array("f", columns[name]) for name in PHASES}
+        arrays = {name: array("f", columns[name]) for name in (*PHASES, "pull") if name in columns}
         return StepBatch(self._status.generation, self._status.attempt, self._task, **{**columns, **arrays})
 
 
@@ -105,3 +110,13 @@ def _probe_status(status: Status) -> ProbeStatus:
         warnings=status.warnings,
         collective=program.collective if program else None,
     )
+
+
+def _coordinator(told: workers.Coordinator) -> Coordinator:
+    functions = tuple(_functions(each) for each in told.workers)
+    return Coordinator(told.at, told.queued, told.waited, told.waiting_since, functions)
+
+
+def _functions(told: workers.WorkerFunctions) -> WorkerFunctions:
+    traffic = tuple(ServerTraffic(*each) for each in told.traffic)
+    return WorkerFunctions(told.worker, told.finished, told.failed, told.busy, told.idle, told.since, traffic)

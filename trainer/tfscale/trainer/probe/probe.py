@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from tfscale.trainer.compat import sigterm
-from tfscale.trainer.probe import hooks
+from tfscale.trainer.probe import hooks, tpu
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
 from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.columns import without_phases
 from tfscale.trainer.probe.keras_hooks import KerasHooks
+from tfscale.trainer.probe.parameter_server import ParameterServer
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.progress import Progress
 from tfscale.trainer.probe.recorder import Recorder
@@ -25,6 +26,7 @@ from tfscale.trainer.probe.report import Collective, Report, Sink, Training
 from tfscale.trainer.probe.spans import Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.steps import Step, StepAssembler
+from tfscale.trainer.probe.workers import Coordinator
 
 READ_SECONDS = 0.5
 _SETTLING_SECONDS = 0.02
@@ -44,6 +46,7 @@ class Probe:
         self._announcer = Announcer()
         self._progress = Progress()
         self._keras = KerasHooks(self.recorder, self._activities, self._progress)
+        self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
         self._assembler = StepAssembler()
         self._pending: list[Span] = []
@@ -63,6 +66,8 @@ class Probe:
     def install(self) -> None:
         """Hook into TensorFlow, before the script makes its strategy."""
         hooks.install(self.recorder, self._activities, self._strategy_made)
+        self._parameter_server.install()
+        tpu.install()
         sigterm.watch_preemption_handlers()
 
     def install_keras(self, module: Any) -> None:
@@ -90,6 +95,7 @@ class Probe:
         if self._status.disabled:
             return
         self.recorder.disable()
+        self._parameter_server.stop()
         self._status = replace(self._status, disabled=f"the probe failed and measures no more: {error!r}")
         print(f"tfscale: {self._status.disabled}; the training goes on", file=sys.stderr)
         with contextlib.suppress(Exception):
@@ -103,6 +109,7 @@ class Probe:
 
     def flush(self) -> None:
         """Report all that has been recorded so far."""
+        self._parameter_server.settle()
         self._report(math.inf)
 
     def _add_sink(self, make: Callable[[], Sink]) -> None:
@@ -112,6 +119,7 @@ class Probe:
 
     def _strategy_made(self, strategy: Any) -> None:
         self._status = replace(self._status, program=program_of(strategy))
+        self._parameter_server.strategy_made(strategy)
         self.start()
 
     def _watch(self) -> None:
@@ -121,6 +129,7 @@ class Probe:
                 return
             if all(sink.refused is not None for sink in self._sinks):
                 self.recorder.disable()
+                self._parameter_server.stop()
                 return
 
     def _finish(self, thread: threading.Thread) -> None:
@@ -151,17 +160,23 @@ class Probe:
         steps = self._assemble(self._settled(spans, horizon), _intervals(changes))
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
+        measured = self._parameter_server.workers.drain()
         if self._clock.jumped():
             steps = [without_phases(step) for step in steps]
+            measured = [each._replace(steps=list(map(without_phases, each.steps))) for each in measured]
+        by_workers = [step for each in measured for step in each.steps]
         self._status = replace(
-            self._status.after(steps),
+            self._status.after(steps or by_workers),
             xla=self.recorder.xla_seen,
             tensorflow=tensorflow_version(),
             keras=keras_version(),
         )
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
         told = self._announcer.worth_telling(changes, inferred)
-        return Report(self._collective(), None, self._progress.read(), steps, lost, told)
+        return Report(self._collective(), None, self._progress.read(), steps, lost, told, measured, self._coordinator())
+
+    def _coordinator(self) -> Coordinator | None:
+        return self._parameter_server.workers.coordinator()
 
     def _assemble(self, spans: list[Span], pauses: list[tuple[float, float]]) -> list[Step]:
         """The steps of these spans; the program, which may wait for the GIL meanwhile, gets it every now and then."""
@@ -189,7 +204,8 @@ class Probe:
         status = None if self._status == self._told_status else self._status
         training = None if report.training == self._told_training else report.training
         inside = self._entered > self._left
-        if status or training or report.steps or report.lost or report.activities or inside or self._was_inside:
+        news = report.steps or report.lost or report.activities or report.coordinator
+        if status or training or news or inside or self._was_inside:
             for sink in self._sinks:
                 sink.send(report._replace(status=status, training=training))
         self._was_inside = inside

@@ -37,7 +37,8 @@ class Progress:
         return getattr(self.model, "optimizer", None)
 
     def _loss(self) -> float | None:
-        logs = self.logs
+        # A function's result on a worker: what the coordinator has fetched of it so far.
+        logs = getattr(self.logs, "_fetched_tensors", self.logs)
         return _number(logs.get("loss"), float) if isinstance(logs, dict) else None
 
 

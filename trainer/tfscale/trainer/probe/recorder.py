@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -171,9 +171,13 @@ class Recorder:
         """The spans since the last call, and how many were lost to an overrun."""
         eager = [self.eager.popleft() for _ in range(len(self.eager))]
         rows, lost = self.ring.read() if self.ring else ([], 0)
+        return eager + self.spans_of(rows), lost
+
+    def spans_of(self, rows: Sequence[Sequence[float]]) -> list[Span]:
+        """What rows of a ring say."""
         if rows:
             self._resolve()
-        return eager + [span for row in rows for span in self.sites.spans_of(row)], lost
+        return [span for row in rows for span in self.sites.spans_of(row)]
 
     def traced(self, graph: Any) -> None:
         """All of a graph has been traced: its stamps are written, in as few rows as will do.
@@ -187,6 +191,15 @@ class Recorder:
                 together = [each for each in stamped if each.site.beside is beside]
                 while together:
                     self._write_row(self._made_ring(), together)
+
+    @property
+    def graph_ring(self) -> Ring | None:
+        """Where the graph that is being traced writes, None where it cannot."""
+        return self._made_ring() if self._is_on and self._can_stamp() else None
+
+    def add(self, site: Site, *values: tf.Tensor) -> None:
+        """Have a span of another's making written with those of its graph."""
+        self._write(site, *values)
 
     def _write_row(self, ring: Ring, stamped: list[_Stamped]) -> None:
         """Write, and take off the list, as many as fit into one row."""

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from tfscale.trainer.probe.activities import Activity
 from tfscale.trainer.probe.status import Status
 from tfscale.trainer.probe.steps import Step
+from tfscale.trainer.probe.workers import Coordinator, Measured
 
 
 class Collective(NamedTuple):
@@ -37,6 +38,9 @@ class Report(NamedTuple):
     steps: Sequence[Step] = ()
     lost: int = 0
     activities: Sequence[Activity] = ()
+    workers: Sequence[Measured] = ()
+    """Of a chief: what others did."""
+    coordinator: Coordinator | None = None
 
 
 class Sink(Protocol):

@@ -23,6 +23,10 @@ class Kind(Enum):
     """The tensors of a reduction were ready -> they were reduced."""
     RUN = "run"
     """`Strategy.run`, or an optimizer outside of it, began -> the variables' updates were done."""
+    EXCHANGE = "exchange"
+    """A function began on a worker -> the variables were there that it fetched from parameter servers."""
+    TRAFFIC = "traffic"
+    """Bytes to or from one parameter server that only the run itself knows; the two stamps are one."""
 
 
 LOCAL = "LOCAL"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tfscale.trainer.probe.activities import Activity
-from tfscale.trainer.probe.columns import batches
+from tfscale.trainer.probe.columns import report_batches
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.report import Report
 from tfscale.trainer.probe.status import Status
+from tfscale.trainer.probe.workers import Coordinator
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 
@@ -16,11 +17,12 @@ def message(identity: Identity, report: Report) -> report_pb2.TaskReport:
         collective=telemetry_pb2.Collective(**report.collective._asdict()),
         training=None if report.training is None else telemetry_pb2.Training(**report.training._asdict()),
         activities=map(_activity, report.activities),
+        coordinator=None if report.coordinator is None else _coordinator(report.coordinator),
         steps=[
             telemetry_pb2.StepBatch(
                 generation=identity.generation, attempt=identity.attempt, reporter=identity.task, **columns
             )
-            for columns in batches(identity.task, report.steps, report.lost)
+            for columns in report_batches(identity.task, report)
         ],
     )
 
@@ -51,3 +53,16 @@ def _probe_status(status: Status) -> telemetry_pb2.ProbeStatus:
 def _activity(activity: Activity) -> telemetry_pb2.Activity:
     kind = telemetry_pb2.ActivityKind.Value(f"ACTIVITY_KIND_{activity.kind.upper()}")
     return telemetry_pb2.Activity(kind=kind, begin=activity.begin, end=activity.end)
+
+
+def _coordinator(coordinator: Coordinator) -> telemetry_pb2.Coordinator:
+    workers = [
+        telemetry_pb2.WorkerFunctions(
+            **{
+                **functions._asdict(),
+                "traffic": [telemetry_pb2.ServerTraffic(**each._asdict()) for each in functions.traffic],
+            }
+        )
+        for functions in coordinator.workers
+    ]
+    return telemetry_pb2.Coordinator(**{**coordinator._asdict(), "workers": workers})

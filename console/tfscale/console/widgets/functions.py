@@ -1,0 +1,63 @@
+"""Under ParameterServerStrategy: what a task has to do with the functions that the chief hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfscale.console.model import Snapshot, TaskView
+from tfscale.console.widgets import format
+from tfscale.core.records import Coordinator, WorkerFunctions
+from tfscale.core.task import Role
+
+_LONG = 1.0
+"""Seconds from which on it is worth saying for how long an answer is owed."""
+
+
+def facts(view: TaskView, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Names and texts of the lines; none without such a chief."""
+    told = (each.frame.coordinator for each in snapshot.tasks if each.frame)
+    coordinator = next((each for each in told if each is not None), None)
+    if coordinator is None:
+        return
+    name = str(view.task)
+    if view.task.role is Role.PS:
+        yield from _served(name, coordinator)
+    elif view.frame is not None and view.frame.coordinator is not None:
+        yield "functions", _handed_out(coordinator)
+    for each in coordinator.workers:
+        if each.worker == name:
+            yield "functions", _executed(each, coordinator.at)
+            yield from _exchanged(each)
+
+
+def _handed_out(coordinator: Coordinator) -> str:
+    said = [f"{format.count(sum(each.finished for each in coordinator.workers))} executed"]
+    said += [] if coordinator.queued is None else [f"{format.count(coordinator.queued)} waiting for a worker"]
+    since = coordinator.waiting_since
+    if since is not None:
+        said.append(f"the program waits for them since {format.duration(coordinator.at - since)}")
+    return "   ".join(said)
+
+
+def _executed(functions: WorkerFunctions, now: float) -> str:
+    said = [f"{format.count(functions.finished)} executed"]
+    if functions.finished:
+        said.append(f"{format.seconds(functions.busy / functions.finished)} each")
+    if functions.busy + functions.idle:
+        said.append(f"{format.percent(functions.idle / (functions.busy + functions.idle))} without any")
+    said += [f"{format.count(functions.failed)} failed"] if functions.failed else []
+    if functions.since is not None and now - functions.since >= _LONG:
+        said.append(f"no answer for {format.duration(now - functions.since)}")
+    return "   ".join(said)
+
+
+def _exchanged(functions: WorkerFunctions) -> Iterator[tuple[str, str]]:
+    for each in functions.traffic:
+        yield each.server, f"{format.size(each.pulled)} pulled   {format.size(each.pushed)} pushed"
+
+
+def _served(server: str, coordinator: Coordinator) -> Iterator[tuple[str, str]]:
+    for functions in coordinator.workers:
+        for each in functions.traffic:
+            if each.server == server:
+                yield functions.worker, f"{format.size(each.pulled)} pulled   {format.size(each.pushed)} pushed"

@@ -1,0 +1,70 @@
+"""What a probe says comes to the console as it was: probe, agent, console, and the JSON lines."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from tfscale.agent import wire as agent_wire
+from tfscale.console import wire as console_wire
+from tfscale.core.codec import frame_from_json, frame_to_json
+from tfscale.core.records import Coordinator, Frame, ServerTraffic, TaskState, TaskStatus, WorkerFunctions
+from tfscale.trainer.probe import wire as probe_wire
+from tfscale.trainer.probe import workers
+from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.report import Collective, Report
+from tfscale.trainer.probe.steps import Step
+
+UNKNOWN = math.nan
+IDENTITY = Identity("/run/report.sock", "chief:0", generation=3, attempt=2)
+SAID = workers.Coordinator(
+    at=1000.5,
+    queued=0,
+    waited=2.5,
+    waiting_since=None,
+    workers=(
+        workers.WorkerFunctions("worker:0", 7, 0, 1.5, 0.5, 1000.25, (workers.ServerTraffic("ps:0", 4096, 0),)),
+        workers.WorkerFunctions("worker:1", 0, 2, 0.0, 0.0, None, ()),
+    ),
+)
+HEARD = Coordinator(
+    at=1000.5,
+    queued=0,
+    waited=2.5,
+    waiting_since=None,
+    workers=(
+        WorkerFunctions("worker:0", 7, 0, 1.5, 0.5, 1000.25, (ServerTraffic("ps:0", 4096, 0),)),
+        WorkerFunctions("worker:1", 0, 2, 0.0, 0.0, None, ()),
+    ),
+)
+
+
+@pytest.fixture
+def heard() -> Frame:
+    steps = [Step(index, 1000.0 + index, 0.125, 0.25, 0.5, 1.0, UNKNOWN) for index in range(2)]
+    measured = workers.Measured("worker:1", steps, [UNKNOWN, 0.75], lost=4)
+    message = probe_wire.message(IDENTITY, Report(Collective(0, 0, None), workers=[measured], coordinator=SAID))
+    frame = Frame(
+        sequence=0,
+        at=1001.0,
+        status=TaskStatus(TaskState.RUNNING),
+        steps=tuple(map(agent_wire.steps_record, message.steps)),
+        coordinator=agent_wire.coordinator_record(message.coordinator),
+    )
+    return console_wire.frame(agent_wire.frame_message(frame))
+
+
+def test_a_coordinator_arrives_as_it_was_said(heard: Frame) -> None:
+    assert heard.coordinator == HEARD
+    task, read = frame_from_json(frame_to_json("chief:0", heard))
+    assert (task, read.coordinator) == ("chief:0", HEARD)
+
+
+def test_a_chief_reports_its_workers_steps(heard: Frame) -> None:
+    (batch,) = heard.steps
+    assert (batch.reporter, batch.subject, batch.generation, batch.attempt) == ("chief:0", "worker:1", 3, 2)
+    assert (list(batch.sequence), list(batch.compute), batch.lost) == ([0, 1], [1.0, 1.0], 4)
+    assert list(batch.reduce) == [] and list(batch.global_step) == []
+    assert math.isnan(batch.pull[0]) and batch.pull[1] == 0.75
+    (written,) = frame_to_json("chief:0", heard)["steps"]
+    assert (written["pull"], written["reduce"]) == ([None, 0.75], [])

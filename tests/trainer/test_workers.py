@@ -1,0 +1,95 @@
+"""What a chief accounts for each of its workers."""
+
+import time
+
+import pytest
+from tfscale.trainer.probe.spans import Kind, Program, Site, Span
+from tfscale.trainer.probe.workers import Account, ServerTraffic, Traffic, WorkerFunctions, Workers
+
+
+@pytest.fixture
+def workers() -> Workers:
+    made = Workers()
+    made.begin(2, Program("ParameterServerStrategy"))
+    return made
+
+
+def account(workers: Workers, index: int) -> Account:
+    found = workers.account(index)
+    assert found is not None
+    return found
+
+
+def functions(workers: Workers, index: int) -> WorkerFunctions:
+    coordinator = workers.coordinator()
+    assert coordinator is not None
+    return coordinator.workers[index]
+
+
+def test_without_a_strategy_there_is_nobody() -> None:
+    none = Workers()
+    assert not none
+    assert none.account(0) is None and none.coordinator() is None and none.drain() == []
+
+
+def test_functions_are_counted_and_timed(workers: Workers) -> None:
+    for _ in range(2):
+        with account(workers, 1).executing(counted=True):
+            assert functions(workers, 1).since is not None
+            time.sleep(0.02)
+    with account(workers, 1).executing(counted=False):
+        pass
+    told = functions(workers, 1)
+    assert (told.worker, told.finished, told.failed, told.since) == ("worker:1", 2, 0, None)
+    assert 0.04 <= told.busy < 0.2
+    assert functions(workers, 0).finished == 0
+
+
+def test_a_failure_is_counted_and_passed_on(workers: Workers) -> None:
+    with pytest.raises(OSError, match="gone"), account(workers, 0).executing(counted=True):
+        raise OSError("gone")
+    told = functions(workers, 0)
+    assert (told.finished, told.failed, told.busy, told.since) == (0, 1, 0.0, None)
+
+
+def test_idle_time_counts_while_it_lasts(workers: Workers) -> None:
+    with account(workers, 0).idling():
+        time.sleep(0.02)
+        assert functions(workers, 0).idle >= 0.02
+    ended = functions(workers, 0).idle
+    time.sleep(0.01)
+    assert functions(workers, 0).idle == ended
+
+
+def test_a_wait_within_a_wait_is_one(workers: Workers) -> None:
+    with workers.waiting(), workers.waiting():
+        time.sleep(0.02)
+        coordinator = workers.coordinator()
+    assert coordinator is not None and coordinator.waiting_since is not None
+    after = workers.coordinator()
+    assert after is not None and after.waiting_since is None
+    assert 0.02 <= after.waited < 0.04
+
+
+def test_bytes_add_up_by_server(workers: Workers) -> None:
+    fixed, rows = Site(1, Kind.EXCHANGE), Site(2, Kind.TRAFFIC)
+    workers.traffic = {1: Traffic({"ps:0": 100}, {"ps:1": 7}), 2: Traffic({"ps:0": 1}, {})}
+    spans = [Span(fixed, 0.0, 0.1), Span(rows, 0.0, 0.0, 24.0), Span(fixed, 1.0, 1.1)]
+    account(workers, 0).collected(spans, lost=3)
+    (measured,) = workers.drain()
+    assert (measured.worker, measured.steps, measured.lost) == ("worker:0", [], 3)
+    assert functions(workers, 0).traffic == (ServerTraffic("ps:0", 224, 0), ServerTraffic("ps:1", 0, 14))
+    assert functions(workers, 1).traffic == ()
+
+
+def test_what_was_not_read_is_due_after_a_while_and_settles_when_it_was(workers: Workers) -> None:
+    busy = account(workers, 0)
+    assert not busy.is_due(0.0)
+    with busy.executing(counted=True):
+        pass
+    assert busy.unread and busy.is_due(0.0)
+    busy.collected([], 0)
+    assert not busy.unread
+    begin = time.monotonic()
+    workers.settle(5.0)
+    assert time.monotonic() - begin < 1.0

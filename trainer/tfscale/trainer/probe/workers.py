@@ -1,0 +1,253 @@
+"""What the chief knows of its workers under ParameterServerStrategy: pure Python, no TensorFlow.
+
+Each worker has a thread in the chief, which alone writes the worker's account; the probe's thread reads it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tfscale.trainer.probe.spans import Kind, Program, Span
+from tfscale.trainer.probe.steps import Step
+from tfscale.trainer.probe.worker_steps import Call, WorkerSteps
+
+_LOOK = 0.02
+"""Seconds."""
+_KEPT = 240
+"""Readings of one worker's ring that wait for the probe's thread."""
+
+
+class Traffic(NamedTuple):
+    """Bytes that a graph fetches from servers and sends them each time that it runs, by server.
+
+    Where only the run knows how many, 1 for each byte that it tells.
+    """
+
+    pulled: Mapping[str, int]
+    pushed: Mapping[str, int]
+
+
+class ServerTraffic(NamedTuple):
+    """Bytes so far between one worker and one server."""
+
+    server: str
+    pulled: int
+    pushed: int
+
+
+class WorkerFunctions(NamedTuple):
+    """The functions of one worker in this attempt of the chief."""
+
+    worker: str
+    finished: int
+    failed: int
+    """Ended in an error; those of a worker that died are executed again."""
+    busy: float
+    """Seconds in the finished ones."""
+    idle: float
+    """Seconds without a function to execute."""
+    since: float | None
+    """When the chief asked what the worker has not answered yet, Unix seconds; None while nothing is asked."""
+    traffic: tuple[ServerTraffic, ...]
+
+
+class Coordinator(NamedTuple):
+    """Who hands out functions, and to whom."""
+
+    at: float
+    queued: int | None
+    """Functions that wait for a worker."""
+    waited: float
+    """Seconds that the program has waited for functions (`join`, `fetch`)."""
+    waiting_since: float | None
+    workers: tuple[WorkerFunctions, ...]
+
+
+class Measured(NamedTuple):
+    """Steps of one worker, with the seconds of each one's compute in which it waited for variables."""
+
+    worker: str
+    steps: list[Step]
+    pulls: list[float]
+    lost: int
+
+
+@dataclass
+class Account:
+    """One worker's. `worker` is TensorFlow's own object, once a function was executed on it; `position` says how far
+    its ring was read."""
+
+    name: str
+    worker: Any = None
+    position: Any = None
+    finished: int = 0
+    failed: int = 0
+    busy: float = 0.0
+    idle: float = 0.0
+    since: float | None = None
+    idle_since: float | None = None
+    _calls: list[Call] = field(default_factory=list)
+    _read_at: float = 0.0
+    fresh: deque[tuple[list[Span], list[Call], int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    """Spans and calls that were read together, and how many spans were lost before them."""
+
+    @property
+    def unread(self) -> bool:
+        """Whether functions were executed since the ring was read."""
+        return bool(self._calls)
+
+    def is_due(self, period: float) -> bool:
+        return self.unread and time.monotonic() - self._read_at >= period
+
+    @contextmanager
+    def executing(self, counted: bool) -> Iterator[None]:
+        """The block executes a function; only of training and the like, and not of a dataset's making, is it told."""
+        begin = self.since = time.time()
+        try:
+            yield
+        except BaseException:
+            self.failed += counted
+            self._calls.append(Call(begin, time.time(), failed=True))
+            raise
+        else:
+            if counted:
+                end = time.time()
+                self.finished += 1
+                self.busy += end - begin
+                self._calls.append(Call(begin, end))
+        finally:
+            self.since = None
+
+    @contextmanager
+    def idling(self) -> Iterator[None]:
+        """The block waits for a function."""
+        begin = self.idle_since = time.time()
+        try:
+            yield
+        finally:
+            self.idle_since = None
+            self.idle += time.time() - begin
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """The block asks the worker for what it has recorded."""
+        self.since = time.time()
+        try:
+            yield
+        finally:
+            self.since = None
+
+    def collected(self, spans: list[Span], lost: int) -> None:
+        """What the worker recorded in the functions since the last time."""
+        calls, self._calls = self._calls, []
+        self._read_at = time.monotonic()
+        self.fresh.append((spans, calls, lost))
+
+
+class Workers:
+    """All of a chief's; none before it has made its strategy."""
+
+    def __init__(self) -> None:
+        self.traffic: dict[int, Traffic] = {}
+        """By the number of the site that tells of it."""
+        self.queue: Any = None
+        """TensorFlow's, of the functions that wait for a worker."""
+        self._accounts: list[Account] = []
+        self._steps: dict[str, WorkerSteps] = {}
+        self._bytes: dict[str, tuple[Counter[str], Counter[str]]] = {}
+        self._waited = 0.0
+        self._waiting: dict[int, float] = {}
+        """By the thread that waits, since when."""
+
+    def __bool__(self) -> bool:
+        return bool(self._accounts)
+
+    def begin(self, count: int, program: Program) -> None:
+        """There are so many, and the program is distributed so."""
+        self._accounts = [Account(f"worker:{index}") for index in range(count)]
+        self._steps = {account.name: WorkerSteps(program) for account in self._accounts}
+        self._bytes = {account.name: (Counter(), Counter()) for account in self._accounts}
+
+    def account(self, index: int | None) -> Account | None:
+        """Of the worker of this index, None where there is none."""
+        return self._accounts[index] if index is not None and index < len(self._accounts) else None
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The block waits for functions to be finished."""
+        thread = threading.get_ident()
+        if thread in self._waiting:
+            yield
+            return
+        begin = self._waiting[thread] = time.time()
+        try:
+            yield
+        finally:
+            del self._waiting[thread]
+            self._waited += time.time() - begin
+
+    def settle(self, patience: float) -> None:
+        """Wait until the threads of those workers that have nothing to do have read what was recorded there."""
+        until = time.monotonic() + patience
+        while time.monotonic() < until and any(each.unread and each.idle_since for each in self._accounts):
+            time.sleep(_LOOK)
+
+    def drain(self) -> list[Measured]:
+        """The steps since the last call."""
+        return [measured for account in self._accounts if (measured := self._measured(account)).steps or measured.lost]
+
+    def coordinator(self) -> Coordinator | None:
+        """How it stands, None where nobody hands out functions."""
+        if not self._accounts:
+            return None
+        now = time.time()
+        since = min(self._waiting.values(), default=None)
+        return Coordinator(
+            at=now,
+            queued=None if self.queue is None else self.queue._queue.qsize(),
+            waited=self._waited + (0.0 if since is None else now - since),
+            waiting_since=since,
+            workers=tuple(self._functions(account, now) for account in self._accounts),
+        )
+
+    def _measured(self, account: Account) -> Measured:
+        steps: list[Step] = []
+        pulls: list[float] = []
+        lost = 0
+        while account.fresh:
+            spans, calls, missed = account.fresh.popleft()
+            lost += missed
+            self._count_bytes(account.name, spans)
+            for step, pull in self._steps[account.name].feed(spans, calls):
+                steps.append(step)
+                pulls.append(pull)
+        return Measured(account.name, steps, pulls, lost)
+
+    def _count_bytes(self, worker: str, spans: list[Span]) -> None:
+        pulled, pushed = self._bytes[worker]
+        for span in spans:
+            if (traffic := self.traffic.get(span.site.number)) is not None:
+                times = 1.0 if span.site.kind is Kind.EXCHANGE else span.amount
+                pulled.update({server: round(each * times) for server, each in traffic.pulled.items()})
+                pushed.update({server: round(each * times) for server, each in traffic.pushed.items()})
+
+    def _functions(self, account: Account, now: float) -> WorkerFunctions:
+        pulled, pushed = self._bytes[account.name]
+        since = account.idle_since
+        return WorkerFunctions(
+            worker=account.name,
+            finished=account.finished,
+            failed=account.failed,
+            busy=account.busy,
+            idle=account.idle + (0.0 if since is None else now - since),
+            since=account.since,
+            traffic=tuple(
+                ServerTraffic(server, pulled[server], pushed[server]) for server in sorted({*pulled, *pushed})
+            ),
+        )
