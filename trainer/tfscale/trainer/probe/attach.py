@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tfscale.trainer.compat import keras3
+from tfscale.trainer.compat import repairs
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.imports import REPAIRED
 from tfscale.trainer.probe.probe import Probe
@@ -19,7 +19,7 @@ def attach(module: str) -> None:
     if module == "tensorflow":
         probe().install()
     elif module in REPAIRED:
-        keras3.repair(sys.modules[module])
+        repairs.repair(sys.modules[module])
     else:
         probe().install_keras(sys.modules[module])
 

@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-REPAIRED = ("keras.src.backend.tensorflow.trainer",)
+REPAIRED = (
+    "keras._tf_keras.keras.utils",
+    "keras.src.backend.tensorflow.core",
+    "keras.src.backend.tensorflow.trainer",
+    "keras.utils",
+    "tf_keras.src.engine.data_adapter",
+)
 MODULES = (
     "tensorflow",
     *REPAIRED,

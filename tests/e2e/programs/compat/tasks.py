@@ -1,0 +1,274 @@
+"""What a user asks of Keras, one function each, on the same small data whatever the strategy.
+
+Each takes a `Problem` and returns numbers that one device and every strategy must agree on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+keras = tf.keras
+EXAMPLES, FEATURES, CLASSES, BATCH = 320, 8, 4, 32
+
+
+class Problem:
+    """Data, and a model whose weights always begin the same."""
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self.strategy = strategy
+        random = np.random.default_rng(7)
+        self.x = random.normal(size=(EXAMPLES, FEATURES)).astype(np.float32)
+        self.y = self.x[:, :CLASSES].argmax(axis=1)
+        self.initial = [
+            random.normal(scale=0.3, size=shape).astype(np.float32)
+            for shape in ((FEATURES, 16), (16,), (16, CLASSES), (CLASSES,))
+        ]
+
+    def model(self, **compile_arguments: Any) -> Any:
+        with self.strategy.scope():
+            model = keras.Sequential(
+                [keras.Input((FEATURES,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(CLASSES)]
+            )
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], **compile_arguments)
+        model.set_weights(self.initial)
+        return model
+
+    def data(self, policy: str = "DATA", labels: bool = True) -> tf.data.Dataset:
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy[policy]
+        arrays = (self.x, self.y) if labels else self.x
+        return tf.data.Dataset.from_tensor_slices(arrays).batch(BATCH).with_options(options)
+
+
+def run(problem: Problem, tasks: dict[str, Callable[[Problem], Any]], names: list[str]) -> None:
+    """Run the named tasks, all by default, and print what came of each as one line."""
+    for name in names or tasks:
+        try:
+            print("came", json.dumps([name, tasks[name](problem)]), flush=True)
+        except Exception as error:
+            traceback.print_exc()
+            print("failed", json.dumps([name, f"{type(error).__name__}: {error}"[:2000]]), flush=True)
+
+
+def weights(model: Any) -> list[float]:
+    """Sum and sum of squares of all weights: enough to see whether two trainings came to the same."""
+    values = np.concatenate([weight.ravel() for weight in model.get_weights()])
+    return [float(values.sum()), float((values**2).sum())]
+
+
+def losses(history: Any) -> list[float]:
+    return [float(value) for name in sorted(history.history) for value in history.history[name]]
+
+
+def fit(problem: Problem) -> Any:
+    model = problem.model()
+    return losses(model.fit(problem.data(), epochs=3, verbose=2)) + weights(model)
+
+
+def fit_arrays(problem: Problem) -> Any:
+    model = problem.model()
+    history = model.fit(problem.x, problem.y, batch_size=BATCH, epochs=2, shuffle=False, verbose=2)
+    return losses(history) + weights(model)
+
+
+def fit_validation(problem: Problem) -> Any:
+    model = problem.model()
+    return losses(model.fit(problem.data(), validation_data=problem.data(), epochs=2, verbose=2)) + weights(model)
+
+
+def fit_steps_per_epoch(problem: Problem) -> Any:
+    model = problem.model()
+    return losses(model.fit(problem.data().repeat(), epochs=2, steps_per_epoch=5, verbose=2)) + weights(model)
+
+
+def fit_steps_per_execution(problem: Problem) -> Any:
+    """Four steps at a time of ten: the last execution is a partial one."""
+    model = problem.model(steps_per_execution=4)
+    ends = []
+    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: ends.append(batch))
+    history = model.fit(problem.data(), epochs=2, validation_data=problem.data(), verbose=2, callbacks=[callback])
+    return losses(history) + weights(model) + [int(model.optimizer.iterations.numpy())]
+
+
+def fit_unbuilt(problem: Problem) -> Any:
+    """A model that learns its shapes from the data."""
+    with problem.strategy.scope():
+        model = keras.Sequential([keras.layers.Dense(16, activation="relu"), keras.layers.Dense(CLASSES)])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    model.fit(problem.data(), epochs=1, verbose=2)
+    return [len(model.get_weights()), int(model.optimizer.iterations.numpy())]
+
+
+def fit_distributed(problem: Problem) -> Any:
+    """A data set that the user distributed, without steps_per_epoch."""
+    model = problem.model()
+    data = problem.strategy.experimental_distribute_dataset(problem.data())
+    return losses(model.fit(data, epochs=2, verbose=2)) + weights(model)
+
+
+def fit_from_function(problem: Problem) -> Any:
+    """The other way to distribute a data set."""
+    model = problem.model()
+
+    def part(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        data = tf.data.Dataset.from_tensor_slices((problem.x, problem.y))
+        local = BATCH // context.num_input_pipelines
+        return data.batch(local).shard(context.num_input_pipelines, context.input_pipeline_id)
+
+    data = problem.strategy.distribute_datasets_from_function(part)
+    return losses(model.fit(data, epochs=2, steps_per_epoch=5, verbose=2)) + weights(model)
+
+
+def checkpoints(problem: Problem) -> Any:
+    """ModelCheckpoint, whose file another model loads; BackupAndRestore."""
+    model = problem.model()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.weights.h5"
+        callbacks = [
+            keras.callbacks.ModelCheckpoint(str(path), save_weights_only=True),
+            keras.callbacks.BackupAndRestore(str(Path(folder) / "backup")),
+        ]
+        model.fit(problem.data(), epochs=2, verbose=2, callbacks=callbacks)
+        other = problem.model()
+        other.load_weights(str(path))
+    return weights(model) + weights(other)
+
+
+def fit_creator(problem: Problem) -> Any:
+    """The way of older books to say what each worker reads."""
+    model = problem.model()
+    data = keras.utils.experimental.DatasetCreator(lambda _: problem.data().repeat())
+    return losses(model.fit(data, epochs=2, steps_per_epoch=10, verbose=2)) + weights(model)
+
+
+def fit_validation_steps(problem: Problem) -> Any:
+    model = problem.model()
+    validation = problem.data().repeat()
+    history = model.fit(
+        problem.data().repeat(),
+        epochs=2,
+        steps_per_epoch=10,
+        validation_data=validation,
+        validation_steps=10,
+        verbose=2,
+    )
+    return losses(history) + weights(model) + [int(model.optimizer.iterations.numpy())]
+
+
+def fit_batch_logs(problem: Problem) -> Any:
+    """A progress bar and callbacks that look at each batch."""
+    model = problem.model()
+    seen = []
+    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: seen.append(sorted(logs)))
+    model.fit(problem.data(), epochs=2, verbose=1, callbacks=[callback, keras.callbacks.TerminateOnNaN()])
+    assert all("loss" in names for names in seen), seen
+    return [len(seen)] + weights(model)
+
+
+def evaluate(problem: Problem) -> Any:
+    return [float(value) for value in problem.model().evaluate(problem.data(), verbose=2)]
+
+
+def evaluate_arrays(problem: Problem) -> Any:
+    model = problem.model()
+    return [float(value) for value in model.evaluate(problem.x, problem.y, batch_size=BATCH, verbose=2)]
+
+
+def evaluate_uneven(problem: Problem) -> Any:
+    """A number of examples that batches and workers do not divide."""
+    model = problem.model()
+    return [float(v) for v in model.evaluate(problem.x[:299], problem.y[:299], batch_size=BATCH, verbose=2)]
+
+
+def _predicted(outputs: Any, many: int = EXAMPLES) -> list[float]:
+    """Rows, and sums that change when a row is missing, doubled or out of place."""
+    place = np.linspace(1, 2, len(outputs))[:, None]
+    return [len(outputs), many, float(outputs.sum()), float((outputs * place).sum())]
+
+
+def predict_arrays(problem: Problem) -> Any:
+    return _predicted(problem.model().predict(problem.x, batch_size=BATCH, verbose=2))
+
+
+def predict_uneven(problem: Problem) -> Any:
+    return _predicted(problem.model().predict(problem.x[:299], batch_size=BATCH, verbose=2))
+
+
+def predict_dataset(problem: Problem) -> Any:
+    return _predicted(problem.model().predict(problem.data(labels=False), verbose=2))
+
+
+def predict_dataset_off(problem: Problem) -> Any:
+    return _predicted(problem.model().predict(problem.data("OFF", labels=False), verbose=2))
+
+
+def predict_steps_per_execution(problem: Problem) -> Any:
+    return _predicted(problem.model(steps_per_execution=3).predict(problem.data(labels=False), verbose=2))
+
+
+def on_batch(problem: Problem) -> Any:
+    """train_on_batch, test_on_batch and predict_on_batch, every replica with the whole batch."""
+    model = problem.model()
+    x, y = problem.x[:BATCH], problem.y[:BATCH]
+    found = [float(value) for _ in range(3) for value in model.train_on_batch(x, y)]
+    found += [float(value) for value in model.test_on_batch(x, y)]
+    return found
+
+
+TASKS = {
+    function.__name__: function
+    for function in (
+        fit,
+        fit_arrays,
+        fit_validation,
+        fit_steps_per_epoch,
+        fit_steps_per_execution,
+        fit_unbuilt,
+        fit_distributed,
+        fit_from_function,
+        fit_creator,
+        fit_validation_steps,
+        fit_batch_logs,
+        checkpoints,
+        evaluate,
+        evaluate_arrays,
+        evaluate_uneven,
+        predict_arrays,
+        predict_uneven,
+        predict_dataset,
+        predict_dataset_off,
+        predict_steps_per_execution,
+        on_batch,
+    )
+}
+
+
+def parameter_server() -> Any:
+    """The strategy at the chief; every other task serves until it is ended."""
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    if resolver.task_type in ("worker", "ps"):
+        server = tf.distribute.Server(
+            resolver.cluster_spec(), resolver.task_type, resolver.task_id, protocol=resolver.rpc_layer or "grpc"
+        )
+        server.join()
+    return tf.distribute.ParameterServerStrategy(resolver)
+
+
+STRATEGIES: dict[str, Callable[[], Any]] = {
+    "parameter_server": parameter_server,
+    "one_device": tf.distribute.get_strategy,
+    "multi_worker": lambda: tf.distribute.MultiWorkerMirroredStrategy(),
+}
+
+if __name__ == "__main__":
+    run(Problem(STRATEGIES[sys.argv[1]]()), TASKS, sys.argv[2:])

@@ -1,0 +1,24 @@
+"""Which repair goes into which module, once that has been imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tfscale.trainer.compat import legacy_keras
+from tfscale.trainer.compat.keras3 import dataset_creator, executions, multi_worker, parameter_server, variables
+
+
+def repair(module: Any) -> None:
+    """Repair a module; one that needs no repair stays as it is."""
+    for each in _REPAIRS.get(module.__name__, ()):
+        each(module)
+
+
+_REPAIRS: dict[str, tuple[Callable[[Any], None], ...]] = {
+    "keras.src.backend.tensorflow.core": (variables.repair,),
+    "keras.src.backend.tensorflow.trainer": (multi_worker.repair, executions.repair, parameter_server.repair),
+    "keras.utils": (dataset_creator.repair,),
+    "keras._tf_keras.keras.utils": (dataset_creator.repair,),
+    "tf_keras.src.engine.data_adapter": (legacy_keras.repair,),
+}
