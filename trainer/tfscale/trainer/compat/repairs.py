@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfscale.trainer.compat import legacy_keras
-from tfscale.trainer.compat.keras3 import dataset_creator, executions, multi_worker, parameter_server, variables
+from tfscale.trainer.compat.keras3 import dataset_creator, executions, multi_worker, optimizers, parameter_server, variables
 
 
 def repair(module: Any) -> None:
@@ -17,7 +17,9 @@ def repair(module: Any) -> None:
 
 _REPAIRS: dict[str, tuple[Callable[[Any], None], ...]] = {
     "keras.src.backend.tensorflow.core": (variables.repair,),
+    "keras.src.backend.tensorflow.optimizer": (optimizers.repair,),
     "keras.src.backend.tensorflow.trainer": (multi_worker.repair, executions.repair, parameter_server.repair),
+    "keras.src.optimizers.loss_scale_optimizer": (optimizers.repair_loss_scale,),
     "keras.utils": (dataset_creator.repair,),
     "keras._tf_keras.keras.utils": (dataset_creator.repair,),
     "tf_keras.src.engine.data_adapter": (legacy_keras.repair,),

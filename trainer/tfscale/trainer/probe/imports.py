@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 REPAIRED = (
     "keras._tf_keras.keras.utils",
     "keras.src.backend.tensorflow.core",
+    "keras.src.backend.tensorflow.optimizer",
     "keras.src.backend.tensorflow.trainer",
+    "keras.src.optimizers.loss_scale_optimizer",
     "keras.utils",
     "tf_keras.src.engine.data_adapter",
 )
