@@ -1,4 +1,4 @@
-"""MirroredStrategy: gradients of four small batches are added up before they are applied, for a batch four times as large."""
+"""MirroredStrategy: gradients of four small batches are added up before they are applied."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""MirroredStrategy: a model is saved, loaded again inside the scope, and trained on; the optimizer goes on where it was."""
+"""MirroredStrategy: a model is saved, loaded again inside the scope, and trained on where it was."""
 
 import tempfile
 

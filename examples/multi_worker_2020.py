@@ -1,4 +1,4 @@
-"""MultiWorkerMirroredStrategy as books of 2020 spell it: under `experimental`, with a TF_CONFIG that the script assigns."""
+"""MultiWorkerMirroredStrategy as books of 2020 spell it, with a TF_CONFIG that the script assigns."""
 
 import json
 import os

@@ -38,9 +38,7 @@ with tempfile.TemporaryDirectory() as folder:
         tf.keras.callbacks.BackupAndRestore(str(own / "backup")),
         tf.keras.callbacks.LearningRateScheduler(lambda epoch: 0.01 / (1 + epoch)),
     ]
-    history = model.fit(
-        train, epochs=3, steps_per_epoch=24, validation_data=test, callbacks=callbacks, verbose=2
-    )
+    history = model.fit(train, epochs=3, steps_per_epoch=24, validation_data=test, callbacks=callbacks, verbose=2)
     print("checkpoints", sorted(path.name for path in own.glob("*.h5")))
 print("validation accuracy", history.history["val_accuracy"][-1])
 print("final loss", history.history["loss"][-1])

@@ -1,4 +1,4 @@
-"""MultiWorkerMirroredStrategy: train, evaluate, predict; every worker gets all predictions, in the order of the examples."""
+"""MultiWorkerMirroredStrategy: train, evaluate, predict; every worker gets all predictions, in order."""
 
 import numpy as np
 import tensorflow as tf

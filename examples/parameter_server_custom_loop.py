@@ -1,4 +1,4 @@
-"""ParameterServerStrategy: a custom training loop with a ClusterCoordinator, and an embedding sharded over two servers."""
+"""ParameterServerStrategy: a custom loop with a ClusterCoordinator, and an embedding sharded over two servers."""
 
 import numpy as np
 import tensorflow as tf
@@ -15,32 +15,30 @@ if cluster_resolver.task_type in ("worker", "ps"):
 
 strategy = tf.distribute.ParameterServerStrategy(
     cluster_resolver,
-    variable_partitioner=tf.distribute.experimental.partitioners.FixedShardsPartitioner(2),
+    variable_partitioner=tf.distribute.experimental.partitioners.MinSizePartitioner(min_shard_bytes=2048, max_shards=2),
 )
 coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 
 VOCABULARY = 64
 with strategy.scope():
     embedding = tf.Variable(tf.random.stateless_normal((VOCABULARY, 16), seed=(1, 1), stddev=0.1), name="embedding")
-    kernel = tf.Variable(tf.random.stateless_normal((16, 2), seed=(1, 2), stddev=0.1), name="kernel")
-    optimizer = tf.keras.optimizers.SGD(0.5)
-    accuracy = tf.keras.metrics.Accuracy()
+    model = tf.keras.Sequential([tf.keras.Input((16,)), tf.keras.layers.Dense(16, "relu"), tf.keras.layers.Dense(2)])
+    loss_object = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
+    optimizer = tf.keras.optimizers.Adam(0.01)
+    accuracy = tf.keras.metrics.SparseCategoricalAccuracy()
 
 
 @tf.function
 def step_fn(iterator):
     def replica_fn(tokens, labels):
         with tf.GradientTape() as tape:
-            vectors = tf.nn.embedding_lookup(embedding, tokens)
-            logits = tf.reduce_mean(vectors, axis=1) @ tf.convert_to_tensor(kernel)
-            per_example = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            loss = tf.nn.compute_average_loss(per_example, global_batch_size=64)
+            vectors = tf.reduce_mean(tf.nn.embedding_lookup(embedding, tokens), axis=1)
+            predictions = model(vectors, training=True)
+            loss = tf.nn.compute_average_loss(loss_object(labels, predictions), global_batch_size=64)
         # Each shard is a variable of its own.
-        variables = [*embedding.variables, *kernel.variables]
-        for variable, gradient in zip(variables, tape.gradient(loss, variables)):
-            step = tf.convert_to_tensor(gradient) * 2.0
-            variable.assign_sub(step)
-        accuracy.update_state(labels, tf.argmax(logits, axis=1))
+        variables = [*embedding.variables, *model.trainable_variables]
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        accuracy.update_state(labels, predictions)
         return loss
 
     losses = strategy.run(replica_fn, args=next(iterator))

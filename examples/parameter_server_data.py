@@ -1,4 +1,4 @@
-"""ParameterServerStrategy: `fit`, `evaluate` and `predict` with a plain data set, whose epochs are each example once."""
+"""ParameterServerStrategy: `fit`, `evaluate` and `predict` with a plain data set."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,7 +1,6 @@
 """ParameterServerStrategy: a side-car evaluator evaluates each checkpoint of the training, in a task of its own."""
 
 import os
-import time
 
 import numpy as np
 import tensorflow as tf
@@ -26,12 +25,14 @@ def evaluate():
     """Wait for each checkpoint, and evaluate it, until the last one has come."""
     model = make_model()
     checkpoint = tf.train.Checkpoint(model=model)
+    loss = None
     for path in tf.train.checkpoints_iterator(checkpoints, min_interval_secs=0, timeout=120):
         checkpoint.restore(path).expect_partial()
         loss, accuracy = model.evaluate(x[1536:], y[1536:], verbose=0)
         print(f"evaluated {os.path.basename(path)}: loss {loss:.4f}, accuracy {accuracy:.4f}", flush=True)
         if path.endswith(f"-{EPOCHS}"):
-            return loss
+            break
+    return loss
 
 
 def train(cluster_resolver):

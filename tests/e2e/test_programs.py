@@ -30,10 +30,11 @@ SERVERS = {"chief": 1, "worker": 2, "ps": 2}
 PROGRAMS = [
     Program("mirrored_fit", 0.35, 72),
     Program("mirrored_custom_loop", 0.35, 72),
+    Program("mirrored_2019", 0.35, 96),
     Program("mirrored_accumulation", 0.35, 60),
     Program("mirrored_mixed_precision", 0.35, 96),
     Program("mirrored_save_load", 0.8, 144),
-    Program("mirrored_mobilenet", 0.6, 24),
+    Program("mirrored_mobilenet", 0.75, 24),
     Program("central_storage_fit", 0.35, 72),
     Program("central_storage_custom_loop", 0.35, 72),
     Program("multi_worker_fit", 0.35, 72, TWO),
@@ -42,6 +43,7 @@ PROGRAMS = [
     Program("multi_worker_distributed_dataset", 0.35, 72, TWO),
     Program("multi_worker_predict", 0.6, 72, TWO),
     Program("multi_worker_2020", 0.7, 72, TWO),
+    Program("multi_worker_side_car", 0.5, 72, TWO | {"evaluator": 1}),
     Program("multi_worker_keras", 0.35, 96, TWO),
     Program("parameter_server_fit", 0.35, None, SERVERS),
     Program("parameter_server_data", 0.35, None, SERVERS),
@@ -88,7 +90,9 @@ def test_a_program_trains_and_is_measured(tmp_path: Path, program: Program, kera
     variables = KERAS[keras] | {"CHECKPOINTS": str(tmp_path / "checkpoints")}
     ran = run_program(tmp_path, [sys.executable, EXAMPLES / f"{program.name}.py"], program.roles, variables, 150)
     found = losses(ran)
-    ending = [task for task in ran.logs if not task.startswith("ps") and ("chief:0" not in ran.logs or "worker" not in task)]
+    ending = [
+        task for task in ran.logs if not task.startswith("ps") and ("chief:0" not in ran.logs or "worker" not in task)
+    ]
     assert set(found) == set(ending), {task: log[-1500:] for task, log in ran.logs.items()}
     assert all(ran.exit_code(task) == 0 for task in ending)
     assert all(0 < loss < program.loss for loss in found.values()), found

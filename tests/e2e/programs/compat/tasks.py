@@ -95,7 +95,7 @@ def fit_steps_per_execution(problem: Problem) -> Any:
     """Four steps at a time of ten: the last execution is a partial one."""
     model = problem.model(steps_per_execution=4)
     ends = []
-    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: ends.append(batch))
+    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, _: ends.append(batch))
     history = model.fit(problem.data(), epochs=2, validation_data=problem.data(), verbose=2, callbacks=[callback])
     return losses(history) + weights(model) + [int(model.optimizer.iterations.numpy())]
 
@@ -169,10 +169,10 @@ def fit_batch_logs(problem: Problem) -> Any:
     """A progress bar and callbacks that look at each batch."""
     model = problem.model()
     seen = []
-    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: seen.append(sorted(logs)))
+    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda _, logs: seen.append(sorted(logs)))
     model.fit(problem.data(), epochs=2, verbose=1, callbacks=[callback, keras.callbacks.TerminateOnNaN()])
     assert all("loss" in names for names in seen), seen
-    return [len(seen)] + weights(model)
+    return [len(seen), *weights(model)]
 
 
 def evaluate(problem: Problem) -> Any:
@@ -225,6 +225,53 @@ def on_batch(problem: Problem) -> Any:
     return found
 
 
+def custom_loop(problem: Problem) -> Any:
+    """A custom loop whose optimizer has made no variables before its first step."""
+    strategy, model = problem.strategy, problem.model()
+    optimizer = keras.optimizers.Adam(0.01)
+    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
+
+    def replica_step(inputs: Any) -> Any:
+        with tf.GradientTape() as tape:
+            per_example = loss_of(inputs[1], model(inputs[0], training=True))
+            loss = tf.nn.compute_average_loss(per_example, global_batch_size=BATCH)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    @tf.function
+    def step(iterator: Any) -> Any:
+        losses = strategy.run(replica_step, args=(next(iterator),))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
+
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        iterator = iter(coordinator.create_per_worker_dataset(problem.data().repeat()))
+        found = [float(coordinator.schedule(step, args=(iterator,)).fetch()) for _ in range(EXAMPLES // BATCH)]
+    else:
+        iterator = iter(strategy.experimental_distribute_dataset(problem.data()))
+        found = [float(step(iterator)) for _ in range(EXAMPLES // BATCH)]
+    return found + weights(model)
+
+
+def overflow(problem: Problem) -> Any:
+    """Gradients that are not finite in the second half of one batch only: everybody leaves out that step."""
+    with problem.strategy.scope():
+        model = keras.Sequential(
+            [
+                keras.Input((FEATURES,)),
+                keras.layers.Dense(16, activation="relu", dtype="mixed_float16"),
+                keras.layers.Dense(CLASSES, dtype="float32"),
+            ]
+        )
+        optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(0.1))
+        model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.set_weights(problem.initial)
+    problem.x[2 * BATCH + BATCH // 2 : 3 * BATCH] = np.inf
+    model.fit(problem.data(), epochs=1, verbose=0)
+    return weights(model)
+
+
 TASKS = {
     function.__name__: function
     for function in (
@@ -249,11 +296,13 @@ TASKS = {
         predict_dataset_off,
         predict_steps_per_execution,
         on_batch,
+        custom_loop,
+        overflow,
     )
 }
 
 
-def parameter_server() -> Any:
+def parameter_server(shards: int = 1) -> Any:
     """The strategy at the chief; every other task serves until it is ended."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if resolver.task_type in ("worker", "ps"):
@@ -261,11 +310,21 @@ def parameter_server() -> Any:
             resolver.cluster_spec(), resolver.task_type, resolver.task_id, protocol=resolver.rpc_layer or "grpc"
         )
         server.join()
-    return tf.distribute.ParameterServerStrategy(resolver)
+    partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner(shards) if shards > 1 else None
+    return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
+
+
+def mirrored() -> Any:
+    """Two replicas on one CPU."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
 
 STRATEGIES: dict[str, Callable[[], Any]] = {
+    "mirrored": mirrored,
     "parameter_server": parameter_server,
+    "parameter_server_sharded": lambda: parameter_server(shards=2),
     "one_device": tf.distribute.get_strategy,
     "multi_worker": lambda: tf.distribute.MultiWorkerMirroredStrategy(),
 }

@@ -1,7 +1,7 @@
 """tf_keras: a distributed data set without `steps_per_epoch`, which Keras 3 accepts.
 
-Seen with tf_keras 2.21.0 on TensorFlow 2.21.0, which refuses it because "DistributedDatasets have no cardinality"; by now
-they have.
+Seen with tf_keras 2.21.0 on TensorFlow 2.21.0, which refuses it because "DistributedDatasets have no cardinality"; by
+now they have.
 """
 
 from __future__ import annotations

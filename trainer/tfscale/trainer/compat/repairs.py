@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfscale.trainer.compat import legacy_keras
-from tfscale.trainer.compat.keras3 import dataset_creator, executions, multi_worker, optimizers, parameter_server, variables
+from tfscale.trainer.compat import legacy_keras, spellings
+from tfscale.trainer.compat.keras3 import executions, multi_worker, optimizers, parameter_server, variables
 
 
 def repair(module: Any) -> None:
@@ -16,11 +16,17 @@ def repair(module: Any) -> None:
 
 
 _REPAIRS: dict[str, tuple[Callable[[Any], None], ...]] = {
+    "keras._tf_keras.keras.callbacks": (spellings.callbacks,),
+    "keras._tf_keras.keras.layers": (spellings.layers,),
+    "keras._tf_keras.keras.utils": (spellings.utils,),
+    "keras.callbacks": (spellings.callbacks,),
+    "keras.layers": (spellings.layers,),
     "keras.src.backend.tensorflow.core": (variables.repair,),
     "keras.src.backend.tensorflow.optimizer": (optimizers.repair,),
     "keras.src.backend.tensorflow.trainer": (multi_worker.repair, executions.repair, parameter_server.repair),
-    "keras.src.optimizers.loss_scale_optimizer": (optimizers.repair_loss_scale,),
-    "keras.utils": (dataset_creator.repair,),
-    "keras._tf_keras.keras.utils": (dataset_creator.repair,),
+    "keras.src.metrics.metric": (spellings.metrics,),
+    "keras.src.optimizers.loss_scale_optimizer": (optimizers.repair_loss_scale, spellings.loss_scale),
+    "keras.utils": (spellings.utils,),
+    "tensorflow": (spellings.strategies,),
     "tf_keras.src.engine.data_adapter": (legacy_keras.repair,),
 }

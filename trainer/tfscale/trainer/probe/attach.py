@@ -16,11 +16,10 @@ _probe: Probe | None = None
 
 def attach(module: str) -> None:
     """Hook into what was just imported: TensorFlow, or a part of Keras."""
+    repairs.repair(sys.modules[module])
     if module == "tensorflow":
         probe().install()
-    elif module in REPAIRED:
-        repairs.repair(sys.modules[module])
-    else:
+    elif module not in REPAIRED:
         probe().install_keras(sys.modules[module])
 
 

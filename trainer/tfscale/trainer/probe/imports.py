@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 REPAIRED = (
+    "keras._tf_keras.keras.callbacks",
+    "keras._tf_keras.keras.layers",
     "keras._tf_keras.keras.utils",
+    "keras.callbacks",
+    "keras.layers",
     "keras.src.backend.tensorflow.core",
     "keras.src.backend.tensorflow.optimizer",
     "keras.src.backend.tensorflow.trainer",
+    "keras.src.metrics.metric",
     "keras.src.optimizers.loss_scale_optimizer",
     "keras.utils",
     "tf_keras.src.engine.data_adapter",

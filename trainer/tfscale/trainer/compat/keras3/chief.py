@@ -13,7 +13,7 @@ import tensorflow as tf
 
 
 class Chief:
-    """As much of a strategy as Keras's trainer asks for, which runs everything here and leaves variables on the servers."""
+    """As much of a strategy as Keras's trainer asks for: everything runs here, and variables stay on the servers."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy = strategy

@@ -5,7 +5,6 @@ Absent from Keras 3.0 to 3.15.1. It means the same as in tf_keras: a function th
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -34,9 +33,3 @@ class DatasetCreator:
     def distributed(self, strategy: tf.distribute.Strategy) -> Any:
         """The data of all workers."""
         return strategy.distribute_datasets_from_function(self, options=self.input_options)
-
-
-def repair(utils: Any) -> None:
-    """Put the class into a module `keras.utils`."""
-    if not hasattr(utils, "experimental"):
-        utils.experimental = types.SimpleNamespace(DatasetCreator=DatasetCreator)

@@ -1,8 +1,8 @@
 """`steps_per_execution` of Keras 3 under any strategy.
 
-Seen with Keras 3.15.1 on TensorFlow 2.21.0: Keras loops over Optionals, whose spec is lost under a strategy, also under
-MirroredStrategy. A plain loop over the same steps does not need them; it has to know how many there are, because the end
-of the data met inside of it would undo the steps before.
+Seen with Keras 3.15.1 on TensorFlow 2.21.0: Keras loops over Optionals, whose spec is lost under a strategy, also
+under MirroredStrategy. A plain loop over the same steps does not need them; it has to know how many there are, because
+the end of the data met inside of it would cut off a step that still runs.
 """
 
 from __future__ import annotations

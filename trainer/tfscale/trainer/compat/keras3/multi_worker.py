@@ -59,8 +59,8 @@ def _repair_reduce_per_replica(trainer: Any) -> None:
 def _repair_predict(trainer: Any) -> None:
     """Keras gathers all workers' outputs of a step as if each had its own part of the batch.
 
-    With auto-shard OFF or by FILE they have not, and the outputs are silently doubled, left out or out of place. tf_keras
-    shards what is predicted by DATA, whatever its options say; so does this.
+    With auto-shard OFF they have not, and the outputs are silently doubled, left out or out of place. tf_keras shards
+    what is predicted by DATA, whatever its options say; so does this.
     """
     original = trainer.TensorFlowTrainer.predict
 

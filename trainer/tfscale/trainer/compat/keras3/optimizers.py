@@ -39,14 +39,19 @@ def repair_loss_scale(module: Any) -> None:
 def _build_outside(optimizer: Any, variables: Any) -> None:
     """Make an optimizer's variables outside of the function that applies it first.
 
-    Keras makes them inside, once for each replica; under MirroredStrategy the function then ends in "You must feed a value
-    for placeholder tensor".
+    Keras makes them inside, once for each replica; under MirroredStrategy the function then ends in "You must feed a
+    value for placeholder tensor".
     """
-    strategy = optimizer._distribution_strategy
-    if optimizer.built or variables is None or not tf.inside_function() or not tf.distribute.has_strategy():
+    replica = tf.distribute.get_replica_context()
+    if optimizer.built or variables is None or not tf.distribute.has_strategy() or replica is None:
         return
-    with tf.init_scope(), strategy.scope():
-        optimizer.build(list(variables))
+    variables = list(variables)
+
+    def build(strategy: tf.distribute.Strategy) -> None:
+        with tf.init_scope(), strategy.scope():
+            optimizer.build(variables)
+
+    replica.merge_call(build)
 
 
 def _repair_finite(kind: Any) -> None:

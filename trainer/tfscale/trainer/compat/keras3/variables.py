@@ -1,7 +1,7 @@
 """Keras 3's `assign_add` and `assign_sub` under ParameterServerStrategy.
 
-Seen with Keras 3.15.1 on TensorFlow 2.21.0: Keras reads a variable, adds and writes it back. Two workers that do so at a
-time lose one of the two: 330 of 480 iterations were counted. The parameter server can add in one go.
+Seen with Keras 3.15.1 on TensorFlow 2.21.0: Keras reads a variable, adds and writes it back. Two workers that do so
+at a time lose one of the two: 330 of 480 iterations were counted. The parameter server can add in one go.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ class WorkerData:
 class _Staggered(coordinator_values.PerWorkerDatasetFromDatasetFunction):
     """A finite data set without end, in which each worker begins at another place.
 
-    Every worker has all of the data. Were they to begin at the same place, an epoch would be its first part, as many times
-    as there are workers; so an epoch of workers that are equally fast is the whole data set once.
+    Every worker has all of the data. Were they to begin at the same place, an epoch would be its first part, as many
+    times as there are workers; so an epoch of workers that are equally fast is the whole data set once.
     """
 
     def __init__(self, data: tf.data.Dataset, size: int, coordinator: Any) -> None:
