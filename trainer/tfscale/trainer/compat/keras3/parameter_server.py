@@ -52,23 +52,34 @@ class PendingLogs(Mapping[str, Any]):
 
     def __init__(self, scheduled: collections.deque[Any]) -> None:
         self._scheduled = scheduled
-        self._fetched: dict[str, Any] | None = None
 
-    def fetched(self) -> dict[str, Any]:
-        """What the step gave, waiting for it where none has ended yet."""
-        if self._fetched is None:
-            ended = [each for each in self._scheduled.copy() if each._status_available_event.is_set()]
-            self._fetched = (ended[-1] if ended else self._scheduled[0]).fetch()
-        return self._fetched
+    def names(self) -> set[str]:
+        """Of the logs, without fetching any; empty where no step has ended well."""
+        return next((set(each._values) for each in self._ended() if each._values), set())
+
+    def _ended(self) -> list[Any]:
+        """Newest first."""
+        return [each for each in reversed(self._scheduled.copy()) if each._status_available_event.is_set()]
+
+    @functools.cached_property
+    def _logs(self) -> dict[str, Any]:
+        for each in [*self._ended(), *self._scheduled.copy()]:
+            try:
+                found: dict[str, Any] = each.fetch()
+            except tf.errors.OpError:
+                # The worker that holds it has gone; what fails for another reason is raised when more is scheduled.
+                continue
+            return found
+        return {}
 
     def __getitem__(self, name: str) -> Any:
-        return self.fetched()[name]
+        return self._logs[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.fetched())
+        return iter(self._logs)
 
     def __len__(self) -> int:
-        return len(self.fetched())
+        return len(self._logs)
 
 
 class Scheduler:
@@ -82,8 +93,8 @@ class Scheduler:
 
     def __call__(self, iterator: Any, steps: int) -> PendingLogs:
         while len(self._scheduled) >= self._window:
-            # Raises what the execution raised.
-            self._scheduled.popleft()._wait_and_maybe_error()
+            # Only to wait: what an execution raises is raised by `schedule` or `join`.
+            self._scheduled.popleft()._status_available_event.wait()
         self._scheduled.append(self._coordinator.schedule(self._function, args=(iterator, tf.constant(steps))))
         return PendingLogs(self._scheduled)
 
@@ -197,7 +208,12 @@ def _repair_logs(kind: Any) -> None:
     original = kind._get_metrics_result_or_logs
 
     def get_metrics_result_or_logs(self: Any, logs: Any) -> Any:
-        return original(self, logs.fetched() if isinstance(logs, PendingLogs) else logs)
+        if not isinstance(logs, PendingLogs):
+            return original(self, logs)
+        names = dict.fromkeys(logs.names())
+        found = original(self, names)
+        # A train step of the user's own has other logs than the metrics.
+        return dict(logs) if found is names else found
 
     kind._get_metrics_result_or_logs = get_metrics_result_or_logs
 
