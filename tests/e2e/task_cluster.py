@@ -27,9 +27,12 @@ class Ran:
     recording: Recording
     logs: dict[str, str]
     """By task, as in `worker:0`."""
+    ending: set[str]
+    """The tasks that end by themselves."""
 
     def last_line(self, task: str) -> str:
-        return self.logs[task].rstrip().rpartition("\n")[2]
+        """Of what the task itself said; its shim says how it ended."""
+        return [line for line in self.logs[task].splitlines() if line and not line.startswith("--- tfscale:")][-1]
 
     def exit_code(self, task: str) -> int | None:
         status = [frame["status"] for frame in self.recording.frames if frame["task"] == task][-1]
@@ -45,13 +48,14 @@ def run_program(
 ) -> Ran:
     """Run a command as every task until those that end by themselves have ended: chief, evaluator, else workers."""
     cluster, out = _write_cluster(folder, roles), folder / "run.jsonl"
-    ending = [role for role in roles if role not in SERVING and ("chief" not in roles or role != "worker")]
+    serving = SERVING if "chief" not in roles else (*SERVING, "worker")
+    ending = {f"{role}:{index}" for role, index in tasks_of(roles) if role not in serving}
     with _agents(folder, cluster, roles, command, variables), _console(cluster, out):
-        _wait(out, {f"{role}:{index}" for role, index in tasks_of(roles) if role in ending}, timeout)
+        _wait(out, ending, timeout)
     logs = {
         f"{role}:{index}": (folder / "cluster" / f"{role}-{index}.log").read_text() for role, index in tasks_of(roles)
     }
-    return Ran(Recording.read(out), logs)
+    return Ran(Recording.read(out), logs, ending)
 
 
 def _write_cluster(folder: Path, roles: Mapping[str, int]) -> Path:

@@ -80,7 +80,8 @@ def assert_measured(ran: Ran, program: Program, keras: str) -> None:
         assert columns["sequence"] == list(range(program.steps or 0))
         known = [value for value in columns["compute"] if value is not None]
         assert len(known) >= 0.9 * len(columns["compute"])
-    probe = [frame["probe"] for frame in ran.recording.frames if frame["probe"] is not None][-1]
+    frames = [frame for frame in ran.recording.frames if frame["task"] == "worker:0"]
+    probe = frames[-1]["probe"]
     assert probe["state"] == "measuring" and probe["keras"].startswith(keras)
 
 
@@ -90,11 +91,8 @@ def test_a_program_trains_and_is_measured(tmp_path: Path, program: Program, kera
     variables = KERAS[keras] | {"CHECKPOINTS": str(tmp_path / "checkpoints")}
     ran = run_program(tmp_path, [sys.executable, EXAMPLES / f"{program.name}.py"], program.roles, variables, 150)
     found = losses(ran)
-    ending = [
-        task for task in ran.logs if not task.startswith("ps") and ("chief:0" not in ran.logs or "worker" not in task)
-    ]
-    assert set(found) == set(ending), {task: log[-1500:] for task, log in ran.logs.items()}
-    assert all(ran.exit_code(task) == 0 for task in ending)
+    assert set(found) == ran.ending, {task: log[-1500:] for task, log in ran.logs.items()}
+    assert all(ran.exit_code(task) == 0 for task in ran.ending)
     assert all(0 < loss < program.loss for loss in found.values()), found
     if program.steps is not None:
         assert_measured(ran, program, keras)

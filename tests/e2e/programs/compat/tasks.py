@@ -6,8 +6,12 @@ Each takes a `Problem` and returns numbers that one device and every strategy mu
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -49,12 +53,17 @@ class Problem:
         arrays = (self.x, self.y) if labels else self.x
         return tf.data.Dataset.from_tensor_slices(arrays).batch(BATCH).with_options(options)
 
+    def part(self, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        """One input pipeline's part of the data, in batches for one replica."""
+        batches = tf.data.Dataset.from_tensor_slices((self.x, self.y)).batch(context.get_per_replica_batch_size(BATCH))
+        return batches.shard(context.num_input_pipelines, context.input_pipeline_id)
+
 
 def run(problem: Problem, tasks: dict[str, Callable[[Problem], Any]], names: list[str]) -> None:
     """Run the named tasks, all by default, and print what came of each as one line."""
     for name in names or tasks:
         try:
-            print("came", json.dumps([name, tasks[name](problem)]), flush=True)
+            print("came", json.dumps([name, (tasks | LONG)[name](problem)]), flush=True)
         except Exception as error:
             traceback.print_exc()
             print("failed", json.dumps([name, f"{type(error).__name__}: {error}"[:2000]]), flush=True)
@@ -95,7 +104,7 @@ def fit_steps_per_execution(problem: Problem) -> Any:
     """Four steps at a time of ten: the last execution is a partial one."""
     model = problem.model(steps_per_execution=4)
     ends = []
-    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, _: ends.append(batch))
+    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: ends.append(batch))  # noqa: ARG005
     history = model.fit(problem.data(), epochs=2, validation_data=problem.data(), verbose=2, callbacks=[callback])
     return losses(history) + weights(model) + [int(model.optimizer.iterations.numpy())]
 
@@ -119,13 +128,14 @@ def fit_distributed(problem: Problem) -> Any:
 def fit_from_function(problem: Problem) -> Any:
     """The other way to distribute a data set."""
     model = problem.model()
+    data = problem.strategy.distribute_datasets_from_function(problem.part)
+    return losses(model.fit(data, epochs=2, steps_per_epoch=5, verbose=2)) + weights(model)
 
-    def part(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        data = tf.data.Dataset.from_tensor_slices((problem.x, problem.y))
-        local = BATCH // context.num_input_pipelines
-        return data.batch(local).shard(context.num_input_pipelines, context.input_pipeline_id)
 
-    data = problem.strategy.distribute_datasets_from_function(part)
+def fit_creator(problem: Problem) -> Any:
+    """The way of older books to say the same."""
+    model = problem.model()
+    data = keras.utils.experimental.DatasetCreator(problem.part)
     return losses(model.fit(data, epochs=2, steps_per_epoch=5, verbose=2)) + weights(model)
 
 
@@ -142,13 +152,6 @@ def checkpoints(problem: Problem) -> Any:
         other = problem.model()
         other.load_weights(str(path))
     return weights(model) + weights(other)
-
-
-def fit_creator(problem: Problem) -> Any:
-    """The way of older books to say what each worker reads."""
-    model = problem.model()
-    data = keras.utils.experimental.DatasetCreator(lambda _: problem.data().repeat())
-    return losses(model.fit(data, epochs=2, steps_per_epoch=10, verbose=2)) + weights(model)
 
 
 def fit_validation_steps(problem: Problem) -> Any:
@@ -169,10 +172,24 @@ def fit_batch_logs(problem: Problem) -> Any:
     """A progress bar and callbacks that look at each batch."""
     model = problem.model()
     seen = []
-    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda _, logs: seen.append(sorted(logs)))
+    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: seen.append(sorted(logs)))  # noqa: ARG005
     model.fit(problem.data(), epochs=2, verbose=1, callbacks=[callback, keras.callbacks.TerminateOnNaN()])
     assert all("loss" in names for names in seen), seen
     return [len(seen), *weights(model)]
+
+
+def fit_20_seconds(problem: Problem) -> Any:
+    """Trains on although a worker dies meanwhile; how many steps of those that were asked for are missing."""
+    model = problem.model()
+    begin = time.monotonic()
+
+    def stop(epoch: int, logs: Any) -> None:  # noqa: ARG001
+        model.stop_training = time.monotonic() - begin > 20
+
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=stop)
+    history = model.fit(problem.data(), epochs=10_000, verbose=0, callbacks=[callback])
+    missing = len(history.epoch) * (EXAMPLES // BATCH) - int(model.optimizer.iterations.numpy())
+    return [max(0, missing), float(history.history["loss"][-1])]
 
 
 def evaluate(problem: Problem) -> Any:
@@ -228,7 +245,8 @@ def on_batch(problem: Problem) -> Any:
 def custom_loop(problem: Problem) -> Any:
     """A custom loop whose optimizer has made no variables before its first step."""
     strategy, model = problem.strategy, problem.model()
-    optimizer = keras.optimizers.Adam(0.01)
+    with strategy.scope():
+        optimizer = keras.optimizers.Adam(0.01)
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
     def replica_step(inputs: Any) -> Any:
@@ -305,6 +323,8 @@ TASKS = {
 def parameter_server(shards: int = 1) -> Any:
     """The strategy at the chief; every other task serves until it is ended."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    if resolver.task_type == "worker" and resolver.task_id == 1 and "SECOND_WORKER_LIVES" in os.environ:
+        threading.Timer(float(os.environ["SECOND_WORKER_LIVES"]), os.kill, (os.getpid(), signal.SIGKILL)).start()
     if resolver.task_type in ("worker", "ps"):
         server = tf.distribute.Server(
             resolver.cluster_spec(), resolver.task_type, resolver.task_id, protocol=resolver.rpc_layer or "grpc"
@@ -312,6 +332,9 @@ def parameter_server(shards: int = 1) -> Any:
         server.join()
     partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner(shards) if shards > 1 else None
     return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
+
+
+LONG = {"fit_20_seconds": fit_20_seconds}
 
 
 def mirrored() -> Any:

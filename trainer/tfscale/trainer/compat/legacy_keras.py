@@ -19,7 +19,7 @@ def repair(adapters: Any) -> None:
     def is_counted(adapter: Any) -> bool:
         """Whether an epoch is all of a distributed data set."""
         data = adapter._dataset
-        return (
+        return bool(
             adapter._user_steps is None
             and adapters._is_distributed_dataset(data)
             and getattr(data, "_built", False)
@@ -37,7 +37,7 @@ def repair(adapters: Any) -> None:
         return int(self._dataset.cardinality) if self._dataset.cardinality >= 0 else None
 
     def should_recreate_iterator(self: Any) -> bool:
-        return is_counted(self) or recreate(self)
+        return is_counted(self) or bool(recreate(self))
 
     kind._validate_args = validate_args
     kind.get_size = get_size

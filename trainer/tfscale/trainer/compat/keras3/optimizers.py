@@ -43,7 +43,9 @@ def _build_outside(optimizer: Any, variables: Any) -> None:
     value for placeholder tensor".
     """
     replica = tf.distribute.get_replica_context()
-    if optimizer.built or variables is None or not tf.distribute.has_strategy() or replica is None:
+    if optimizer.built or variables is None or replica is None or not tf.distribute.has_strategy():
+        return
+    if optimizer._distribution_strategy is not replica.strategy:
         return
     variables = list(variables)
 

@@ -105,7 +105,7 @@ def _repair_size() -> None:
 
     original = TFDatasetAdapter.num_batches.fget
 
-    def num_batches(self: Any) -> int | None:
+    def num_batches(self: Any) -> Any:
         return original(self) if getattr(self._dataset, "_built", True) else None
 
     TFDatasetAdapter.num_batches = property(num_batches)

@@ -48,7 +48,7 @@ class WorkerData:
         return iter(self._data)
 
 
-class _Staggered(coordinator_values.PerWorkerDatasetFromDatasetFunction):
+class _Staggered(coordinator_values.PerWorkerDatasetFromDatasetFunction):  # type: ignore[misc]
     """A finite data set without end, in which each worker begins at another place.
 
     Every worker has all of the data. Were they to begin at the same place, an epoch would be its first part, as many
@@ -60,12 +60,12 @@ class _Staggered(coordinator_values.PerWorkerDatasetFromDatasetFunction):
         spec, strategy = data.element_spec, coordinator.strategy
         self._size = size
 
-        @tf.function(input_signature=[tf.TensorSpec((), tf.int64)])
         def begin_at(place: Any) -> Any:
             everything = coordinator_values.deserialize_dataset_from_graph(graph, spec).repeat().skip(place)
             return strategy.experimental_distribute_dataset(everything)
 
-        super().__init__(begin_at.get_concrete_function(), coordinator)
+        traced = tf.function(begin_at, input_signature=[tf.TensorSpec((), tf.int64)])
+        super().__init__(traced.get_concrete_function(), coordinator)
 
     def __iter__(self) -> Any:
         workers = self._coordinator._cluster.workers
