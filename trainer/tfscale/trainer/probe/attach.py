@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tfscale.trainer.compat import keras3
+from tfscale.trainer.compat import repairs
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.imports import REPAIRED
 from tfscale.trainer.probe.probe import Probe
@@ -16,11 +16,10 @@ _probe: Probe | None = None
 
 def attach(module: str) -> None:
     """Hook into what was just imported: TensorFlow, or a part of Keras."""
+    repairs.repair(sys.modules[module])
     if module == "tensorflow":
         probe().install()
-    elif module in REPAIRED:
-        keras3.repair(sys.modules[module])
-    else:
+    elif module not in REPAIRED:
         probe().install_keras(sys.modules[module])
 
 

@@ -10,7 +10,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-REPAIRED = ("keras.src.backend.tensorflow.trainer",)
+REPAIRED = (
+    "keras._tf_keras.keras.callbacks",
+    "keras._tf_keras.keras.layers",
+    "keras._tf_keras.keras.utils",
+    "keras.callbacks",
+    "keras.layers",
+    "keras.src.backend.tensorflow.core",
+    "keras.src.backend.tensorflow.optimizer",
+    "keras.src.backend.tensorflow.trainer",
+    "keras.src.metrics.metric",
+    "keras.src.optimizers.loss_scale_optimizer",
+    "keras.utils",
+    "tf_keras.src.engine.data_adapter",
+)
 MODULES = (
     "tensorflow",
     *REPAIRED,

@@ -1,11 +1,12 @@
-"""Repairs of Keras 3 under MultiWorkerMirroredStrategy.
+"""Keras 3 under MultiWorkerMirroredStrategy.
 
-Seen with Keras 3.15.1 on TensorFlow 2.21.0. Each replaces one step of
-Keras's own TensorFlow trainer and leaves the rest.
+Seen with Keras 3.15.1 on TensorFlow 2.21.0. Each replaces one step of Keras's own TensorFlow trainer and leaves the
+rest.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import tensorflow as tf
@@ -15,7 +16,7 @@ def repair(trainer: Any) -> None:
     """Put the repairs into the module `keras.src.backend.tensorflow.trainer`."""
     _repair_symbolic_build(trainer)
     _repair_reduce_per_replica(trainer)
-    _repair_steps_per_execution(trainer)
+    _repair_predict(trainer)
 
 
 def _repair_symbolic_build(trainer: Any) -> None:
@@ -55,32 +56,20 @@ def _repair_reduce_per_replica(trainer: Any) -> None:
     trainer.reduce_per_replica = reduce_per_replica
 
 
-def _repair_steps_per_execution(trainer: Any) -> None:
-    """Keras loops over Optionals, whose spec is lost under a strategy; a plain loop does the same steps."""
-    original = trainer.TensorFlowTrainer._make_function
+def _repair_predict(trainer: Any) -> None:
+    """Keras gathers all workers' outputs of a step as if each had its own part of the batch.
 
-    def make_function(self: Any, step_function: Any) -> Any:
-        if self.steps_per_execution == 1 or self._distribute_strategy is None or self.run_eagerly:
-            return original(self, step_function)
+    With auto-shard OFF they have not, and the outputs are silently doubled, left out or out of place. tf_keras shards
+    what is predicted by DATA, whatever its options say; so does this.
+    """
+    original = trainer.TensorFlowTrainer.predict
 
-        def one_step(data: Any) -> Any:
-            outputs = self.distribute_strategy.run(step_function, args=(data,))
-            return trainer.reduce_per_replica(outputs, self.distribute_strategy, reduction="auto")
+    @functools.wraps(original)
+    def predict(self: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(x, tf.data.Dataset) and trainer._collective_all_reduce_multi_worker(self.distribute_strategy):
+            options = tf.data.Options()
+            options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+            x = x.with_options(options)
+        return original(self, x, *args, **kwargs)
 
-        plain = tf.autograph.experimental.do_not_convert
-        traced = tf.function(plain(one_step), reduce_retracing=True, jit_compile=self.jit_compile)
-        step = self._autoconvert_optionals(traced)
-
-        def steps(iterator: Any) -> Any:
-            _, outputs = tf.while_loop(
-                lambda number, _: number < self.steps_per_execution,
-                lambda number, _: (number + 1, step(iterator.get_next())),
-                (tf.constant(1), step(iterator.get_next())),
-                # One at a time: the end of the data, met early, would cancel the step that still runs.
-                parallel_iterations=1,
-            )
-            return outputs
-
-        return tf.function(plain(steps), reduce_retracing=True)
-
-    trainer.TensorFlowTrainer._make_function = make_function
+    trainer.TensorFlowTrainer.predict = predict

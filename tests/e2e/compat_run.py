@@ -1,0 +1,95 @@
+"""Runs `programs/compat/tasks.py` under a strategy, on stock TensorFlow or with the repairs of tfscale."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import tfscale
+import tfscale.trainer.probe
+from local_cluster import ENVIRONMENT
+
+PROGRAM = Path(__file__).parent / "programs" / "compat" / "tasks.py"
+SITE = Path(next(iter(tfscale.trainer.probe.__path__))) / "site"
+STRATEGIES = {
+    "one_device": {"worker": 1},
+    "mirrored": {"worker": 1},
+    "multi_worker": {"worker": 2},
+    "parameter_server": {"chief": 1, "worker": 1, "ps": 1},
+    "parameter_server_sharded": {"chief": 1, "worker": 1, "ps": 2},
+}
+KERAS = {"keras 3": {}, "tf_keras": {"TF_USE_LEGACY_KERAS": "1"}}
+SECONDS = 100
+"""After which a task that has said nothing hangs."""
+Outcome = list[float] | str
+"""Numbers, or why there are none."""
+
+
+@functools.cache
+def run(strategy: str, keras: str, repaired: bool, tasks: tuple[str, ...] = (), workers: int = 0) -> dict[str, Outcome]:
+    """What came of each task, at the chief or the first worker; of all tasks by default."""
+    roles = STRATEGIES[strategy] | ({"worker": workers} if workers else {})
+    with TemporaryFile("w+") as said, _processes(strategy, keras, repaired, tasks, roles, said.fileno()) as first:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            first.wait(SECONDS)
+        said.seek(0)
+        lines = said.read().splitlines()
+    found = [json.loads(line.partition(" ")[2]) for line in lines if line.startswith(("came ", "failed "))]
+    return {name: " ".join(outcome.split()) if isinstance(outcome, str) else outcome for name, outcome in found}
+
+
+@contextlib.contextmanager
+def _processes(
+    strategy: str, keras: str, repaired: bool, tasks: tuple[str, ...], roles: dict[str, int], said: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    """All tasks of the cluster; the first one, whose word counts, writes to `said`."""
+    cluster = _cluster(roles)
+    processes = []
+    for role, addresses in cluster.items():
+        for index in range(len(addresses)):
+            variables = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})}
+            environment = os.environ | ENVIRONMENT | KERAS[keras] | (variables if sum(roles.values()) > 1 else {})
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, PROGRAM, strategy, *tasks],
+                    env=environment | (_repairs() if repaired else {}),
+                    stdout=subprocess.DEVNULL if processes else said,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+    try:
+        yield processes[0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _repairs() -> dict[str, str]:
+    """The way in that an agent uses, with nobody who listens to the probe."""
+    portions = os.pathsep.join(str(Path(path)) for path in tfscale.__path__)
+    return {"TFSCALE_REPORT": "/nowhere", "TFSCALE_PROBE_PATH": portions, "PYTHONPATH": str(SITE)}
+
+
+def _cluster(roles: dict[str, int]) -> dict[str, list[str]]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(sum(roles.values()))]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        addresses = iter([f"127.0.0.1:{each.getsockname()[1]}" for each in sockets])
+        return {role: [next(addresses) for _ in range(number)] for role, number in roles.items()}
+
+
+def error(reference: Outcome, outcome: Outcome) -> float | None:
+    """Largest relative difference; None where there are no numbers to compare."""
+    if isinstance(reference, str) or isinstance(outcome, str) or len(reference) != len(outcome):
+        return None
+    return max(abs(one - other) / (abs(one) + 1e-6) for one, other in zip(reference, outcome, strict=True))

@@ -1,0 +1,48 @@
+"""What Keras 3 runs on the chief itself under ParameterServerStrategy: `predict`, and `evaluate` where it can be exact.
+
+The workers repeat and shuffle data at their own pace, so that among them no example is met exactly once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+
+class Chief:
+    """As much of a strategy as Keras's trainer asks for: everything runs here, and variables stay on the servers."""
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self._strategy = strategy
+
+    def scope(self) -> Any:
+        return self._strategy.scope()
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...] = ()) -> Any:
+        return function(*args)
+
+    def experimental_distribute_dataset(self, dataset: Any) -> Any:
+        return dataset
+
+    def experimental_local_results(self, value: Any) -> tuple[Any]:
+        return (value,)
+
+
+@contextlib.contextmanager
+def on_the_chief(model: Any) -> Iterator[Chief]:
+    """Let the model's trainer use a `Chief` in place of its strategy; may be nested."""
+    before = model.__dict__.get("_tfscale_chief")
+    chief = before or Chief(model._distribute_strategy)
+    model.__dict__["_tfscale_chief"] = chief
+    try:
+        yield chief
+    finally:
+        model.__dict__["_tfscale_chief"] = before
+
+
+def strategy_of(model: Any) -> Any:
+    """What the trainer is to take for the model's strategy now."""
+    return model.__dict__.get("_tfscale_chief") or model._distribute_strategy or tf.distribute.get_strategy()

@@ -1,0 +1,290 @@
+"""Keras 3 under ParameterServerStrategy.
+
+Seen with Keras 3.15.1 on TensorFlow 2.21.0, whose trainer knows nothing of it: it iterates over data that are on no
+worker, and runs its steps on the chief. Here an epoch's steps are scheduled on the workers, as in tf_keras.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.distribute import parameter_server_strategy_v2
+from tensorflow.python.distribute.coordinator import cluster_coordinator
+from tensorflow.python.distribute.coordinator import values as coordinator_values
+from tfscale.trainer.compat.keras3.chief import Chief, on_the_chief, strategy_of
+from tfscale.trainer.compat.keras3.dataset_creator import DatasetCreator
+from tfscale.trainer.compat.keras3.executions import Portion, loop, one_step
+from tfscale.trainer.compat.keras3.worker_data import WorkerData
+
+IN_FLIGHT = 8
+"""Executions a worker that are scheduled before the oldest is waited for, so that callbacks are not far ahead."""
+
+
+def repair(trainer: Any) -> None:
+    """Put the repairs into the module `keras.src.backend.tensorflow.trainer`."""
+    kind = trainer.TensorFlowTrainer
+    kind.distribute_strategy = property(strategy_of)
+    _repair_size()
+    _repair_epochs(trainer.TFEpochIterator)
+    _repair_symbolic_build(kind)
+    _repair_functions(trainer, kind)
+    _repair_logs(kind)
+    _repair_verbosity(kind)
+    _repair_evaluate(trainer, kind)
+    _repair_predict(kind)
+
+
+def has_servers(strategy: Any) -> bool:
+    """Whether this strategy keeps variables on parameter servers and schedules work on workers."""
+    return isinstance(strategy, parameter_server_strategy_v2.ParameterServerStrategyV2)
+
+
+class PendingLogs(Mapping[str, Any]):
+    """The logs of the newest step that has ended, when they are asked for.
+
+    A step that has just been scheduled has none yet; to wait for each would make the workers take turns.
+    """
+
+    def __init__(self, scheduled: collections.deque[Any]) -> None:
+        self._scheduled = scheduled
+
+    def names(self) -> set[str]:
+        """Of the logs, without fetching any; empty where no step has ended well."""
+        return next((set(each._values) for each in self._ended() if each._values), set())
+
+    def _ended(self) -> list[Any]:
+        """Newest first."""
+        return [each for each in reversed(self._scheduled.copy()) if each._status_available_event.is_set()]
+
+    @functools.cached_property
+    def _logs(self) -> dict[str, Any]:
+        for each in [*self._ended(), *self._scheduled.copy()]:
+            try:
+                found: dict[str, Any] = each.fetch()
+            except tf.errors.OpError:
+                # The worker that holds it has gone; what fails for another reason is raised when more is scheduled.
+                continue
+            return found
+        return {}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._logs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._logs)
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+
+class Scheduler:
+    """Schedules executions of one function on the workers."""
+
+    def __init__(self, strategy: tf.distribute.Strategy, function: Any) -> None:
+        self._coordinator = cluster_coordinator.ClusterCoordinator(strategy)
+        self._function = function
+        self._window = IN_FLIGHT * len(self._coordinator._cluster.workers)
+        self._scheduled: collections.deque[Any] = collections.deque()
+
+    def __call__(self, iterator: Any, steps: int) -> PendingLogs:
+        while len(self._scheduled) >= self._window:
+            # Only to wait: what an execution raises is raised by `schedule` or `join`.
+            self._scheduled.popleft()._status_available_event.wait()
+        self._scheduled.append(self._coordinator.schedule(self._function, args=(iterator, tf.constant(steps))))
+        return PendingLogs(self._scheduled)
+
+
+def _repair_size() -> None:
+    """Keras asks data that are on no worker yet for their size, which raises."""
+    from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
+
+    original = TFDatasetAdapter.num_batches.fget
+
+    def num_batches(self: Any) -> Any:
+        return original(self) if getattr(self._dataset, "_built", True) else None
+
+    TFDatasetAdapter.num_batches = property(num_batches)
+
+
+def _repair_epochs(kind: Any) -> None:
+    """An epoch is a number of steps; its end is when all of them have been made."""
+    initialise, enumerate_iterator, synchronise = kind.__init__, kind._enumerate_iterator, kind.tf_sync
+
+    def init(self: Any, distribute_strategy: Any = None, x: Any = None, *args: Any, **kwargs: Any) -> None:
+        if isinstance(x, DatasetCreator):
+            x = x.distributed(distribute_strategy)
+        if not has_servers(distribute_strategy):
+            initialise(self, distribute_strategy, x, *args, **kwargs)
+            return
+        super(kind, self).__init__(x, *args, **kwargs)
+        self._distribute_strategy = distribute_strategy
+        data = WorkerData(
+            distribute_strategy, self.data_adapter.get_tf_dataset(), self._num_batches, self.steps_per_epoch
+        )
+        self._distributed_dataset, self._num_batches = data, data.steps
+
+    def epoch(self: Any) -> Iterator[tuple[int, int, Any]]:
+        if not isinstance(self._distributed_dataset, WorkerData):
+            yield from enumerate_iterator(self)
+            return
+        self.data_adapter.on_epoch_begin()
+        # The workers' iterators stay: a new epoch goes on where the last ended.
+        if self._current_iterator is None:
+            self._current_iterator = iter(self._distributed_dataset)
+        total, each = self._distributed_dataset.steps, self.steps_per_execution
+        for begin in range(0, total, each):
+            yield begin, begin + each - 1, Portion(self._current_iterator, min(each, total - begin))
+        self.data_adapter.on_epoch_end()
+
+    def tf_sync(self: Any) -> None:
+        if has_servers(self._distribute_strategy):
+            cluster_coordinator.ClusterCoordinator(self._distribute_strategy).join()
+        synchronise(self)
+
+    kind.__init__, kind._enumerate_iterator, kind.tf_sync = init, epoch, tf_sync
+
+
+def _repair_symbolic_build(kind: Any) -> None:
+    """No batch is at the chief to learn shapes from; the data's specification says them."""
+    original = kind._maybe_symbolic_build
+
+    def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+        if not has_servers(self._distribute_strategy) or iterator is None:
+            original(self, iterator=iterator, data_batch=data_batch)
+            return
+        spec = tf.nest.map_structure(_first_replica, iterator._distributed_dataset.element_spec)
+        with self._distribute_strategy.scope():
+            self._symbolic_build(data_batch=spec)
+
+    kind._maybe_symbolic_build = maybe_symbolic_build
+
+
+def _first_replica(spec: Any) -> Any:
+    return getattr(spec, "_value_specs", (spec,))[0]
+
+
+def _repair_functions(trainer: Any, kind: Any) -> None:
+    original = kind._make_function
+
+    def make_function(self: Any, step_function: Any) -> Any:
+        if not has_servers(self._distribute_strategy):
+            return original(self, step_function)
+        if self.run_eagerly:
+            raise ValueError(
+                "ParameterServerStrategy schedules functions on workers: compile without run_eagerly=True."
+            )
+        here = one_step(trainer, self, step_function)
+        scheduler = Scheduler(self._distribute_strategy, loop(one_step(trainer, self, step_function)))
+
+        def function(iterator: Any) -> Any:
+            if isinstance(iterator, Portion) and isinstance(iterator.iterator, coordinator_values.PerWorkerValues):
+                return scheduler(iterator.iterator, iterator.steps)
+            return _here(self, here, iterator)
+
+        return function
+
+    kind._make_function = make_function
+
+
+def _here(model: Any, step: Callable[[Any], Any], iterator: Any) -> Any:
+    """An execution on the chief: of `evaluate` and of `train_on_batch`."""
+    steps = iterator.steps if isinstance(iterator, Portion) else model.steps_per_execution
+    outputs = None
+    with on_the_chief(model):
+        for _, batch in zip(range(steps), iterator, strict=False):
+            outputs = step(batch)
+    if outputs is None:
+        raise StopIteration
+    return outputs
+
+
+def _repair_logs(kind: Any) -> None:
+    """An epoch's logs are the metrics of all its steps, and not those of the step that ended last."""
+    original = kind._get_metrics_result_or_logs
+
+    def get_metrics_result_or_logs(self: Any, logs: Any) -> Any:
+        if not isinstance(logs, PendingLogs):
+            return original(self, logs)
+        names = dict.fromkeys(logs.names())
+        found = original(self, names)
+        # A train step of the user's own has other logs than the metrics.
+        return dict(logs) if found is names else found
+
+    kind._get_metrics_result_or_logs = get_metrics_result_or_logs
+
+
+def _repair_verbosity(kind: Any) -> None:
+    """A progress bar asks for the logs of each step; it is shown only where it is asked for, as in tf_keras."""
+    for name in ("fit", "evaluate"):
+        kind_method = getattr(kind, name)
+        setattr(kind, name, _with_epoch_lines(kind_method))
+
+
+def _with_epoch_lines(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(original).bind(self, *args, **kwargs)
+        if has_servers(self._distribute_strategy) and given.arguments.get("verbose", "auto") == "auto":
+            given.arguments["verbose"] = 2
+        return original(*given.args, **given.kwargs)
+
+    return method
+
+
+def _repair_evaluate(trainer: Any, kind: Any) -> None:
+    """A finite data set is evaluated exactly, on the chief; a number of steps of it, by the workers."""
+    original = kind.evaluate
+
+    @functools.wraps(original)
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(original).bind(self, *args, **kwargs).arguments
+        if not has_servers(self._distribute_strategy) or not _is_whole(given.get("x"), given.get("steps")):
+            return original(self, *args, **kwargs)
+        with on_the_chief(self) as chief:
+            if kwargs.get("_use_cached_eval_dataset"):
+                _bring_home(trainer, self, chief, kwargs)
+            return original(self, *args, **kwargs)
+
+    kind.evaluate = evaluate
+
+
+def _is_whole(x: Any, steps: int | None) -> bool:
+    distributed = (tf.distribute.DistributedDataset, DatasetCreator)
+    return steps is None and x is not None and not isinstance(x, distributed)
+
+
+def _bring_home(trainer: Any, model: Any, chief: Chief, arguments: dict[str, Any]) -> None:
+    """`fit` has made the data of its validation for the workers; make them for the chief, once."""
+    if isinstance(model._eval_epoch_iterator._distribute_strategy, Chief):
+        return
+    model._eval_epoch_iterator = trainer.TFEpochIterator(
+        x=arguments.get("x"),
+        y=arguments.get("y"),
+        sample_weight=arguments.get("sample_weight"),
+        batch_size=arguments.get("batch_size"),
+        distribute_strategy=chief,
+        steps_per_execution=model.steps_per_execution,
+        shuffle=False,
+    )
+
+
+def _repair_predict(kind: Any) -> None:
+    """The order of outputs is that of the examples, so that one process makes them, as in tf_keras."""
+    for name in ("predict", "predict_on_batch"):
+        setattr(kind, name, _at_the_chief(getattr(kind, name)))
+
+
+def _at_the_chief(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not has_servers(self._distribute_strategy):
+            return original(self, *args, **kwargs)
+        with on_the_chief(self):
+            return original(self, *args, **kwargs)
+
+    return method

@@ -1,0 +1,44 @@
+"""tf_keras: a distributed data set without `steps_per_epoch`, which Keras 3 accepts.
+
+Seen with tf_keras 2.21.0 on TensorFlow 2.21.0, which refuses it because "DistributedDatasets have no cardinality"; by
+now they have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def repair(adapters: Any) -> None:
+    """Put the repair into the module `tf_keras.src.engine.data_adapter`."""
+    kind = adapters.DatasetAdapter
+    validate, size, recreate = kind._validate_args, kind.get_size, kind.should_recreate_iterator
+
+    def is_counted(adapter: Any) -> bool:
+        """Whether an epoch is all of a distributed data set."""
+        data = adapter._dataset
+        return bool(
+            adapter._user_steps is None
+            and adapters._is_distributed_dataset(data)
+            and getattr(data, "_built", False)
+            and data.cardinality != tf.data.INFINITE_CARDINALITY
+        )
+
+    def validate_args(self: Any, y: Any, sample_weights: Any, steps: Any, shards: Any) -> None:
+        # One step passes the check; it is not what is trained.
+        validate(self, y, sample_weights, 1 if is_counted(self) else steps, shards)
+
+    def get_size(self: Any) -> Any:
+        if not is_counted(self):
+            return size(self)
+        # An unknown size is found out in the first epoch.
+        return int(self._dataset.cardinality) if self._dataset.cardinality >= 0 else None
+
+    def should_recreate_iterator(self: Any) -> bool:
+        return is_counted(self) or bool(recreate(self))
+
+    kind._validate_args = validate_args
+    kind.get_size = get_size
+    kind.should_recreate_iterator = should_recreate_iterator

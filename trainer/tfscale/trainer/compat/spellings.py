@@ -1,0 +1,70 @@
+"""Names that books and older tutorials of `tf.distribute` use, and that were left out since.
+
+Each is there again where it is absent, and means what it meant. Absent from TensorFlow 2.21.0 is `experimental_run_v2`,
+from Keras 3.15.1 are the others. The strategies and options under `tf.distribute.experimental` are all still there.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from tfscale.trainer.compat.keras3.dataset_creator import DatasetCreator
+from tfscale.trainer.compat.keras3.side_car import SidecarEvaluator
+
+
+def strategies(tensorflow: Any) -> None:
+    """`Strategy.experimental_run_v2` of TensorFlow 2.0 and 2.1."""
+
+    def experimental_run_v2(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.run(*args, **kwargs)
+
+    _add(tensorflow.distribute.Strategy, "experimental_run_v2", experimental_run_v2)
+
+
+def metrics(metric: Any) -> None:
+    """`Metric.reset_states`, in nearly every custom loop before 2022."""
+
+    def reset_states(self: Any) -> None:
+        self.reset_state()
+
+    _add(metric.Metric, "reset_states", reset_states)
+
+
+def loss_scale(module: Any) -> None:
+    """`get_scaled_loss` and `get_unscaled_gradients` of a custom loop with mixed precision.
+
+    Keras 3 divides the gradients when it applies them, so that they are not to be divided before.
+    """
+
+    def get_scaled_loss(self: Any, loss: Any) -> Any:
+        return self.scale_loss(loss)
+
+    def get_unscaled_gradients(self: Any, gradients: Any) -> Any:  # noqa: ARG001
+        return gradients
+
+    _add(module.LossScaleOptimizer, "get_scaled_loss", get_scaled_loss)
+    _add(module.LossScaleOptimizer, "get_unscaled_gradients", get_unscaled_gradients)
+
+
+def layers(module: Any) -> None:
+    """`keras.layers.experimental`: preprocessing layers and the synchronised normalisation."""
+    normalisation = functools.partial(module.BatchNormalization, synchronized=True)
+    _add(module, "experimental", types.SimpleNamespace(preprocessing=module, SyncBatchNormalization=normalisation))
+
+
+def callbacks(module: Any) -> None:
+    """`keras.callbacks.experimental.BackupAndRestore`."""
+    _add(module, "experimental", types.SimpleNamespace(BackupAndRestore=module.BackupAndRestore))
+
+
+def utils(module: Any) -> None:
+    """`keras.utils.experimental.DatasetCreator` and `keras.utils.SidecarEvaluator`."""
+    _add(module, "experimental", types.SimpleNamespace(DatasetCreator=DatasetCreator))
+    _add(module, "SidecarEvaluator", SidecarEvaluator)
+
+
+def _add(where: Any, name: str, what: Any) -> None:
+    if not hasattr(where, name):
+        setattr(where, name, what)
