@@ -1,4 +1,4 @@
-"""The only place in the console that knows protobuf: messages to records, one function a message."""
+"""Protobuf messages to records, one function a message. Beside `entries`, nothing in the console knows protobuf."""
 
 from __future__ import annotations
 
@@ -55,14 +55,25 @@ def description(message: agent_pb2.Description) -> Description:
     )
 
 
-def progress(message: agent_pb2.Progress, verb: str) -> CommandProgressed:
+def progress(message: agent_pb2.Progress, verb: str, at: float) -> CommandProgressed:
     return CommandProgressed(
-        at=message.at,
+        at=at,
         verb=verb,
         stage=_STAGES.get(message.stage, Stage.PLANNED),
         tasks=tuple(Task.parse(name) for name in message.tasks),
         generation=message.generation,
         message=message.message,
+    )
+
+
+def progress_message(event: CommandProgressed) -> agent_pb2.Progress:
+    stages = {stage: number for number, stage in _STAGES.items()}
+    return agent_pb2.Progress(
+        stage=stages[event.stage],
+        tasks=map(str, event.tasks),
+        generation=event.generation,
+        message=event.message,
+        at=event.at,
     )
 
 
