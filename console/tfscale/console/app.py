@@ -83,7 +83,8 @@ class ConsoleApp(App[None]):
         self._tape = tape or Tape(self._spec)
         self._until = until or Until()
         self._remote = Remote(engine.source) if isinstance(engine.source, Player) else None
-        self._shown = 0.0
+        self._waiting: Snapshot | None = None
+        """The newest, while the one before it has not been on the screen for long enough."""
         self._glyphs = ASCII if ascii else UNICODE
         # Without colours, bars must say by letters what they are made of.
         self._letters = ascii or bool(os.environ.get("NO_COLOR"))
@@ -117,12 +118,22 @@ class ConsoleApp(App[None]):
         """A listener of the engine."""
         if self._remote is not None:
             self._remote.see(snapshot)
-            if self._remote.player.is_rushing and time.monotonic() - self._shown < _WHILE_RUSHING:
+            if self._remote.player.is_rushing and self._waiting is not None:
+                self._waiting = snapshot
                 return
         if self._until.is_over(snapshot, self._engine.state):
             self.exit()
-        self._shown = time.monotonic()
+        self._show(snapshot)
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self._waiting = snapshot
         self.post_message(self.SnapshotTaken(snapshot))
+        self.set_timer(_WHILE_RUSHING, lambda: self._show_newest(snapshot))
+
+    def _show_newest(self, shown: Snapshot) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting is not shown:
+            self._show(waiting)
 
     def on_console_app_snapshot_taken(self, message: SnapshotTaken) -> None:
         self._show_note()

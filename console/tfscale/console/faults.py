@@ -38,6 +38,11 @@ class Fault:
     phase: str = "compute"
     begin: float = 0.0
     end: float = math.inf
+    words: str = ""
+    """As it was given."""
+
+    def __str__(self) -> str:
+        return self.words
 
     def holds(self, at: float) -> bool:
         return self.begin <= at < self.end
@@ -54,9 +59,9 @@ class Fault:
             raise UsageError(f"--fault {text!r}: phase {phase!r} is none of {', '.join(LAG_PHASES)}")
         begin, end = float(match["begin"] or 0), float(match["end"] or math.inf)
         if what.endswith("ms") and what[0].isdigit():
-            return cls(task, "slow", extra=float(what[:-2]) / 1000, phase=phase, begin=begin, end=end)
+            return cls(task, "slow", extra=float(what[:-2]) / 1000, phase=phase, begin=begin, end=end, words=text)
         if what.endswith("x") and what[0].isdigit():
-            return cls(task, "slow", ratio=float(what[:-1]), phase=phase, begin=begin, end=end)
+            return cls(task, "slow", ratio=float(what[:-1]), phase=phase, begin=begin, end=end, words=text)
         if what not in KINDS:
             raise UsageError(f"--fault {text!r}: {what!r} is no fault: use 1.4x, 60ms, {', '.join(KINDS)}")
-        return cls(task, what, begin=begin, end=end)
+        return cls(task, what, begin=begin, end=end, words=text)
