@@ -129,9 +129,13 @@ async def test_an_export_can_be_any_part_in_any_format(recording: Path, tmp_path
     assert len(lines(out, "step")) == steps
 
 
+def cut_in_half(path: Path, to: Path) -> None:
+    data = path.read_bytes()
+    to.write_bytes(data[: len(data) // 2])
+
+
 async def test_a_damaged_recording_is_exported_as_far_as_it_is_whole(recording: Path, tmp_path: Path) -> None:
-    data = recording.read_bytes()
-    (tmp_path / "cut").write_bytes(data[: len(data) // 2])
+    cut_in_half(recording, tmp_path / "cut")
     status, out, err = await run("export", tmp_path / "cut")
     assert status == 0 and len(lines(out, "frame")) > 10
     assert "damaged at byte" in err and err.count("\n") == 1

@@ -161,7 +161,9 @@ def told(diagnosis: Diagnosis) -> dict[str, object]:
 
 async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "log"
-    notifier = Notifier(f'cat >> {log}; echo "$TFSCALE_EVENT_KIND $TFSCALE_EVENT_SEVERITY" >> {log}.words')
+    notifier = Notifier(
+        f'cat >> {log}; echo "$TFSCALE_EVENT_KIND $TFSCALE_EVENT_SEVERITY" >> {log.with_suffix(".words")}'
+    )
     link = {"type": "link", "task": "worker:0", "reason": ""}
     for state_ in ("up", "down", "refused", "up", "up"):
         notifier.tell({**link, "state": state_})
@@ -178,7 +180,7 @@ async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, capfd
         "much slower",
         "much slower",
     ]
-    assert Path(f"{log}.words").read_text().splitlines()[2:4] == ["straggler serious", "straggler critical"]
+    assert log.with_suffix(".words").read_text().splitlines()[2:4] == ["straggler serious", "straggler critical"]
     failing = Notifier("exit 3")
     failing.tell(told(fakes.straggler()))
     await failing.finish()

@@ -57,11 +57,11 @@ def simulated(seconds: int, workers: int = 2, *faults: str) -> list[Event]:
     events: list[Event] = []
     second = fakes.NOW + 1
     for event in SimulatedCluster(spec, tuple(map(Fault.parse, faults)), 10.0, 0).arrivals(fakes.NOW):
-        if event.at > fakes.NOW + seconds:
-            return events
         while event.at > second:
             events.append(SecondPassed(second))
             second += 1
+            if second > fakes.NOW + seconds:
+                return events
         events.append(event)
     return events
 

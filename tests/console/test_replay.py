@@ -101,7 +101,7 @@ async def test_it_stands_still_steps_and_jumps(path: Path) -> None:
         player.step(1)
         await until(lambda: told.snapshots[-1].at == fakes.NOW + 21)
         player.step(-5)
-        await until(lambda: told.snapshots[-1].at == fakes.NOW + 15)
+        await until(lambda: told.snapshots[-1].at == fakes.NOW + 16)
         assert told.snapshots[-1].up == 3 and not player.is_rushing
         player.seek(fakes.NOW + 1e6)
         await until(lambda: told.snapshots[-1].at == fakes.NOW + LENGTH)

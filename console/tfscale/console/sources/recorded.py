@@ -172,7 +172,7 @@ class Player:
         self._changed.set()
 
     def _begin_anew(self, at: float, inbox: Inbox) -> Iterator[Event]:
-        inbox.put(Rewound(at))
         self._at = max(self._recording.begin, at - HISTORY)
+        inbox.put(Rewound(self._at))
         self._rush = at
         return self._recording.events(self._at)
