@@ -102,6 +102,9 @@ class ConsoleApp(App[None]):
         self.push_screen(self.cluster)
         self._watch()
         self._record()
+        if self._remote is not None:
+            # It stands still, and comes to its end, without a picture.
+            self.set_interval(0.5, self._show_note)
 
     @work(group="watch")
     async def _watch(self) -> None:
@@ -185,6 +188,8 @@ class ConsoleApp(App[None]):
         note = "" if self._tape.path is None else f"{self._glyphs.running} recording"
         if self._remote is not None:
             note = self._remote.title()
+            if (damage := self._remote.news_of_damage()) is not None:
+                self.notify(damage, severity="warning", timeout=30)
         self.cluster.title_line.note = note
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

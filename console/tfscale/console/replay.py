@@ -23,6 +23,7 @@ class Remote:
         self.player = player
         self._looks_after: float | None = None
         """The moment after which the next event is looked for."""
+        self._has_told_damage = False
 
     def see(self, snapshot: Snapshot) -> None:
         """Stand still where the event is that was looked for."""
@@ -57,6 +58,13 @@ class Remote:
         done = f"{(position.at - position.begin) / length:.0%}"
         pace = "paused" if position.is_paused else f"{position.speed:g}x"
         return f"replay {done} {pace}"
+
+    def news_of_damage(self) -> str | None:
+        """What is wrong with the file, told once."""
+        if self._has_told_damage or self.player.damage is None:
+            return None
+        self._has_told_damage = True
+        return self.player.damage
 
     def _moment(self, words: str) -> float:
         position = self.player.position

@@ -5,8 +5,10 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+from tfscale.console import packed
 from tfscale.console.events import CommandProgressed, Stage
 from tfscale.core.records import (
+    PHASES,
     Activity,
     ActivityKind,
     Collective,
@@ -31,6 +33,9 @@ from tfscale.v1 import agent_pb2, telemetry_pb2
 _TASK_STATES = {getattr(telemetry_pb2, f"TASK_STATE_{state.name}"): state for state in TaskState}
 _PROBE_STATES = {getattr(telemetry_pb2, f"PROBE_STATE_{state.name}"): state for state in ProbeState}
 _ACTIVITIES = {getattr(telemetry_pb2, f"ACTIVITY_KIND_{kind.name}"): kind for kind in ActivityKind}
+_NUMBERS = {name: field.number for name, field in telemetry_pb2.StepBatch.DESCRIPTOR.fields_by_name.items()}
+_END, _PHASES = _NUMBERS["end"], tuple(_NUMBERS[phase] for phase in PHASES)
+_COLUMNS = {_END: "d", **dict.fromkeys(_PHASES, "f")}
 _STAGES = {getattr(agent_pb2, f"STAGE_{stage.name}"): stage for stage in Stage}
 
 
@@ -143,19 +148,22 @@ def _activity(message: telemetry_pb2.Activity) -> Activity:
 
 
 def _steps(message: telemetry_pb2.StepBatch) -> StepBatch:
+    columns = packed.columns(message, _COLUMNS)
+    phases = (columns.get(number) or array("f") for number in _PHASES)
+    update, host, fetch, compute, reduce = phases
     return StepBatch(
         generation=message.generation,
         attempt=message.attempt,
         reporter=message.reporter,
         subject=message.subject,
-        sequence=array("Q", message.sequence),
-        end=array("d", message.end),
-        global_step=array("Q", message.global_step),
-        update=array("f", message.update),
-        host=array("f", message.host),
-        input=array("f", message.input),
-        compute=array("f", message.compute),
-        reduce=array("f", message.reduce),
+        sequence=packed.count_up(message.sequence),
+        end=columns.get(_END) or array("d"),
+        global_step=packed.count_up(message.global_step),
+        update=update,
+        host=host,
+        input=fetch,
+        compute=compute,
+        reduce=reduce,
         lost=message.lost,
         clamped=message.clamped,
     )
@@ -185,16 +193,6 @@ def _usage(message: telemetry_pb2.TaskUsage) -> TaskUsage:
 
 
 def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:
-    optional = (
-        "utilisation",
-        "memory_used",
-        "memory_total",
-        "power",
-        "power_limit",
-        "temperature",
-        "clock",
-        "clock_max",
-        "clock_event_reasons",
-    )
-    known = {name: _known(message, name) for name in optional}
-    return GpuSample(index=message.index, uuid=message.uuid, name=message.name, **known)
+    # One look at what is there costs a third of asking for each field.
+    known = {field.name: value for field, value in message.ListFields()}
+    return GpuSample(**{"index": 0, "uuid": "", "name": "", **known})
