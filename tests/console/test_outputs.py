@@ -171,7 +171,8 @@ async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, capfd
         notifier.tell(told(fakes.straggler(sentence)))
     notifier.tell(told(fakes.straggler("much slower", severity="critical")))
     notifier.tell(told(fakes.straggler("much slower", end=fakes.NOW, severity="critical")))
-    await notifier.finish()
+    notifier.close()
+    await notifier.run()
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line.get("sentence") or line["state"] for line in lines] == [
         "down",
@@ -183,7 +184,8 @@ async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, capfd
     assert log.with_suffix(".words").read_text().splitlines()[2:4] == ["straggler serious", "straggler critical"]
     failing = Notifier("exit 3")
     failing.tell(told(fakes.straggler()))
-    await failing.finish()
+    failing.close()
+    await failing.run()
     assert "exited 3" in capfd.readouterr().err
 
 
@@ -220,6 +222,7 @@ async def test_a_webhook_gets_events_and_is_tried_again(
     notifier = Notifier(webhook=url)
     notifier.tell(told(fakes.straggler("first")))
     notifier.tell(told(replace(fakes.straggler("second"), subject="worker:0")))
-    await asyncio.wait_for(notifier.finish(), 20)
+    notifier.close()
+    await asyncio.wait_for(notifier.run(), 20)
     assert [line["sentence"] for line in handler.got] == ["first", "first", "second"]
     assert "404" in capsys.readouterr().err

@@ -105,11 +105,11 @@ def run_once(settings: Settings, connection: Connection) -> int:
     if snapshot is None:
         return NOTHING
     text = json.dumps(snapshot_line(snapshot), ensure_ascii=False) + "\n"
-    if settings.out is None:
+    if (out := settings.out) is None:
         sys.stdout.write(text)
         sys.stdout.flush()
     else:
-        _writing(settings.out, lambda: Path(settings.out or "").write_text(text, encoding="utf-8"))
+        _writing(out, lambda: out.write_text(text, encoding="utf-8"))
     if not once.collected:
         _say_nothing_collected(connection.source.spec)
         return NOTHING
@@ -125,7 +125,7 @@ def run_headless(settings: Settings, connection: Connection) -> int:
     engine = Engine(connection.source, states(spec), tape.take)
     until = Until(settings.until, settings.seconds)
     notifier = Notifier(settings.on_event, settings.webhook)
-    collected = _write(settings, engine, until, notifier, lambda job: _closing(connection, job), tape)
+    collected = _write(settings, engine, until, notifier, tape, lambda job: _closing(connection, job))
     if not collected:
         _say_nothing_collected(spec)
         return NOTHING
@@ -135,11 +135,9 @@ def run_headless(settings: Settings, connection: Connection) -> int:
 def export(path: Path, settings: Settings) -> int:
     """Write what a recording holds, and on stderr where it is damaged. Raises TfscaleError."""
     recording = Recording(path)
-    source = RecordedSource(recording)
+    engine = Engine(RecordedSource(recording), states(recording.spec))
     until = Until(settings.until, settings.seconds)
-    collected = _write(
-        settings, Engine(source, states(recording.spec)), until, Notifier(), lambda job: asyncio.run(job()), None
-    )
+    collected = _write(settings, engine, until, Notifier(), Tape(recording.spec), lambda job: asyncio.run(job()))
     if recording.damage:
         _say(recording.damage)
     return WELL if collected else NOTHING
@@ -150,8 +148,8 @@ def _write(
     engine: Engine,
     until: Until,
     notifier: Notifier,
+    tape: Tape,
     run: Callable[[Job[int]], int],
-    tape: Tape | None,
 ) -> int:
     """Headless, from opening its output to closing it; how many frames came. Raises TfscaleError."""
 
@@ -165,18 +163,19 @@ def _write(
             until=until,
             notifier=notifier,
         )
-        beside = [asyncio.create_task(notifier.run())]
-        beside += [asyncio.create_task(tape.run())] if tape else []
+        telling = asyncio.create_task(notifier.run())
+        recording = asyncio.create_task(tape.run())
         try:
             await headless.run()
-            await notifier.finish()
+            notifier.close()
+            await telling
         finally:
-            for each in beside:
+            for each in (telling, recording):
                 each.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await asyncio.gather(telling, recording, return_exceptions=True)
             if settings.out is not None:
                 output.close()
-        if tape is not None and tape.problem:
+        if tape.problem:
             raise TfscaleError(f"--record {tape.problem}")
         return headless.collected
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 import platformdirs
-from tfscale.console.faults import EXAMPLE, Fault
-from tfscale.console.outputs import FORMATS
+from tfscale.console.faults import Fault
+from tfscale.console.options import OPTIONS
 from tfscale.console.rows import PARTS
-from tfscale.console.until import CONDITIONS
 from tfscale.console.version import installed_version
-from tfscale.core.cluster import Address, parse_address
+from tfscale.core.cluster import Address
 from tfscale.core.errors import UsageError
 
 TABLE = "console"
@@ -120,112 +117,6 @@ def config_path(environment: Mapping[str, str]) -> Path:
     return folder / "config.toml"
 
 
-Parse = Callable[[str, str], Any]
-"""The words and where they are from, as a value. Raises UsageError that begins with where."""
-
-
-def _text(text: str, _where: str) -> str:
-    return text
-
-
-def _path(text: str, _where: str) -> Path:
-    return Path(text).expanduser()
-
-
-def _bool(text: str, where: str) -> bool:
-    if text.lower() in ("1", "true", "yes", "on"):
-        return True
-    if text.lower() in ("0", "false", "no", "off"):
-        return False
-    raise UsageError(f"{where}: {text!r} is neither true nor false")
-
-
-def _positive(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise UsageError(f"{where}: {text!r} is not a number above 0")
-    return value
-
-
-def _count(text: str, where: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{where}: {text!r} is not a whole number above 0")
-    return int(text)
-
-
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
-
-def _size(text: str, where: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", text.strip().upper())
-    if match is None or (size := int(float(match[1]) * _UNITS[match[2]])) < 1:
-        raise UsageError(f"{where}: {text!r} is not a size: write for example 100MB")
-    return size
-
-
-def _one_of(*names: str) -> Parse:
-    def parse(text: str, where: str) -> str:
-        if text not in names:
-            raise UsageError(f"{where}: {text!r} is none of {', '.join(names)}")
-        return text
-
-    return parse
-
-
-def _conditions(text: str, where: str) -> tuple[str, ...]:
-    return tuple(_one_of(*CONDITIONS)(each.strip(), where) for each in text.split(","))
-
-
-def _fault(text: str, where: str) -> Fault:
-    try:
-        return Fault.parse(text)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}") from None
-
-
-def _url(text: str, where: str) -> str:
-    if not re.match(r"https?://[^\s/]+", text):
-        raise UsageError(f"{where}: {text!r} is no web address: write http://... or https://...")
-    return text
-
-
-@dataclass(frozen=True, slots=True)
-class _Option:
-    parse: Parse
-    metavar: str
-    help: str
-    is_list: bool = False
-
-
-_OPTIONS: dict[str, _Option] = {
-    "cluster": _Option(_path, "FILE", "the cluster file, TOML or JSON; left out: TF_CONFIG in the environment"),
-    "agent": _Option(parse_address, "HOST:PORT", "instead of the cluster file: any one agent, which knows the others"),
-    "simulate": _Option(_count, "N", "instead of a cluster: N simulated workers"),
-    "fault": _Option(_fault, "FAULT", f"with --simulate, any number of times: for example {EXAMPLE}", is_list=True),
-    "rate": _Option(_positive, "R", "with --simulate: steps a second (10)"),
-    "insecure": _Option(_bool, "", "reach agents beyond this host without TLS"),
-    "ca": _Option(_path, "FILE", "with --agent: PEM file of the authority, for TLS"),
-    "certificate": _Option(_path, "FILE", "with --agent: own PEM certificate"),
-    "key": _Option(_path, "FILE", "with --agent: its PEM key"),
-    "record": _Option(_path, "FILE", "record what is watched to a new file, for replay and export"),
-    "headless": _Option(_bool, "", "no screen: one JSON object a line, to stdout"),
-    "out": _Option(_path, "FILE", "without a screen: write there instead of stdout"),
-    "format": _Option(_one_of(*FORMATS), "FORMAT", f"without a screen: {', '.join(FORMATS)} (jsonl)"),
-    "only": _Option(_one_of(*PARTS), "PART", f"without a screen: only {', '.join(PARTS)}"),
-    "rotate": _Option(_size, "SIZE", "with --out: begin a new file at this size, for example 100MB"),
-    "keep": _Option(_count, "N", "with --rotate: files kept besides the newest (5)"),
-    "once": _Option(_bool, "", "one snapshot as JSON; exit status 0 healthy, 1 nothing collected, 3 unhealthy"),
-    "until": _Option(_conditions, "WHAT", f"end by itself once it is {', '.join(CONDITIONS)}; several with commas"),
-    "seconds": _Option(_positive, "S", "end by itself S seconds after the first step of all training tasks"),
-    "on_event": _Option(_text, "COMMAND", "without a screen: run it for each event that matters, JSON on its stdin"),
-    "webhook": _Option(_url, "URL", "without a screen: post each event that matters there, as JSON"),
-    "ascii": _Option(_bool, "", "draw with ASCII only; by itself where the locale is not UTF-8"),
-}
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; --help shows how")
@@ -254,9 +145,9 @@ def _parser(commands: Mapping[str, str]) -> _Parser:
         "$XDG_CONFIG_HOME/tfscale/config.toml; `tfscale-console config` shows what holds.",
         allow_abbrev=False,
     )
-    for name, option in _OPTIONS.items():
+    for name, option in OPTIONS.items():
         flag = "--" + name.replace("_", "-")
-        if option.parse is _bool:
+        if option.is_switch:
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=option.help, dest=name)
         else:
             action = "append" if option.is_list else "store"
@@ -290,8 +181,8 @@ def _read(path: Path) -> Mapping[str, Any]:
     if not isinstance(table, dict):
         raise UsageError(f"{path}: {TABLE} must be a table")
     for name in table:
-        if name not in _OPTIONS:
-            raise UsageError(f"{path}: [{TABLE}] has no key {name!r}: use one of {', '.join(_OPTIONS)}")
+        if name not in OPTIONS:
+            raise UsageError(f"{path}: [{TABLE}] has no key {name!r}: use one of {', '.join(OPTIONS)}")
     return table
 
 
@@ -299,7 +190,7 @@ def _origins(
     flags: argparse.Namespace, environment: Mapping[str, str], document: Mapping[str, Any], path: Path
 ) -> dict[str, Origin]:
     origins = {}
-    for name in _OPTIONS:
+    for name in OPTIONS:
         variable = f"TFSCALE_{name.upper()}"
         if (value := getattr(flags, name)) is not None:
             origins[name] = Origin(value, "--" + name.replace("_", "-"))
@@ -311,7 +202,7 @@ def _origins(
 
 
 def _value(name: str, origin: Origin) -> Any:
-    option = _OPTIONS[name]
+    option = OPTIONS[name]
     if option.is_list:
         words = origin.value if isinstance(origin.value, list) else origin.value.split()
         return tuple(option.parse(str(each), origin.where) for each in words)

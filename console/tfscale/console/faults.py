@@ -19,6 +19,8 @@ KINDS = {
     "cpu": "other processes take its host's processors",
 }
 """Besides slowdowns (`1.4x`, `60ms`), what each does."""
+HOT_CLOCK = 0.7
+"""Of its clock, what a GPU that is too hot keeps."""
 _FORM = re.compile(
     r"(?P<task>\w+:\d+)=(?P<what>[a-z]+|[\d.]+x|[\d.]+ms)(,(?P<phase>\w+))?(@(?P<begin>[\d.]+)s(-(?P<end>[\d.]+)s)?)?"
 )

@@ -39,6 +39,7 @@ class Notifier:
         self._severities: dict[tuple[str, str, float], str] = {}
         self._lost: set[str] = set()
         self._dropped = 0
+        self._is_closed = False
 
     def tell(self, line: Json) -> None:
         """Take a line of the type `diagnosis` or `link`."""
@@ -50,22 +51,26 @@ class Notifier:
             self._dropped += 1
         self._filled.set()
 
+    def close(self) -> None:
+        """Nothing more will come."""
+        self._is_closed = True
+        self._filled.set()
+
     async def run(self) -> None:
-        """Tell until cancelled."""
-        while True:
+        """Tell until closed and all is told."""
+        while self._waiting or not self._is_closed:
             await self._filled.wait()
             self._filled.clear()
-            await self.finish()
+            while self._waiting:
+                await self._tell_oldest()
 
-    async def finish(self) -> None:
-        """Tell what is waiting."""
-        while self._waiting:
-            if self._dropped:
-                _say(f"{self._dropped} events came too fast to be told")
-                self._dropped = 0
-            line = self._waiting.popleft()
-            for way in self._ways:
-                await way(line)
+    async def _tell_oldest(self) -> None:
+        if self._dropped:
+            _say(f"{self._dropped} events came too fast to be told")
+            self._dropped = 0
+        line = self._waiting.popleft()
+        for way in self._ways:
+            await way(line)
 
     def _is_news(self, line: Json) -> bool:
         if line["type"] == "link":
