@@ -51,9 +51,10 @@ class LiveSource:
         return self._clock()
 
     async def run(self, inbox: Inbox) -> None:
+        door = asyncio.Lock()
         async with asyncio.TaskGroup() as group:
             for task in self.spec.agents:
-                group.create_task(_Watch(self._channels, task, self._patience, self._clock, inbox).run())
+                group.create_task(_Watch(self._channels, task, self._patience, self._clock, inbox, door).run())
             group.create_task(tell_seconds(inbox, self._clock))
 
 
@@ -67,8 +68,17 @@ class _LinkError(Exception):
 class _Watch:
     """One agent's stream, over as many connections as it takes."""
 
-    def __init__(self, channels: Channels, task: Task, patience: Patience, clock: Clock, inbox: Inbox) -> None:
+    def __init__(
+        self,
+        channels: Channels,
+        task: Task,
+        patience: Patience,
+        clock: Clock,
+        inbox: Inbox,
+        door: asyncio.Lock,
+    ) -> None:
         self._channels = channels
+        self._door = door
         self._task = task
         self._patience = patience
         self._clock = clock
@@ -102,15 +112,23 @@ class _Watch:
                     reply = await call.read()
                 if reply is grpc.aio.EOF or not isinstance(reply, agent_pb2.WatchReply):
                     raise _LinkError(LinkState.DOWN, "the agent ended the stream")
-                self._take(reply)
-                # Only the past comes in such numbers that what is taken could be too much.
-                await self._inbox.room()
+                await self._take_in_turn(reply)
         except TimeoutError:
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
             raise _LinkError(_state_of(error), first_line(error)) from None
         finally:
             call.cancel()
+
+    async def _take_in_turn(self, reply: agent_pb2.WatchReply) -> None:
+        """The past of many agents at once is more than the inbox holds: let it be emptied between them."""
+        if reply.HasField("snapshot"):
+            async with self._door:
+                await self._inbox.room()
+                self._take(reply)
+        else:
+            self._take(reply)
+            await self._inbox.room()
 
     def _take(self, reply: agent_pb2.WatchReply) -> None:
         if reply.schema_version != SCHEMA_VERSION:
