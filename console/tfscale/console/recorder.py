@@ -9,7 +9,7 @@ from pathlib import Path
 import zstandard
 from tfscale.console.entries import encode
 from tfscale.console.events import AgentDescribed, Event, LinkChanged, Rewound
-from tfscale.console.recording import HEAD, MORE, OPEN, SIGNATURE, block
+from tfscale.console.recording import HEAD, MORE, OPEN, SIGNATURE, block_of
 from tfscale.console.thinning import Allowance, thinned
 from tfscale.console.version import installed_version
 from tfscale.core.cluster import ClusterSpec
@@ -53,7 +53,7 @@ class Recorder:
         header = recording_pb2.RecordingHeader(
             schema_version=SCHEMA_VERSION, version=installed_version() or "", begun=begun, cluster=self._cluster
         )
-        self._write(SIGNATURE + block(HEAD, begun, header.SerializeToString()))
+        self._write(SIGNATURE + block_of(HEAD, begun, header.SerializeToString()))
 
     def take(self, event: Event) -> None:
         """Remember an event for the next `flush`."""
@@ -70,7 +70,7 @@ class Recorder:
             self._open_chapter(events[0].at)
         share = self._allowance.share(self.written, at)
         kept = [thinned(event, share) for event in events] if share > 1 else events
-        self._write(block(MORE, at, self._compress(kept)))
+        self._write(block_of(MORE, at, self._compress(kept)))
         self._remember(events)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Recorder:
     def _open_chapter(self, at: float) -> None:
         self._chapter_ends = at + CHAPTER
         self._stream = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
-        self._write(block(OPEN, at, self._compress(list(self._standing.values()))))
+        self._write(block_of(OPEN, at, self._compress(list(self._standing.values()))))
 
     def _compress(self, events: list[Event]) -> bytes:
         data = encode(events, self._cluster)

@@ -27,7 +27,7 @@ import zstandard
 from google.protobuf.message import DecodeError
 from tfscale.console.entries import EntryError, decode
 from tfscale.console.events import Event
-from tfscale.core.cluster import ClusterSpec, parse_cluster
+from tfscale.core.cluster import parse_cluster
 from tfscale.core.errors import UsageError
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.v1 import recording_pb2
@@ -44,7 +44,7 @@ class RecordingError(UsageError):
     """A file that is no recording, or one that this tfscale cannot read."""
 
 
-def block(kind: bytes, at: float, payload: bytes) -> bytes:
+def block_of(kind: bytes, at: float, payload: bytes) -> bytes:
     """A block as it stands in the file."""
     checked = _CHECKED.pack(kind, len(payload), at)
     return _BLOCK.pack(kind, len(payload), at, zlib.crc32(payload, zlib.crc32(checked))) + payload
@@ -54,6 +54,7 @@ class _Block(NamedTuple):
     kind: bytes
     at: float
     begin: int
+    """Of the payload."""
     end: int
 
 
@@ -67,23 +68,26 @@ class Recording:
         if self._data[: len(SIGNATURE)] != SIGNATURE:
             raise RecordingError(f"{path}: not a recording of tfscale-console")
         self.damage: str | None = None
-        self._blocks: list[_Block] = []
-        self._scan()
-        header = self._header()
+        header, first = self._header()
         self.version: str = header.version
         """Of the tfscale that recorded."""
         self._cluster: str = header.cluster
-        self.spec = _spec(header.cluster, path)
+        self.spec = parse_cluster(json.loads(header.cluster), name="recording", where=str(path), base=Path.cwd())
         self.begin: float = header.begun
         """Unix seconds on the clock of the console that recorded."""
-        self.end = self._blocks[-1].at
+        self.end = self.begin
         """The last event's arrival, as far as the file is whole."""
+        self._chapters: list[tuple[float, int]] = []
+        self._scan(first)
+        if not self._chapters:
+            raise RecordingError(f"{path}: holds no event")
 
     def events(self, since: float | None = None) -> Iterator[Event]:
         """The events in the order in which they reached the console; `since` begins with the chapter that holds it."""
-        first = self._start(since)
+        first = 0 if since is None else bisect_right(self._chapters, (since, len(self._data))) - 1
+        begin = self._chapters[max(0, first)][1]
         stream: Any = None
-        for number, each in enumerate(self._blocks[first:]):
+        for each in self._blocks(begin):
             if each.kind == OPEN:
                 stream = zstandard.ZstdDecompressor().decompressobj()
             try:
@@ -91,19 +95,31 @@ class Recording:
             except (EntryError, zstandard.ZstdError, _ChecksumError) as error:
                 self._is_damaged(each.begin, str(error))
                 return
-            if each.kind == MORE or number == 0:
+            if each.kind == MORE or each.begin == begin + _BLOCK.size:
                 yield from events
 
-    def _start(self, since: float | None) -> int:
-        opens = [number for number, each in enumerate(self._blocks) if each.kind == OPEN]
-        if not opens:
-            return len(self._blocks)
-        times = [self._blocks[number].at for number in opens]
-        return opens[0] if since is None else opens[max(0, bisect_right(times, since) - 1)]
+    def _header(self) -> tuple[recording_pb2.RecordingHeader, int]:
+        """The header, and where the block after it begins."""
+        try:
+            block = next(self._blocks(len(SIGNATURE)))
+            header = recording_pb2.RecordingHeader.FromString(self._payload(block))
+        except (StopIteration, DecodeError, _ChecksumError):
+            raise RecordingError(f"{self.path}: its first block is damaged: nothing of it can be read") from None
+        if not 1 <= header.schema_version <= SCHEMA_VERSION:
+            raise RecordingError(
+                f"{self.path}: of schema {header.schema_version}: this tfscale reads up to {SCHEMA_VERSION}, update it"
+            )
+        return header, block.end
 
-    def _scan(self) -> None:
-        """Find the blocks, as far as their lengths lead from one to the next."""
-        at = len(SIGNATURE)
+    def _scan(self, first: int) -> None:
+        """Find the chapters and the end."""
+        for block in self._blocks(first):
+            if block.kind == OPEN:
+                self._chapters.append((block.at, block.begin - _BLOCK.size))
+            self.end = block.at
+
+    def _blocks(self, at: int) -> Iterator[_Block]:
+        """The blocks from one that begins at this byte, as far as their lengths lead from one to the next."""
         while at < len(self._data):
             begin = at + _BLOCK.size
             if begin > len(self._data):
@@ -116,26 +132,13 @@ class Recording:
             if begin + length > len(self._data):
                 self._is_damaged(at, "cut off")
                 return
-            self._blocks.append(_Block(kind, moment, begin, begin + length))
+            yield _Block(kind, moment, begin, begin + length)
             at = begin + length
 
-    def _header(self) -> recording_pb2.RecordingHeader:
-        try:
-            header = recording_pb2.RecordingHeader.FromString(self._payload(self._blocks.pop(0)))
-        except (IndexError, DecodeError, _ChecksumError):
-            raise RecordingError(f"{self.path}: its first block is damaged: nothing of it can be read") from None
-        if not 1 <= header.schema_version <= SCHEMA_VERSION:
-            raise RecordingError(
-                f"{self.path}: of schema {header.schema_version}: this tfscale reads up to {SCHEMA_VERSION}, update it"
-            )
-        if not self._blocks:
-            raise RecordingError(f"{self.path}: holds no event")
-        return header
-
-    def _payload(self, each: _Block) -> bytes:
-        payload = self._data[each.begin : each.end]
-        checked = _CHECKED.pack(each.kind, len(payload), each.at)
-        (told,) = struct.unpack_from("<I", self._data, each.begin - 4)
+    def _payload(self, block: _Block) -> bytes:
+        payload = self._data[block.begin : block.end]
+        checked = _CHECKED.pack(block.kind, len(payload), block.at)
+        (told,) = struct.unpack_from("<I", self._data, block.begin - 4)
         if zlib.crc32(payload, zlib.crc32(checked)) != told:
             raise _ChecksumError("its checksum is wrong")
         return payload
@@ -156,7 +159,3 @@ def _map(path: Path) -> bytes | mmap.mmap:
         raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError:
         raise RecordingError(f"{path}: not a recording of tfscale-console") from None
-
-
-def _spec(cluster: str, path: Path) -> ClusterSpec:
-    return parse_cluster(json.loads(cluster), name="recording", where=str(path), base=Path.cwd())
