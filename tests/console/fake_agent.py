@@ -199,7 +199,7 @@ class FakeAgent(AgentServicer):
     def tell(self, batch: telemetry_pb2.StepBatch | None) -> None:
         """Send a frame to all watchers."""
         frame = self._frame(batch)
-        self._recent = [*self._recent[-59:], frame]
+        self._recent = [*self._recent[-599:], frame]
         for watcher in self._watchers:
             watcher.put_nowait(frame)
 
