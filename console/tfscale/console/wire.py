@@ -194,5 +194,6 @@ def _usage(message: telemetry_pb2.TaskUsage) -> TaskUsage:
 
 def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:
     # One look at what is there costs a third of asking for each field.
-    known = {field.name: value for field, value in message.ListFields()}
-    return GpuSample(**{"index": 0, "uuid": "", "name": "", **known})
+    known: dict[str, Any] = {"index": 0, "uuid": "", "name": ""}
+    known.update((field.name, value) for field, value in message.ListFields())
+    return GpuSample(**known)
