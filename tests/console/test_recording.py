@@ -124,7 +124,7 @@ def test_another_schema_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_thousand_truncations_and_flips_open_up_to_the_damage(tmp_path: Path) -> None:
-    events = simulated(12)
+    events = simulated(6)
     whole = record(tmp_path / "whole", events, simulated_spec(2), every=3).read_bytes()
     chance = random.Random(20)
     path = tmp_path / "hurt"

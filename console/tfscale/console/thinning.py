@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from tfscale.console.events import Event, FrameArrived
 from tfscale.core.records import StepBatch
@@ -18,6 +19,7 @@ WHOLE = 1_000_000_000
 RUN = 32
 """Steps in a row that are kept or left out together, so that neighbours stay comparable."""
 _SLOWEST = 1024
+_WHOLE = ("sequence", "global_step")
 _LOOK = 60.0
 """Seconds from one look at the size to the next."""
 
@@ -57,19 +59,10 @@ def thinned(event: Event, share: int) -> Event:
 
 def _thin(batch: StepBatch, share: int) -> StepBatch:
     kept = [row for row, sequence in enumerate(batch.sequence) if sequence // RUN % share == 0]
-
-    def rows(column: Sequence[float], kind: str) -> Sequence[float]:
-        return array(kind, (column[row] for row in kept)) if len(column) else column
-
-    return replace(
-        batch,
-        sequence=array("Q", (batch.sequence[row] for row in kept)),
-        global_step=array("Q", (batch.global_step[row] for row in kept)) if len(batch.global_step) else (),
-        end=rows(batch.end, "d"),
-        update=rows(batch.update, "f"),
-        host=rows(batch.host, "f"),
-        input=rows(batch.input, "f"),
-        compute=rows(batch.compute, "f"),
-        reduce=rows(batch.reduce, "f"),
-        lost=batch.lost + len(batch.sequence) - len(kept),
-    )
+    columns = {each.name: getattr(batch, each.name) for each in fields(batch)}
+    fewer: dict[str, Any] = {
+        name: array("Q" if name in _WHOLE else "d" if name == "end" else "f", (column[row] for row in kept))
+        for name, column in columns.items()
+        if isinstance(column, Sequence) and not isinstance(column, str) and len(column)
+    }
+    return replace(batch, **fewer, lost=batch.lost + len(batch.sequence) - len(kept))

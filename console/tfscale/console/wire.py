@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+from google.protobuf.descriptor import FieldDescriptor
 from tfscale.console import packed
 from tfscale.console.events import CommandProgressed, Stage
 from tfscale.core.records import (
-    PHASES,
     Activity,
     ActivityKind,
     Collective,
@@ -33,9 +33,11 @@ from tfscale.v1 import agent_pb2, telemetry_pb2
 _TASK_STATES = {getattr(telemetry_pb2, f"TASK_STATE_{state.name}"): state for state in TaskState}
 _PROBE_STATES = {getattr(telemetry_pb2, f"PROBE_STATE_{state.name}"): state for state in ProbeState}
 _ACTIVITIES = {getattr(telemetry_pb2, f"ACTIVITY_KIND_{kind.name}"): kind for kind in ActivityKind}
-_NUMBERS = {name: field.number for name, field in telemetry_pb2.StepBatch.DESCRIPTOR.fields_by_name.items()}
-_END, _PHASES = _NUMBERS["end"], tuple(_NUMBERS[phase] for phase in PHASES)
-_COLUMNS = {_END: "d", **dict.fromkeys(_PHASES, "f")}
+_TYPECODES = {FieldDescriptor.TYPE_FLOAT: "f", FieldDescriptor.TYPE_DOUBLE: "d"}
+_KINDS = {
+    each.number: _TYPECODES[each.type] for each in telemetry_pb2.StepBatch.DESCRIPTOR.fields if each.type in _TYPECODES
+}
+_COLUMNS = {each.number: each.name for each in telemetry_pb2.StepBatch.DESCRIPTOR.fields if each.number in _KINDS}
 _STAGES = {getattr(agent_pb2, f"STAGE_{stage.name}"): stage for stage in Stage}
 
 
@@ -148,24 +150,17 @@ def _activity(message: telemetry_pb2.Activity) -> Activity:
 
 
 def _steps(message: telemetry_pb2.StepBatch) -> StepBatch:
-    columns = packed.columns(message, _COLUMNS)
-    phases = (columns.get(number) or array("f") for number in _PHASES)
-    update, host, fetch, compute, reduce = phases
+    columns = packed.columns(message, _KINDS)
     return StepBatch(
         generation=message.generation,
         attempt=message.attempt,
         reporter=message.reporter,
         subject=message.subject,
         sequence=packed.count_up(message.sequence),
-        end=columns.get(_END) or array("d"),
         global_step=packed.count_up(message.global_step),
-        update=update,
-        host=host,
-        input=fetch,
-        compute=compute,
-        reduce=reduce,
         lost=message.lost,
         clamped=message.clamped,
+        **{name: columns.get(number) or array(_KINDS[number]) for number, name in _COLUMNS.items()},
     )
 
 
