@@ -74,7 +74,7 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
         return run_once(settings, connect(settings, configuration.origins, environment))
     if settings.headless:
         return run_headless(settings, connect(settings, configuration.origins, environment))
-    if settings.out is not None:
+    if configuration.origins.get("out") == "--out":
         raise UsageError("--out needs --headless, --once or export")
     return run_screens(settings, connect(settings, configuration.origins, environment), environment)
 
