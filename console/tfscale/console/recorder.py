@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,7 +47,8 @@ class Recorder:
         self.written = 0
         """Bytes."""
         self._cluster = spec.to_json()
-        self._waiting: list[Event] = []
+        self._waiting: deque[Event] = deque()
+        self._writing = threading.Lock()
         self._standing: dict[tuple[type, Task], Event] = {}
         self._remember(standing)
         self._chapter_ends = begun
@@ -61,10 +64,13 @@ class Recorder:
             self._waiting.append(event)
 
     def flush(self) -> None:
-        """Write what is waiting. Raises RecorderError."""
-        if not self._waiting:
-            return
-        events, self._waiting = self._waiting, []
+        """Write what is waiting. May run in a thread of its own. Raises RecorderError."""
+        with self._writing:
+            if self._waiting:
+                self._flush()
+
+    def _flush(self) -> None:
+        events = [self._waiting.popleft() for _ in range(len(self._waiting))]
         at = events[-1].at
         if at >= self._chapter_ends:
             self._open_chapter(events[0].at)
@@ -141,14 +147,16 @@ class Tape:
         try:
             while True:
                 await asyncio.sleep(FLUSH)
-                self._flush()
+                # A second of a thousand tasks takes longer to compress than a key may wait.
+                await asyncio.to_thread(self._flush)
         finally:
             self.end()
 
     def _flush(self) -> None:
+        recorder = self._recorder
         try:
-            if self._recorder is not None:
-                self._recorder.flush()
+            if recorder is not None:
+                recorder.flush()
         except RecorderError as error:
             self._recorder = None
             self.problem = str(error)
