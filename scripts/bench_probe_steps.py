@@ -1,18 +1,20 @@
 """The steps that scripts/bench_probe.py compares: started by an agent, writes what it measured to the file it is given.
 
-Steps with the probe and without it are two copies of one model, traced one after the other, the second while the
-probe's recorder is paused. Blocks of both alternate (A B, B A, ...) in one process, so that both meet the same noise;
-several workers alternate in lock-step, since each block's collectives hold them together. Steps run in a loop inside
-the graph. Those of 20 and 100 ms spin for most of that time, on the clock, in both copies: a computation of that
-length would vary by more than is to be measured. What the probe's threads use is measured apart: they read and report
-while either copy runs.
+Steps are called from Python one by one, as `fit` does it. Those with the probe and those without are copies of one
+model, traced while the probe is on and while it is paused. Slices of about half a second of either take turns (A B,
+B A, ...) in one process, so that both meet the same noise; while the steps without are timed, the probe's threads rest
+too, so that what they take away from the program is in what is added. Two copies of one graph differ by more than is to
+be measured, by where they lie in memory: there are several of each, one after the other. Several workers change in
+lock-step, since each step's collectives hold them together. Steps of 20 and 100 ms sleep for most of that time, as a
+host does beside its accelerator.
 
-The same blocks without the probe, while TensorFlow's profiler runs; and `fit`, without the probe, with Keras's
-TensorBoard callback at update_freq=1 against without. The profiler is started and stopped outside of what is timed.
+In the same manner, without the probe: steps while TensorFlow's profiler runs, which is started and stopped outside of
+what is timed; and `fit` with Keras's TensorBoard callback at update_freq=1, which sees every other slice.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
@@ -20,7 +22,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +35,31 @@ from tfscale.trainer.probe.attach import probe
 
 keras = tf.keras
 OUT, QUICK = Path(sys.argv[1]), sys.argv[2:] == ["--quick"]
-SEVERAL = len(json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"]) > 1
+TASK = json.loads(os.environ["TF_CONFIG"])
+SEVERAL = len(TASK["cluster"]["worker"]) > 1
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
-CASES = {
-    "0.5 ms": (8, 0.0, 20, 600),
-    "2 ms": (420, 0.0, 10, 300),
-    "20 ms": (8, 0.0195, 4, 150),
-    "100 ms": (8, 0.0995, 2, 60),
-}
-"""Width of the model, seconds of spinning, steps in a block, pairs of blocks."""
-PEER_PAIRS = 30
+CASES = {"0.5 ms": (8, 0.0, 600), "2 ms": (420, 0.0, 200), "20 ms": (8, 0.0192, 25), "100 ms": (8, 0.0992, 6)}
+"""Width of the model, seconds of sleep, steps in a slice."""
+COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (6, 48, 30)
 
-Block = Callable[[], None]
+Steps = Callable[[int], None]
+During = Callable[[], AbstractContextManager[Any]]
 
 
-def spin(seconds: np.ndarray, value: np.ndarray) -> np.ndarray:
-    until = time.perf_counter() + float(seconds)
-    while time.perf_counter() < until:
-        pass
-    return value
+class Sleep(keras.layers.Layer):
+    """Hands its input on after a while."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        def sleep(values: np.ndarray) -> np.ndarray:
+            time.sleep(self.seconds)
+            return values
+
+        slept = tf.numpy_function(sleep, [tf.stop_gradient(inputs)], tf.float32, stateful=False)
+        return inputs + 0.0 * tf.ensure_shape(slept, inputs.shape)
 
 
 def data() -> Any:
@@ -60,80 +69,124 @@ def data() -> Any:
     return tf.data.Dataset.from_tensors(batch).repeat().with_options(options)
 
 
-def model(width: int) -> Any:
+def model(width: int, seconds: float) -> Any:
     layers = [keras.Input((64,)), keras.layers.Dense(width, "relu"), keras.layers.Dense(width, "relu")]
-    return keras.Sequential([*layers, keras.layers.Dense(10)])
+    return keras.Sequential([*layers, *[Sleep(seconds)] * bool(seconds), keras.layers.Dense(10)])
 
 
-def looped(width: int, seconds: float, steps: int) -> Block:
-    """A block of training steps; traced, and so measured or not, at its first call."""
+def loop(width: int, seconds: float) -> Steps:
+    """A custom training loop."""
     with STRATEGY.scope():
-        trained, optimizer = model(width), keras.optimizers.SGD(0.01)
+        trained, optimizer = model(width, seconds), keras.optimizers.SGD(0.01)
         optimizer.build(trained.trainable_variables)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     iterator = iter(STRATEGY.experimental_distribute_dataset(data()))
 
     def replica(inputs: tf.Tensor, labels: tf.Tensor) -> None:
-        if seconds:
-            inputs = tf.ensure_shape(tf.numpy_function(spin, [seconds, inputs], tf.float32, stateful=False), (None, 64))
         with tf.GradientTape() as tape:
             value = loss(labels, trained(inputs, training=True))
         gradients = tape.gradient(value, trained.trainable_variables)
         optimizer.apply_gradients(zip(gradients, trained.trainable_variables, strict=True))
 
     @tf.function
-    def block(iterator: Any) -> None:
-        for _ in tf.range(steps):
-            STRATEGY.run(replica, args=next(iterator))
+    def step(iterator: Any) -> None:
+        STRATEGY.run(replica, args=next(iterator))
 
-    return lambda: block(iterator)
+    def steps(number: int) -> None:
+        for _ in range(number):
+            step(iterator)
+
+    steps(20)
+    return steps
 
 
-def fitted(width: int, steps: int) -> tuple[Block, Block]:
-    """A block of `fit`, without and with the TensorBoard callback."""
+class Turns(keras.callbacks.Callback):
+    """Has another callback look at the batches of every other slice (A B, B A, ...), and times the slices."""
+
+    def __init__(self, callback: Any, steps: int) -> None:
+        super().__init__()
+        self.callback, self.steps = callback, steps
+        self.begun = 0.0
+        self.times: dict[bool, list[float]] = {True: [], False: []}
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.callback.set_params(self.params)
+        self.callback.set_model(self.model)
+        self.callback.on_train_begin(logs)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self.callback.on_train_end(logs)
+
+    def looks(self, batch: int) -> bool:
+        pair, second = divmod(batch // self.steps, 2)
+        return pair % 2 == second
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if batch % self.steps == 0:
+            self.begun = time.perf_counter()
+        if self.looks(batch):
+            self.callback.on_train_batch_begin(batch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self.looks(batch):
+            self.callback.on_train_batch_end(batch, logs)
+        if (batch + 1) % self.steps == 0:
+            took = time.perf_counter() - self.begun
+            self.times[self.looks(batch)].append(1e6 * took / self.steps)
+
+
+def logged(width: int, seconds: float, steps: int, number: int) -> dict[str, Any]:
+    """One `fit`, of which the TensorBoard callback sees every other slice."""
     with STRATEGY.scope():
-        trained = model(width)
+        trained = model(width, seconds)
         trained.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    callback = keras.callbacks.TensorBoard(tempfile.mkdtemp(), update_freq=1)
-
-    def fit(**options: Any) -> None:
-        trained.fit(data(), steps_per_epoch=steps, verbose=0, **options)
-
-    return fit, lambda: fit(callbacks=[callback])
+    turns = Turns(keras.callbacks.TensorBoard(tempfile.mkdtemp(), update_freq=1), steps)
+    trained.fit(data(), steps_per_epoch=2 * steps * (number + 1), verbose=0, callbacks=[turns])
+    # The first of each was traced.
+    return summary(turns.times[True][1:], turns.times[False][1:])
 
 
-def timed(block: Block, steps: int) -> float:
-    """Microseconds a step."""
+def compared(pairs: list[tuple[Steps, Steps]], steps: int, number: int, on: During, off: During) -> dict[str, Any]:
+    """Microseconds a step with and without, slices of both in turn, each first as often as the other."""
+    with_, without = [], []
+    for turn, (one, other) in zip(range(number), itertools.cycle(pairs)):
+        for is_first in (turn % 2 == 0, turn % 2 == 1):
+            if is_first:
+                with on():
+                    with_.append(timed(one, steps))
+            else:
+                with off():
+                    without.append(timed(other, steps))
+    return summary(with_, without)
+
+
+def timed(run: Steps, steps: int) -> float:
     begin = time.perf_counter()
-    block()
+    run(steps)
     return 1e6 * (time.perf_counter() - begin) / steps
 
 
-def compared(one: Block, other: Block, steps: int, pairs: int) -> dict[str, Any]:
-    """Both in turn, each first as often as the other; microseconds a step."""
-    first, second = [], []
-    for number in range(pairs):
-        if number % 2:
-            first.append(timed(one, steps))
-            second.append(timed(other, steps))
-        else:
-            second.append(timed(other, steps))
-            first.append(timed(one, steps))
-    return summary(first, second)
-
-
-def summary(first: list[float], second: list[float]) -> dict[str, Any]:
+def summary(with_: list[float], without: list[float]) -> dict[str, Any]:
     """Medians, and the 95 % interval of the median difference by the order of the differences."""
-    added = sorted(a - b for a, b in zip(first, second, strict=True))
+    added = sorted(one - other for one, other in zip(with_, without, strict=True))
     middle, around = len(added) // 2, round(0.98 * len(added) ** 0.5)
     return {
         "pairs": len(added),
-        "without": statistics.median(second),
-        "with": statistics.median(first),
+        "with": statistics.median(with_),
+        "without": statistics.median(without),
         "added": statistics.median(added),
         "low": added[max(0, middle - around)],
         "high": added[min(len(added) - 1, middle + around)],
     }
+
+
+@contextmanager
+def profiled() -> Iterator[None]:
+    tf.profiler.experimental.start(tempfile.mkdtemp())
+    try:
+        yield
+    finally:
+        tf.profiler.experimental.stop(save=False)
 
 
 def threads_cpu() -> float:
@@ -142,43 +195,39 @@ def threads_cpu() -> float:
     return sum(int(Path(f"/proc/self/task/{number}/schedstat").read_text().split()[0]) for number in own) / 1e9
 
 
+def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[str, Any]]:
+    """The profiler comes last: starting and stopping it beside collectives sometimes crashes the process."""
+    plain = {}
+    for name, (width, seconds, steps) in cases.items():
+        pairs = []
+        for _ in range(COPIES):
+            stamped = loop(width, seconds)
+            with probe().paused():
+                pairs.append((stamped, loop(width, seconds)))
+        cpu = threads_cpu()
+        row = compared(pairs, steps, PAIRS, nullcontext, probe().paused)
+        used = (threads_cpu() - cpu) / (PAIRS * steps)
+        yield {"step": name, "what": "probe", "threads": 1e6 * used, **row}
+        plain[name] = pairs[0][1]
+        with probe().paused():
+            yield {"step": name, "what": "TensorBoard", **logged(width, seconds, max(3, steps // 2), PEER_PAIRS)}
+    for name, (_, _, steps) in cases.items():
+        both = [(plain[name], plain[name])]
+        with probe().paused():
+            row = compared(both, max(3, steps // 2), PEER_PAIRS, profiled, nullcontext)
+        yield {"step": name, "what": "profiler", **row}
+
+
 def main() -> None:
+    """Each row is on disk as soon as it is known."""
+    is_first, part = TASK["task"]["index"] == 0, OUT.with_suffix(".part")
     found: list[dict[str, Any]] = []
-    for name, (width, seconds, steps, pairs) in CASES.items():
-        pairs = 6 if QUICK else pairs
-        measured = looped(width, seconds, steps)
-        measured()
-        with probe().recorder.paused():
-            plain = looped(width, seconds, steps)
-            plain()
-        compared(measured, plain, steps, 3)
-        cpu, begin = threads_cpu(), time.perf_counter()
-        row = compared(measured, plain, steps, pairs)
-        share = (threads_cpu() - cpu) / (time.perf_counter() - begin)
-        found.append({"step": name, "what": "probe", "threads": share * row["with"], **row})
-        found.append({"step": name, "what": "profiler", **under_profiler(plain, steps, min(pairs, PEER_PAIRS))})
-        if not seconds:
-            with probe().recorder.paused():
-                without, with_ = fitted(width, 50)
-                without()
-                with_()
-                found.append(
-                    {"step": name, "what": "TensorBoard", **compared(with_, without, 50, min(pairs, PEER_PAIRS))}
-                )
-    if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0:
-        OUT.write_text(json.dumps(found))
-
-
-def under_profiler(block: Block, steps: int, pairs: int) -> dict[str, Any]:
-    first, second = [], []
-    for _ in range(pairs):
-        second.append(timed(block, steps))
-        tf.profiler.experimental.start(tempfile.mkdtemp())
-        block()
-        first.append(timed(block, steps))
-        tf.profiler.experimental.stop(save=False)
-        block()
-    return summary(first, second)
+    for row in probe_and_peers(CASES):
+        found.append(row)
+        if is_first:
+            part.write_text(json.dumps(found))
+    if is_first:
+        part.rename(OUT)
 
 
 if __name__ == "__main__":

@@ -97,13 +97,26 @@ def test_gpus_are_read_in_base_units() -> None:
     assert second.name == "Other"
 
 
+def test_a_gpus_errors_are_told_of_the_gpu_that_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfscale.agent.collectors.gpu._REMEMBERED", 0.3)
+    collector = GpuCollector(FakeNvml(FakeGpu(ecc_errors=2), FakeGpu(xids=[13, 48])), period=0.01)
+    collector.start()
+    first, second = wait_for(collector)
+    assert (first.ecc_errors, first.xid) == (2, None)
+    assert (second.ecc_errors, second.xid) == (0, 48)
+    time.sleep(0.4)
+    assert [gpu.xid for gpu in collector.latest()] == [None, None]
+    collector.stop()
+
+
 def test_what_a_gpu_does_not_know_is_absent() -> None:
-    unknown = frozenset({"utilisation", "memory_used", "power", "reasons", "clock_max"})
+    unknown = frozenset({"utilisation", "memory_used", "power", "reasons", "clock_max", "ecc_errors", "xids"})
     collector = GpuCollector(FakeNvml(FakeGpu(unknown=unknown)), period=0.01)
     collector.start()
     (sample,) = wait_for(collector)
     collector.stop()
     assert (sample.utilisation, sample.memory_used, sample.power, sample.clock_event_reasons) == (None,) * 4
+    assert (sample.ecc_errors, sample.xid) == (None, None)
     assert sample.temperature == 61
 
 

@@ -67,6 +67,17 @@ async def test_a_task_runs_and_its_exit_code_and_output_are_kept(spec: TaskSpec)
     assert {"out", "err"} <= set(spec.log.read_text().splitlines())
 
 
+async def test_the_exit_of_a_task_that_failed_has_the_end_of_its_own_log(spec: TaskSpec) -> None:
+    spec.log.parent.mkdir(parents=True, exist_ok=True)
+    spec.log.write_text("--- tfscale: generation 0, attempt 1: python old.py\nKeyError: of the start before\n")
+    program = "print('MemoryError: 64 GiB'); print('\\n'.join('cleaning' for _ in range(30))); raise SystemExit(1)"
+    supervisor = Supervisor(replace(spec, command=python(program)), History())
+    await supervisor.start(launch())
+    status = await supervisor.ended()
+    assert status.exit is not None
+    assert status.exit.log == ("MemoryError: 64 GiB", *("cleaning",) * 7)
+
+
 async def test_stop_ends_the_task_with_sigterm_and_says_it_was_asked(spec: TaskSpec) -> None:
     history = History()
     supervisor = Supervisor(spec, history)

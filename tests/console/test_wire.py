@@ -13,8 +13,11 @@ from tfscale.console import packed, wire
 from tfscale.core.records import (
     Activity,
     ActivityKind,
+    Exit,
     Frame,
     GpuSample,
+    HostSample,
+    Pressure,
     StepBatch,
     TaskState,
     TaskStatus,
@@ -74,3 +77,12 @@ def test_an_unknown_number_stays_one() -> None:
     message = telemetry_pb2.StepBatch(sequence=[1], compute=[math.nan])
     (column,) = packed.columns(message, {telemetry_pb2.StepBatch.COMPUTE_FIELD_NUMBER: "f"}).values()
     assert math.isnan(column[0])
+
+
+def test_exits_and_counters_arrive_as_they_were_sent() -> None:
+    gpu = GpuSample(1, "GPU-1", "H100", clock_event_reasons=0x44, ecc_errors=3, xid=48)
+    healthy = GpuSample(2, "GPU-2", "H100", utilisation=0.5)
+    host = HostSample(0.5, 8, 1.0, 1 << 30, 4 << 30, 1 << 20, Pressure(0.25, None, 0.5), throttled=0.125)
+    ended = Exit(1, None, 99.0, log=("MemoryError: 64 GiB", "the last line"))
+    sent = Frame(7, 100.0, TaskStatus(TaskState.EXITED, 2, 1, 4711, 50.0, ended), host=host, gpus=(gpu, healthy))
+    assert wire.frame(agent_wire.frame_message(sent)) == sent

@@ -49,6 +49,17 @@ async def read_log(path: Path, tail: int, follow: bool) -> AsyncIterator[LogLine
         reader.replace(None)
 
 
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last lines of a log, also of the one rotated away last; none where it cannot be read."""
+    reader = _Reader(_open(path))
+    try:
+        return [*_last(path.with_name(path.name + ".1"), reader, count), *reader.flush()][-count:]
+    except OSError:
+        return []
+    finally:
+        reader.replace(None)
+
+
 class _Reader:
     """Cuts what a file has grown by into lines."""
 

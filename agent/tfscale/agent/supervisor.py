@@ -25,13 +25,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfscale.agent import shim
+from tfscale.agent.logs import last_lines
 from tfscale.agent.shimstate import ShimState, read_state
 from tfscale.core.errors import TfscaleError
+from tfscale.core.lastwords import last_words
 from tfscale.core.records import Exit, TaskState, TaskStatus
 
 ALIVE = frozenset({TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING})
 _ADOPTION_PATIENCE = 10.0
 _ADOPTION_LOOK = 0.02
+_LAST_LINES = 400
+"""Of a failed task's log, among which the one that matters is looked for."""
 
 
 class SupervisionError(TfscaleError):
@@ -260,7 +264,9 @@ class Supervisor:
 
     def _exited(self, state: ShimState) -> TaskStatus:
         assert state.ended is not None
-        end = Exit(state.code, state.signal, state.ended, state.requested)
+        failed = state.code != 0 and not state.requested
+        log = last_words(last_lines(self._spec.log, _LAST_LINES)) if failed else ()
+        end = Exit(state.code, state.signal, state.ended, state.requested, log)
         return TaskStatus(
             TaskState.EXITED,
             state.generation,

@@ -198,7 +198,9 @@ def steps_record(message: telemetry_pb2.StepBatch) -> StepBatch:
 
 
 def _exit_message(record: Exit) -> telemetry_pb2.Exit:
-    return telemetry_pb2.Exit(code=record.code, signal=record.signal, at=record.at, requested=record.requested)
+    return telemetry_pb2.Exit(
+        code=record.code, signal=record.signal, at=record.at, requested=record.requested, log=record.log
+    )
 
 
 def _exit_record(message: telemetry_pb2.Exit) -> Exit:
@@ -207,6 +209,7 @@ def _exit_record(message: telemetry_pb2.Exit) -> Exit:
         signal=message.signal if message.HasField("signal") else None,
         at=message.at,
         requested=message.requested,
+        log=tuple(message.log),
     )
 
 
@@ -288,6 +291,8 @@ def _gpu_message(record: GpuSample) -> telemetry_pb2.GpuSample:
         clock=record.clock,
         clock_max=record.clock_max,
         clock_event_reasons=record.clock_event_reasons,
+        ecc_errors=record.ecc_errors,
+        xid=record.xid,
     )
 
 

@@ -42,6 +42,10 @@ _REPLAYED = NoCommands("this is a replay: it is over")
 def main() -> None:
     """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`)."""
     try:
+        if sys.argv[1:2] == ["report"]:
+            from tfscale.console.report import command as report
+
+            sys.exit(report.run(sys.argv[2:]))
         status = run(configure(sys.argv[1:], os.environ, ARGUMENTS), os.environ)
     except TfscaleError as error:
         _say(str(error))

@@ -113,7 +113,8 @@ def task_status(message: telemetry_pb2.TaskStatus) -> TaskStatus:
 
 
 def _exit(message: telemetry_pb2.Exit) -> Exit:
-    return Exit(_known(message, "code"), _known(message, "signal"), message.at, message.requested)
+    code, signal = _known(message, "code"), _known(message, "signal")
+    return Exit(code, signal, message.at, message.requested, tuple(message.log))
 
 
 def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:

@@ -63,6 +63,8 @@ class Exit:
     at: float
     requested: bool = False
     """Whether the agent had asked the task to end."""
+    log: tuple[str, ...] = ()
+    """The end of its log, and the lines before that tell why it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,10 @@ class GpuSample:
     clock: int | None = None
     clock_max: int | None = None
     clock_event_reasons: int | None = None
+    ecc_errors: int | None = None
+    """Uncorrectable memory errors since the driver was loaded."""
+    xid: int | None = None
+    """The driver's newest error of the last ten minutes, by its number in NVIDIA's list."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,11 +119,16 @@ class Exit(_message.Message):
     SIGNAL_FIELD_NUMBER: _builtins.int
     AT_FIELD_NUMBER: _builtins.int
     REQUESTED_FIELD_NUMBER: _builtins.int
+    LOG_FIELD_NUMBER: _builtins.int
     code: _builtins.int
     signal: _builtins.int
     at: _builtins.float
     requested: _builtins.bool
     """the agent had asked the task to end"""
+    @_builtins.property
+    def log(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """the end of its log, and the lines before that tell why it ended"""
+
     def __init__(
         self,
         *,
@@ -131,10 +136,11 @@ class Exit(_message.Message):
         signal: _builtins.int | None = ...,
         at: _builtins.float = ...,
         requested: _builtins.bool = ...,
+        log: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_signal", b"_signal", "code", b"code", "signal", b"signal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_signal", b"_signal", "at", b"at", "code", b"code", "requested", b"requested", "signal", b"signal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_signal", b"_signal", "at", b"at", "code", b"code", "log", b"log", "requested", b"requested", "signal", b"signal"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__code: _TypeAlias = _typing.Literal["code"]  # noqa: Y015
     _WhichOneofArgType__code: _TypeAlias = _typing.Literal["_code", b"_code"]  # noqa: Y015
@@ -684,6 +690,8 @@ class GpuSample(_message.Message):
     CLOCK_FIELD_NUMBER: _builtins.int
     CLOCK_MAX_FIELD_NUMBER: _builtins.int
     CLOCK_EVENT_REASONS_FIELD_NUMBER: _builtins.int
+    ECC_ERRORS_FIELD_NUMBER: _builtins.int
+    XID_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
@@ -700,6 +708,10 @@ class GpuSample(_message.Message):
     clock_max: _builtins.int
     clock_event_reasons: _builtins.int
     """NVML's bit mask"""
+    ecc_errors: _builtins.int
+    """uncorrectable, since the driver was loaded"""
+    xid: _builtins.int
+    """the driver's newest error of the last ten minutes"""
     def __init__(
         self,
         *,
@@ -715,10 +727,12 @@ class GpuSample(_message.Message):
         clock: _builtins.int | None = ...,
         clock_max: _builtins.int | None = ...,
         clock_event_reasons: _builtins.int | None = ...,
+        ecc_errors: _builtins.int | None = ...,
+        xid: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "memory_total", b"memory_total", "memory_used", b"memory_used", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "utilisation", b"utilisation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_ecc_errors", b"_ecc_errors", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "_xid", b"_xid", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "ecc_errors", b"ecc_errors", "memory_total", b"memory_total", "memory_used", b"memory_used", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "utilisation", b"utilisation", "xid", b"xid"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "index", b"index", "memory_total", b"memory_total", "memory_used", b"memory_used", "name", b"name", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "utilisation", b"utilisation", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_ecc_errors", b"_ecc_errors", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "_xid", b"_xid", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "ecc_errors", b"ecc_errors", "index", b"index", "memory_total", b"memory_total", "memory_used", b"memory_used", "name", b"name", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "utilisation", b"utilisation", "uuid", b"uuid", "xid", b"xid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__clock: _TypeAlias = _typing.Literal["clock"]  # noqa: Y015
     _WhichOneofArgType__clock: _TypeAlias = _typing.Literal["_clock", b"_clock"]  # noqa: Y015
@@ -726,6 +740,8 @@ class GpuSample(_message.Message):
     _WhichOneofArgType__clock_event_reasons: _TypeAlias = _typing.Literal["_clock_event_reasons", b"_clock_event_reasons"]  # noqa: Y015
     _WhichOneofReturnType__clock_max: _TypeAlias = _typing.Literal["clock_max"]  # noqa: Y015
     _WhichOneofArgType__clock_max: _TypeAlias = _typing.Literal["_clock_max", b"_clock_max"]  # noqa: Y015
+    _WhichOneofReturnType__ecc_errors: _TypeAlias = _typing.Literal["ecc_errors"]  # noqa: Y015
+    _WhichOneofArgType__ecc_errors: _TypeAlias = _typing.Literal["_ecc_errors", b"_ecc_errors"]  # noqa: Y015
     _WhichOneofReturnType__memory_total: _TypeAlias = _typing.Literal["memory_total"]  # noqa: Y015
     _WhichOneofArgType__memory_total: _TypeAlias = _typing.Literal["_memory_total", b"_memory_total"]  # noqa: Y015
     _WhichOneofReturnType__memory_used: _TypeAlias = _typing.Literal["memory_used"]  # noqa: Y015
@@ -738,12 +754,16 @@ class GpuSample(_message.Message):
     _WhichOneofArgType__temperature: _TypeAlias = _typing.Literal["_temperature", b"_temperature"]  # noqa: Y015
     _WhichOneofReturnType__utilisation: _TypeAlias = _typing.Literal["utilisation"]  # noqa: Y015
     _WhichOneofArgType__utilisation: _TypeAlias = _typing.Literal["_utilisation", b"_utilisation"]  # noqa: Y015
+    _WhichOneofReturnType__xid: _TypeAlias = _typing.Literal["xid"]  # noqa: Y015
+    _WhichOneofArgType__xid: _TypeAlias = _typing.Literal["_xid", b"_xid"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__clock) -> _WhichOneofReturnType__clock | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__clock_event_reasons) -> _WhichOneofReturnType__clock_event_reasons | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__clock_max) -> _WhichOneofReturnType__clock_max | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ecc_errors) -> _WhichOneofReturnType__ecc_errors | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_total) -> _WhichOneofReturnType__memory_total | None: ...
     @_typing.overload
@@ -756,6 +776,8 @@ class GpuSample(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__temperature) -> _WhichOneofReturnType__temperature | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__utilisation) -> _WhichOneofReturnType__utilisation | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__xid) -> _WhichOneofReturnType__xid | None: ...
 
 Global___GpuSample: _TypeAlias = GpuSample  # noqa: Y015
 

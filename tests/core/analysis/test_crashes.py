@@ -99,3 +99,45 @@ def test_a_crash_is_told_even_when_it_was_mended_at_once(
     assert watch.diagnose(again, 101.5) == []
     assert len(watch.diagnose(again, 103.5)) == 1
     assert watch.diagnose(again, 104.5) == []
+
+
+PEER = "UnavailableError: Collective ops is aborted by: Connection reset by peer /job:worker/replica:0/task:2"
+
+
+def with_log(status: TaskStatus, *lines: str) -> TaskStatus:
+    assert status.exit is not None
+    return replace(status, exit=replace(status.exit, log=lines))
+
+
+def test_the_line_that_matters_is_told(view: View, died: Died) -> None:
+    oom = "ResourceExhaustedError: OOM when allocating tensor with shape[4096,4096]"
+    (crash,) = diagnose(CrashWatch(), view("worker:0", status=with_log(died(100.0, code=1), "step 7", oom)))
+    assert crash.sentence.endswith(f", out of memory: {oom}")
+    assert (crash.evidence["reason"], crash.evidence["line"]) == ("out_of_memory", oom)
+    assert crash.evidence["log"] == f"step 7\n{oom}"
+
+
+def test_whose_log_tells_of_another_death_is_not_the_culprit_though_its_clock_says_first(
+    view: View, died: Died
+) -> None:
+    followed = view("worker:0", status=with_log(died(100.0, code=1), PEER))
+    (crash,) = diagnose(
+        CrashWatch(), followed, view("worker:2", status=with_log(died(109.0, code=1), "ValueError: no such file"))
+    )
+    assert crash.subject == "worker:2"
+    assert ": ValueError: no such file; worker:0 exited 1" in crash.sentence
+
+
+def test_who_died_where_no_agent_says_so_is_read_from_its_peers_logs(view: View, died: Died) -> None:
+    peers = [view(f"worker:{index}", status=with_log(died(100.0 + index, code=1), PEER)) for index in range(2)]
+    (crash,) = diagnose(CrashWatch(), *peers, view("worker:2", up=False))
+    assert (crash.subject, crash.evidence["followers"]) == ("worker:2", "worker:0, worker:1")
+    assert crash.sentence.startswith("worker:2 has died, how it does not say; worker:0 exited 1 and worker:1 exited 1")
+
+
+def test_a_crash_of_whom_nothing_is_known_but_that_it_followed_is_still_told(view: View, died: Died) -> None:
+    (crash,) = diagnose(
+        CrashWatch(), view("worker:0", status=with_log(died(100.0, code=1), "Collective ops is aborted"))
+    )
+    assert (crash.subject, crash.evidence["reason"]) == ("worker:0", "peer_died")
+    assert "another task had died" in crash.sentence

@@ -117,6 +117,7 @@ def test_replicas_of_one_task_are_compared_with_each_other(diagnostician: Make, 
         findings = observer.diagnose(second + 1.0)
     assert [straggler.subject for straggler in of_kind(findings, "straggler")] == ["worker:0/replica:1"]
     assert findings.step_time == pytest.approx(0.07)
+    assert findings.slowdown == pytest.approx(0.07 / 0.05)
 
 
 def test_a_crash_a_hang_and_a_missing_task_are_all_told(
@@ -188,4 +189,46 @@ def test_steps_that_reduce_nothing_have_a_step_time(diagnostician: Make, frame: 
         findings = observer.diagnose(float(second))
     assert findings.step_time == pytest.approx(0.04)
     assert findings.steps_per_second == pytest.approx(20, rel=0.01)
-    assert findings.subjects["worker:0"].reduce is None
+    assert (findings.subjects["worker:0"].reduce, findings.transfer) == (None, None)
+
+
+def test_steps_that_cannot_be_cut_into_phases_have_a_step_time(
+    diagnostician: Make, frame: MakeFrame, batch: Batch
+) -> None:
+    observer = diagnostician(1)
+    for second in range(1, 11):
+        whole = batch("worker:0", 20 * (second - 1), 20, reduce=[], update=[], compute=[math.nan] * 20)
+        observer.fold("worker:0", frame(float(second), whole))
+        findings = observer.diagnose(float(second))
+    assert findings.step_time == findings.subjects["worker:0"].step_time == pytest.approx(0.05)
+
+
+def several_replicas(observer: Diagnostician, frame: MakeFrame, batch: Batch, lags: list[list[float]]) -> Findings:
+    """What is said of workers with these seconds of compute in each of their replicas."""
+    step = max(map(max, lags)) + 0.02
+    for second in range(1, 61):
+        for index, own in enumerate(lags):
+            names = [f"worker:{index}", *(f"worker:{index}/replica:{replica}" for replica in range(len(own)))]
+            batches = [
+                batch(name, 20 * (second - 1), 20, compute=[lag] * 20, reduce=[step - lag] * 20)
+                for name, lag in zip(names, [max(own), *own], strict=True)
+            ]
+            observer.fold(f"worker:{index}", frame(float(second), *batches))
+        findings = observer.diagnose(float(second))
+    return findings
+
+
+@pytest.mark.parametrize(
+    ("lags", "subjects"),
+    [
+        ([[0.1, 0.1], [0.15, 0.15]], ["worker:1"]),
+        ([[0.1, 0.1], [0.1, 0.2]], ["worker:1/replica:1"]),
+        ([[0.1, 0.2], [0.1, 0.2]], ["worker:0/replica:1", "worker:1/replica:1"]),
+    ],
+)
+def test_a_worker_or_the_replicas_in_it(
+    diagnostician: Make, frame: MakeFrame, batch: Batch, lags: list[list[float]], subjects: list[str]
+) -> None:
+    findings = several_replicas(diagnostician(2), frame, batch, lags)
+    assert [straggler.subject for straggler in of_kind(findings, "straggler")] == subjects
+    assert (findings.slowdown or 0.0) > 1.3

@@ -1,9 +1,10 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tfscale.core.analysis.hangs import hangs
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.records import ActivityKind, Collective, Frame, StepBatch, TaskState, TaskStatus
+from tfscale.core.records import Activity, ActivityKind, Collective, Frame, StepBatch, TaskState, TaskStatus
 
 View = Callable[..., TaskView]
 
@@ -66,3 +67,30 @@ def test_the_longest_normal_gap_is_learnt_after_the_warm_up(
     worker.fold(frame(101.0, batch("worker:0", 5, 3, end=[66.0, 66.1, 74.1])))
     assert worker.longest_gap == pytest.approx(8.0)
     assert worker.progressed == 74.1
+
+
+def test_idle_is_no_excuse(view: View) -> None:
+    (hang,) = hangs(pair(view, activity=ActivityKind.IDLE))
+    assert hang.subject == "worker:1"
+
+
+@pytest.mark.parametrize("kind", [ActivityKind.COMPILE, ActivityKind.CHECKPOINT, ActivityKind.EVALUATION])
+def test_what_lasts_ten_minutes_is_a_hang_whatever_is_done(view: View, kind: ActivityKind) -> None:
+    assert hangs(pair(view, activity=kind, at=629.0)) == []
+    assert hangs([replace(each, at=631.0) for each in pair(view, activity=kind)])
+
+
+def test_the_time_counts_from_the_end_of_a_long_evaluation(
+    view: View, frame: Callable[..., Frame], batch: Callable[..., StepBatch]
+) -> None:
+    task = view("worker:0")
+    task.fold(frame(10.0, batch("worker:0", 180, 20)))
+    task.fold(frame(109.0, activities=(Activity(ActivityKind.EVALUATION, 10.1),)))
+    assert hangs([task]) == []
+    task.fold(frame(111.0, activities=(Activity(ActivityKind.EVALUATION, 10.1, 110.4),)))
+    assert hangs([task]) == []
+    task.fold(frame(112.0))
+    assert hangs([task]) == []
+    task.fold(frame(171.0))
+    (hang,) = hangs([task])
+    assert hang.begin == 110.4

@@ -19,6 +19,14 @@ def test_the_first_open_diagnosis_goes_before_all(view: View) -> None:
     assert headline((ended, opened), [view("worker:0", up=False)], 1.0) == "uneven"
 
 
+def test_a_cluster_that_is_used_well_is_healthy_and_one_at_a_costly_limit_is_not(view: View) -> None:
+    used = Diagnosis("saturation", "cluster", 1.0, None, "info", "GPU-bound")
+    bound = Diagnosis("saturation", "cluster", 1.0, None, "warning", "communication-bound")
+    workers = [view(f"worker:{index}", progressed=99.0) for index in range(2)]
+    assert headline((used,), workers, 5.0).startswith("healthy: ")
+    assert headline((bound,), workers, 5.0) == "communication-bound"
+
+
 def test_no_cluster_is_healthy_without_contact_or_with_an_ended_task(view: View) -> None:
     well = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(0, None, 99.0))
     gone = view("worker:1", status=well)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from tfscale.core.analysis.phases import excess, others_median, relative, slowdown, transfer, waits
+from tfscale.core.analysis.phases import filled, medians, others_median, slowdown, transfer, waits
 
 LAG = np.array([[0.030, 0.091], [0.031, 0.090]])
 REDUCE = np.array([[0.100, 0.039], [0.099, 0.040]])
@@ -18,13 +18,12 @@ def test_the_median_of_the_others_leaves_the_own_value_out(workers: int) -> None
     assert np.array_equal(others_median(values), expected)
 
 
-def test_relative_lag_survives_a_lag_of_nothing() -> None:
-    assert relative(LAG)[0] == pytest.approx([30 / 91, 91 / 30])
-    assert np.isfinite(np.log(relative(np.array([[0.0, 0.05]])))).all()
-
-
-def test_excess_is_over_the_others_whoever_it_is() -> None:
-    assert excess(np.array([[1.0, 2.0, 3.0], [5.0, 2.0, 2.0]])) == pytest.approx([1.5, 3.0])
+def test_medians_are_of_what_is_known() -> None:
+    nan = float("nan")
+    values = np.array([[1.0, nan, nan, 4.0], [3.0, nan, 2.0, 1.0], [2.0, nan, 4.0, nan]])
+    assert np.array_equal(medians(values), [2.0, nan, 3.0, 2.5], equal_nan=True)
+    assert np.array_equal(filled(values), [[1, 2.5, 2.5, 4], [3, 2, 2, 1], [2, 3, 4, 3]])
+    assert np.array_equal(transfer(values), [1.0, 1.0, 2.0])
 
 
 def test_slowdown_is_the_step_over_the_step_without_the_culprit() -> None:

@@ -35,10 +35,10 @@ def test_an_unknown_column_lines_nothing_up_but_is_kept(batch: Batch) -> None:
     table.add(batch("worker:0", 0, 10))
     table.add(batch("worker:1", 0, 10, input=[]))
     assert len(table.aligned(BOTH)) == 0
-    ends, phases = table.recent("worker:1", 5.0, 20)
-    assert len(ends) == 10
-    assert np.isnan(phases[2]).all()
-    assert np.isfinite(phases[3]).all()
+    assert len(table.recent("worker:1", 5.0, 20)) == 10
+    phases = table.newest_of_each(BOTH, 20)
+    assert np.isfinite(phases[0, :, 10:]).all() and np.isnan(phases[..., :10]).all()
+    assert np.isnan(phases[1, 2]).all() and np.isfinite(phases[1, 3, 10:]).all()
 
 
 def test_sequences_that_do_not_overlap_line_nothing_up(batch: Batch) -> None:

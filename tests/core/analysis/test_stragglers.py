@@ -1,7 +1,4 @@
-import csv
-from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,31 +109,20 @@ def test_severity_follows_the_ratio(ratio: float, severity: str) -> None:
     assert severity_of(ratio) == severity
 
 
-def published() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """(lag, reduce) of each group of equal workers in the published traces, (steps, workers) seconds."""
-    groups: dict[str, dict[tuple[int, int], tuple[float, float]]] = defaultdict(dict)
-    with (Path(__file__).parents[2] / "data" / "worker_steps.csv").open() as file:
-        for row in csv.DictReader(file):
-            cell = (float(row["compute_s"]), float(row["collective_s"]))
-            groups[f"{row['trace']}-{row['stage']}"][int(row["step"]), int(row["worker"])] = cell
-    return {name: _matrix(cells) for name, cells in groups.items()}
+@pytest.mark.parametrize("every", [1.0, 3.0])
+def test_a_straggler_that_moves_is_an_imbalance_and_nobody_is_named(every: float) -> None:
+    lag = steady(1.0, 1.0, 1.0, 1.0, seconds=90.0)
+    turn = (np.arange(len(lag)) * 0.1 // every).astype(int)
+    lag[np.arange(len(lag)), turn * 3 % 4] *= 1.8
+    watch, told = StragglerWatch(), set()
+    for stop in range(100, len(lag), 20):
+        told |= {(each.kind, each.subject) for each in watch.diagnose(aligned(lag[:stop]))}
+    assert told == {("imbalance", "cluster")}
 
 
-def _matrix(cells: dict[tuple[int, int], tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
-    steps, workers = (sorted(set(axis)) for axis in zip(*cells, strict=True))
-    values = np.array([[cells[step, worker] for worker in workers] for step in steps])
-    return values[..., 0], values[..., 1]
-
-
-@pytest.mark.parametrize("group", published())
-def test_nobody_is_named_in_the_published_traces(group: str) -> None:
-    """In both traces the right answer is that nobody straggles, at every moment of them."""
-    lag, reduce = published()[group]
-    phases = np.stack([lag * 0, lag * 0, lag * 0, lag, reduce]).astype(np.float32)
-    end = np.cumsum((lag + reduce).max(axis=1))
-    subjects = tuple(f"worker:{column}" for column in range(lag.shape[1]))
-    watch = StragglerWatch()
-    for stop in range(1, len(lag) + 1):
-        steps = Aligned(subjects, np.arange(stop), end[:stop], phases[:, :stop])
-        assert all(each.kind != "straggler" for each in watch.diagnose(steps))
-    assert watch.named == ()
+def test_somebody_who_leaves_takes_nothing_of_what_is_known_of_the_others_along() -> None:
+    watch, lag = StragglerWatch(), steady(1.0, 1.0, 1.0, 1.0, 1.5, 1.0, seconds=15.0)
+    assert [each.subject for each in watch.diagnose(aligned(lag))] == ["worker:4"]
+    remaining = ("worker:0", "worker:1", "worker:2", "worker:4", "worker:5")
+    assert watch.follow(remaining) > 200
+    assert watch.follow(("worker:0", "worker:1", "worker:2")) == -1

@@ -24,6 +24,9 @@ class FakeGpu:
     clock: int = 1755
     clock_max: int = 1980
     reasons: int = 0x4
+    ecc_errors: int = 0
+    xids: list[int] = field(default_factory=list)
+    """Driver errors that have not been collected so far."""
     unknown: frozenset[str] = field(default_factory=frozenset)
     """Fields that this GPU does not support."""
 
@@ -34,6 +37,9 @@ class FakeNvml:
     NVMLError = NVMLError
     NVML_TEMPERATURE_GPU = 0
     NVML_CLOCK_SM = 1
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
+    NVML_VOLATILE_ECC = 0
+    nvmlEventTypeXidCriticalError = 8
 
     def __init__(self, *gpus: FakeGpu, driver: bool = True) -> None:
         self.gpus = list(gpus)
@@ -82,6 +88,22 @@ class FakeNvml:
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, gpu: FakeGpu) -> int:
         return self._known(gpu, "reasons")
+
+    def nvmlDeviceGetTotalEccErrors(self, gpu: FakeGpu, _kind: int, _counter: int) -> int:
+        return self._known(gpu, "ecc_errors")
+
+    def nvmlEventSetCreate(self) -> list[FakeGpu]:
+        return []
+
+    def nvmlDeviceRegisterEvents(self, gpu: FakeGpu, _kinds: int, events: list[FakeGpu]) -> None:
+        self._known(gpu, "xids")
+        events.append(gpu)
+
+    def nvmlEventSetWait_v2(self, events: list[FakeGpu], _milliseconds: int) -> SimpleNamespace:
+        for gpu in events:
+            if gpu.xids:
+                return SimpleNamespace(device=gpu, eventType=8, eventData=gpu.xids.pop(0))
+        raise NVMLError("Timeout")
 
     def _known(self, gpu: FakeGpu, name: str) -> int:
         if name in gpu.unknown:

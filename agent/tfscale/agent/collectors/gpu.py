@@ -12,6 +12,8 @@ from tfscale.core.records import GpuSample
 
 _STALE = 5.0
 """Seconds after which a sample says nothing of now."""
+_REMEMBERED = 600.0
+"""Seconds for which a driver's error is told: what it did to the GPU lasts longer than it."""
 
 
 class GpuCollector:
@@ -49,11 +51,38 @@ class GpuCollector:
             return
         try:
             devices = _devices(nvml)
+            errors = _Errors(nvml, [handle for handle, *_ in devices])
             while devices and not self._stop.is_set():
-                self._latest = (time.monotonic(), tuple(_sample(nvml, *device) for device in devices))
+                errors.collect()
+                self._latest = (time.monotonic(), tuple(_sample(nvml, errors, *device) for device in devices))
                 self._stop.wait(self._period)
         finally:
             nvml.nvmlShutdown()
+
+
+class _Errors:
+    """The driver's errors (XID), which come as events. Without them where the driver has none to give."""
+
+    def __init__(self, nvml: Any, handles: list[Any]) -> None:
+        self._nvml = nvml
+        self._newest: dict[str, tuple[float, int]] = {}
+        self._events = _ask(nvml, nvml.nvmlEventSetCreate)
+        for handle in handles if self._events is not None else ():
+            _ask(nvml, nvml.nvmlDeviceRegisterEvents, handle, nvml.nvmlEventTypeXidCriticalError, self._events)
+
+    def collect(self) -> None:
+        """Take what has come; waits for nothing."""
+        while self._events is not None:
+            event = _ask(self._nvml, self._nvml.nvmlEventSetWait_v2, self._events, 0)
+            if event is None:
+                return
+            uuid = _text(_ask(self._nvml, self._nvml.nvmlDeviceGetUUID, event.device))
+            self._newest[uuid] = (time.monotonic(), int(event.eventData))
+
+    def newest(self, uuid: str) -> int | None:
+        """The newest error of a GPU, None when it is older than ten minutes."""
+        at, number = self._newest.get(uuid, (0.0, 0))
+        return number if number and time.monotonic() - at < _REMEMBERED else None
 
 
 def _pynvml() -> Any:
@@ -77,7 +106,7 @@ def _devices(nvml: Any) -> list[tuple[Any, int, str, str]]:
     return found
 
 
-def _sample(nvml: Any, handle: Any, index: int, uuid: str, name: str) -> GpuSample:
+def _sample(nvml: Any, errors: _Errors, handle: Any, index: int, uuid: str, name: str) -> GpuSample:
     usage = _ask(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
     memory = _ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
     return GpuSample(
@@ -93,6 +122,14 @@ def _sample(nvml: Any, handle: Any, index: int, uuid: str, name: str) -> GpuSamp
         clock=_hertz(_ask(nvml, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)),
         clock_max=_hertz(_ask(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM)),
         clock_event_reasons=_ask(nvml, nvml.nvmlDeviceGetCurrentClocksEventReasons, handle),
+        ecc_errors=_ask(
+            nvml,
+            nvml.nvmlDeviceGetTotalEccErrors,
+            handle,
+            nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+            nvml.NVML_VOLATILE_ECC,
+        ),
+        xid=errors.newest(uuid),
     )
 
 

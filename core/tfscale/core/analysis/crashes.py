@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tfscale.core.analysis.tasks import ALIVE, TaskView
 from tfscale.core.analysis.words import clock, duration, listing
+from tfscale.core.lastwords import PEER, Clue, clue
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
 
 TOGETHER = 15.0
@@ -19,6 +20,9 @@ SETTLE = 3.0
 """Seconds to wait for the other agents' reports before somebody is named."""
 CLOCK_DOUBT = 2.0
 """Seconds by which the clocks of hosts, and TensorFlow's own reaction, may turn the order of two exits around."""
+
+_IN_SENTENCE = 160
+"""Characters of a log's line."""
 
 _PRIMARY = {signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
@@ -34,11 +38,22 @@ class Failure:
     code: int | None
     signal: int | None
     lost: bool = False
+    log: tuple[str, ...] = ()
 
     @property
     def primary(self) -> bool:
         """Whether it is a death that peers do not die of by themselves (TensorFlow's aborts are exit 1 or SIGABRT)."""
-        return self.signal in _PRIMARY
+        return self.signal in _PRIMARY or (self.clue is not None and self.clue.kind not in (PEER, "exception"))
+
+    @property
+    def followed(self) -> bool:
+        """Whether its own log says that it ended because another task had died."""
+        return self.clue is not None and self.clue.kind == PEER and self.signal not in _PRIMARY
+
+    @property
+    def clue(self) -> Clue | None:
+        """The line that matters in the end of its log."""
+        return clue(self.log)
 
     @property
     def how(self) -> str:
@@ -56,11 +71,13 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
         return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
     if status.state is not TaskState.EXITED or ended is None or ended.requested or ended.code == 0:
         return None
-    return Failure(task, status.generation, status.attempt, ended.at, ended.code, ended.signal)
+    return Failure(task, status.generation, status.attempt, ended.at, ended.code, ended.signal, log=ended.log)
 
 
 def culprit(failures: list[Failure]) -> Failure:
-    """The first failure; among those too close to tell, one that peers do not die of by themselves."""
+    """The first failure of those that do not say themselves that they only followed; among those too close to tell, one
+    that peers do not die of by themselves."""
+    failures = [failure for failure in failures if not failure.followed] or failures
     first = min(failures, key=lambda failure: failure.at)
     close = [failure for failure in failures if failure.primary and failure.at <= first.at + CLOCK_DOUBT]
     return first if first.primary or not close else min(close, key=lambda failure: failure.at)
@@ -124,23 +141,40 @@ def _asked_for(incident: _Incident, tasks: dict[str, TaskView]) -> bool:
 
 def _describe(incident: _Incident) -> Diagnosis:
     first = culprit(incident.failures)
-    followers = sorted((each for each in incident.failures if each is not first), key=lambda each: each.at)
-    sentence = f"{first.task} {first.how} at {clock(first.at)}"
+    named = first.clue.culprit if first.followed and first.clue else None
+    elsewhere = named if named not in {each.task for each in incident.failures} else None
+    followers = sorted((each for each in incident.failures if elsewhere or each is not first), key=lambda each: each.at)
+    how = (
+        f"{elsewhere} has died, how it does not say" if elsewhere else f"{first.task} {first.how} at {clock(first.at)}"
+    )
+    sentence = f"{how}{'' if elsewhere else _why(first)}"
     if followers:
         sentence += f"; {_followed(first, followers)}"
     return Diagnosis(
         kind="crash",
-        subject=first.task,
+        subject=elsewhere or first.task,
         begin=first.at,
         end=None,
         severity="critical",
         sentence=sentence,
         evidence={
-            "code": first.code,
+            "code": None if elsewhere else first.code,
             "signal": None if first.signal is None else _signal_name(first.signal),
             "followers": ", ".join(each.task for each in followers) or None,
+            "reason": first.clue.kind if first.clue else None,
+            "line": first.clue.line if first.clue else None,
+            "log": "\n".join(first.log) or None,
         },
     )
+
+
+def _why(first: Failure) -> str:
+    """The line of its log that matters."""
+    found = first.clue
+    if found is None:
+        return ""
+    line = found.line if len(found.line) <= _IN_SENTENCE else f"{found.line[:_IN_SENTENCE]}..."
+    return f": {line}" if found.kind == "exception" else f", {found.words}: {line}"
 
 
 def _followed(first: Failure, followers: list[Failure]) -> str:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 
+import numpy as np
 from tfscale.core.analysis.crashes import CrashWatch
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.hangs import hangs
 from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.insight import Insight
 from tfscale.core.analysis.ledger import Ledger
 from tfscale.core.analysis.losses import not_finite
-from tfscale.core.analysis.phases import slowdown, transfer
+from tfscale.core.analysis.phases import longest, slowdown, transfer
 from tfscale.core.analysis.starts import not_started
 from tfscale.core.analysis.steps import StepTable
 from tfscale.core.analysis.stragglers import Rule, StragglerWatch
-from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries, window_rows
+from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame
-from tfscale.core.task import subject_task
+from tfscale.core.task import Task, subject_task
 
 __all__ = ["Diagnostician", "Findings", "SubjectSummary"]
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 50
 """A subject that is behind the newest by more than both is not waited for: its frames do not arrive."""
+WHOLE = 0.75
+"""Share of the subjects whose step must be known for it to count; a frame that is lost costs the others nothing."""
 STALE = 10.0
 """Seconds without a step from which on the last rates are no longer the present ones."""
 
@@ -34,6 +40,7 @@ class Diagnostician:
     def __init__(self, spec: ClusterSpec, rule: Rule | None = None) -> None:
         self._tasks = {str(task): TaskView(task) for task in spec.tasks}
         self._groups = {"task": _Group(rule or Rule()), "replica": _Group(rule or Rule())}
+        self._insight = Insight(spec)
         self._crashes = CrashWatch()
         self._ledger = Ledger()
 
@@ -42,6 +49,7 @@ class Diagnostician:
         if task not in self._tasks:
             return
         self._tasks[task].fold(frame)
+        self._insight.fold(task, frame)
         for batch in frame.steps:
             owner, _, replica = batch.subject.partition("/")
             if owner in self._tasks:
@@ -60,30 +68,31 @@ class Diagnostician:
         main, replicas = self._groups["task"], self._groups["replica"]
         for group in self._groups.values():
             group.judge(self._tasks)
-        holding += one_name(main.diagnoses, replicas.diagnoses, replicas.aligned.subjects)
+        named = one_name(main.diagnoses, replicas.diagnoses, replicas.window.subjects)
+        holding += self._insight.explain(named, (main.window, replicas.window), self._tasks)
         holding += not_finite(views)
         if not main.table.subjects():
             main = replicas
+        straggles = any(found.kind == "straggler" for found in named)
+        holding += self._insight.look(main.window, self._tasks, straggles, now)
+        self._insight.count(main.table, main.window.subjects)
         diagnoses = self._ledger.update(holding, now)
-        return self._findings(diagnoses, main, views)
+        return replace(self._findings(diagnoses, main, views), spent=self._insight.spent)
 
     def _findings(self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...]) -> Findings:
-        aligned = main.aligned
-        window = aligned.last(window_rows(aligned.end))
+        window = main.window
         rate = main.rate() if _is_moving(views) else None
         subjects = {name: each for group in self._groups.values() for name, each in group.summaries().items()}
         examples = next((view.probe.examples_per_step for view in views if view.probe and view.running), None)
-        culprits = [aligned.subjects.index(name) for name in main.watch.named if name in aligned.subjects]
-        known = len(window) > 0
-        lag, reduce = window.lag, window.reduce
+        costs = [cost for group in self._groups.values() if (cost := group.slowdown()) is not None]
         return Findings(
             diagnoses=diagnoses,
             headline=headline(diagnoses, views, rate),
-            step_time=known_median(lag.max(axis=1) + transfer(reduce)) if known else None,
+            step_time=main.step_time(),
             steps_per_second=rate,
             examples_per_second=rate * examples if rate is not None and examples is not None else None,
-            slowdown=slowdown(lag, reduce, culprits) if known else None,
-            transfer=known_median(transfer(reduce)) if known else None,
+            slowdown=max(costs, default=None),
+            transfer=known_median(transfer(window.reduce)) if window.meets else None,
             subjects=subjects,
         )
 
@@ -94,10 +103,10 @@ def one_name(tasks: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequen
     A task of which every replica is slow is slow itself; otherwise the replica is named, and not its task.
     """
     named = {found.subject for found in replicas if found.kind == "straggler"}
-    whole = {subject_task(name) for name in named} - {subject_task(name) for name in subjects if name not in named}
-    kept = [found for found in replicas if found.subject in named and subject_task(found.subject) not in whole]
-    told = {subject_task(found.subject) for found in kept}
-    return [found for found in tasks if found.kind != "straggler" or subject_task(found.subject) not in told] + kept
+    whole = {_owner(name) for name in named} - {_owner(name) for name in subjects if name not in named}
+    kept = [found for found in replicas if found.subject in named and _owner(found.subject) not in whole]
+    told = {_owner(found.subject) for found in kept}
+    return [found for found in tasks if found.kind != "straggler" or _owner(found.subject) not in told] + kept
 
 
 class _Group:
@@ -106,17 +115,31 @@ class _Group:
     def __init__(self, rule: Rule) -> None:
         self.table = StepTable()
         self.watch = StragglerWatch(rule)
-        self.aligned = self.table.aligned(())
+        self.window = self.table.aligned(())
+        """The newest steps of those who line up: what the cluster's figures are over."""
         self.diagnoses: list[Diagnosis] = []
-        self.leader: str | None = None
+        self.ends = np.empty(0)
+        """When the newest steps of the subject that is furthest ended."""
         self._attempts: dict[str, tuple[int, int]] = {}
+
+    def step_time(self) -> float | None:
+        """Median seconds; from step to step of the leader where the phases are not known."""
+        if len(self.window):
+            return known_median(longest(self.window.lag) + transfer(self.window.reduce))
+        return known_median(np.diff(self.ends)) if len(self.ends) > 1 else None
+
+    def slowdown(self) -> float | None:
+        """What the named cost, None while nothing lines up."""
+        window = self.window
+        culprits = [window.subjects.index(name) for name in self.watch.named if name in window.subjects]
+        return slowdown(window.lag, window.reduce, culprits) if len(window) else None
 
     def rate(self) -> float | None:
         """Steps a second of the subject that is furthest, None while nobody runs."""
-        return steps_per_second(self.table.recent(self.leader, SECONDS, STEPS)[0]) if self.leader else None
+        return steps_per_second(self.ends)
 
     def summaries(self) -> dict[str, SubjectSummary]:
-        return summaries(self.table, self.aligned)
+        return summaries(self.table, self.window, max(STEPS, len(self.ends)))
 
     def judge(self, tasks: dict[str, TaskView]) -> None:
         """Line up what was reported and ask who straggles, among subjects whose task runs."""
@@ -124,34 +147,41 @@ class _Group:
             subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
         ]
         self._forget_restarted(running, tasks)
-        heard = self._heard(running)
-        self.aligned = self.table.aligned(sorted(heard, key=_order), first=WARM_UP_STEPS)
-        self.diagnoses = self.watch.diagnose(self.aligned)
+        heard = tuple(sorted(self._heard(running), key=_order))
+        first = max(WARM_UP_STEPS, self.watch.follow(heard) + 1)
+        self.window = self.table.window(heard, WARM_UP_STEPS, SECONDS, STEPS, WHOLE)
+        self.diagnoses = self.watch.diagnose(self.table.aligned(heard, first, WHOLE), self.window)
 
     def _heard(self, running: list[str]) -> list[str]:
         """Those whose frames still arrive: the others are not waited for."""
         newest = {subject: self.table.newest(subject) or 0 for subject in running}
-        self.leader = max(newest, key=lambda subject: newest[subject], default=None)
-        if self.leader is None:
+        leader = max(newest, key=lambda subject: newest[subject], default=None)
+        self.ends = self.table.recent(leader, SECONDS, STEPS) if leader else np.empty(0)
+        if leader is None:
             return []
-        silent = newest[self.leader] - len(self.table.recent(self.leader, SILENT_SECONDS, SILENT_STEPS)[0])
+        silent = newest[leader] - len(self.table.recent(leader, SILENT_SECONDS, SILENT_STEPS))
         return [subject for subject in running if newest[subject] >= silent]
 
     def _forget_restarted(self, running: list[str], tasks: dict[str, TaskView]) -> None:
-        current = {subject: tasks[str(subject_task(subject))].attempt for subject in running}
+        current = {subject: tasks[str(_owner(subject))].attempt for subject in running}
         changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
         if changed:
             self.watch.restart(changed)
         self._attempts = current
 
 
+@lru_cache(maxsize=16_384)
+def _owner(subject: str) -> Task | None:
+    return subject_task(subject)
+
+
 def _order(subject: str) -> tuple[object, str]:
-    return (subject_task(subject), subject)
+    return (_owner(subject), subject)
 
 
 def _is_judged(subject: str, attempt: tuple[int, int], tasks: dict[str, TaskView]) -> bool:
     """Only running workers do equal work (an evaluator has steps of its own), and only steps of this attempt count."""
-    task = subject_task(subject)
+    task = _owner(subject)
     view = tasks.get(str(task))
     return view is not None and view.meets and view.running and view.attempt == attempt
 

@@ -10,7 +10,7 @@ from tfscale.core.records import Diagnosis
 SEVERITIES = ("info", "warning", "serious", "critical")
 """In rising order."""
 
-KINDS = ("crash", "hang", "not_started", "straggler", "imbalance")
+KINDS = ("crash", "hang", "not_started", "not_finite", "straggler", "slowdown", "imbalance", "saturation")
 """Of a diagnosis; docs/diagnosis.md explains each. Only a named culprit is `straggler`."""
 
 
@@ -52,6 +52,8 @@ class Findings:
     transfer: float | None = None
     """Seconds a step that the network costs everybody."""
     subjects: Mapping[str, SubjectSummary] = field(default_factory=dict)
+    spent: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the run so far by bucket of its goodput; empty before anything started."""
 
 
 def by_severity(diagnosis: Diagnosis) -> tuple[bool, int, int, float]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks import TaskView
 from tfscale.core.analysis.words import clock, duration, listing, plural
-from tfscale.core.records import Diagnosis
+from tfscale.core.records import ActivityKind, Diagnosis
 from tfscale.core.task import CLUSTER
 
 SHORTEST = 60.0
@@ -19,7 +19,9 @@ GAPS = 5.0
 
 def limit(views: Sequence[TaskView]) -> float:
     """Seconds without a step from which on it is a hang."""
-    shortest = SHORTEST if all(view.activity is None for view in views) else BUSY
+    # Idle is what a stuck process is, too: it earns nobody more time.
+    is_busy = any(view.activity not in (None, ActivityKind.IDLE) for view in views)
+    shortest = BUSY if is_busy else SHORTEST
     return max(shortest, GAPS * max((view.longest_gap for view in views), default=0.0))
 
 
@@ -35,7 +37,7 @@ def hangs(tasks: Sequence[TaskView]) -> list[Diagnosis]:
     quiet = min(each for each in still if each is not None)
     if quiet <= limit(views):
         return []
-    begin = max(view.progressed or 0.0 for view in views)
+    begin = max(view.active or 0.0 for view in views)
     culprits = [view for view in views if view.name in missing(views)]
     if not culprits:
         return [_of_cluster(views, begin, quiet)]
@@ -44,10 +46,11 @@ def hangs(tasks: Sequence[TaskView]) -> list[Diagnosis]:
 
 
 def stillness(view: TaskView) -> float | None:
-    """Seconds since the task's last step, on its own host's clock; None where that cannot be said."""
-    if not (view.up and view.running) or view.progressed is None or view.at is None:
+    """Seconds since the task's last step, or what it did after it, on its own host's clock; None where that cannot be
+    said."""
+    if not (view.up and view.running) or view.active is None or view.at is None:
         return None
-    return view.at - view.progressed
+    return view.at - view.active
 
 
 def missing(views: Sequence[TaskView]) -> set[str]:

@@ -12,9 +12,12 @@ from tfscale.core.task import Role
 
 
 def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[TaskView], steps_per_second: float | None) -> str:
-    """The most severe open diagnosis, else how it goes, else what training waits for."""
+    """The most severe open diagnosis, else how it goes, else what training waits for.
+
+    A cluster that is merely used well, up to some limit, is healthy.
+    """
     for diagnosis in diagnoses:
-        if diagnosis.end is None:
+        if diagnosis.end is None and (diagnosis.kind, diagnosis.severity) != ("saturation", "info"):
             return diagnosis.sentence
     if trouble := _trouble(tasks):
         return trouble

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from tfscale.core.analysis.steps import Floats
@@ -85,6 +86,8 @@ class Simulation:
         drift = _autoregression(random, (count, self.workers), self.noise)
         shares = np.array([SHARES[name] for name in PHASES[:-1]])[:, None, None]
         phases = np.concatenate([lag * shares * np.exp(drift)[None], np.full((1, count, self.workers), TRANSFER * lag)])
+        if not self.noise.bursts:
+            return self._without_bursts(phases)
         end = np.empty(count)
         clock, spell = 0.0, _Bursts(self, random)
         for step in range(count):
@@ -96,11 +99,28 @@ class Simulation:
             end[step] = clock
         return end, phases
 
+    def _without_bursts(self, phases: Floats) -> tuple[Floats, Floats]:
+        """All steps at once: only when a slowdown begins depends on the steps before."""
+        for slow in sorted(self.slow, key=lambda each: each.begin):
+            begun = np.concatenate([[0.0], np.cumsum(_lasts(phases))[:-1]]) >= slow.begin
+            row = phases[PHASES.index(slow.phase), begun]
+            row[:, slow.worker] = row[:, slow.worker] * slow.ratio + slow.extra
+            phases[PHASES.index(slow.phase), begun] = row
+        own = phases[:-1].sum(axis=0)
+        end = np.cumsum(_lasts(phases))
+        phases[-1] += own.max(axis=1, keepdims=True) - own
+        return end, phases
+
     def _slow_down(self, step: Floats, clock: float) -> None:
         for slow in self.slow:
             if clock >= slow.begin:
                 row = PHASES.index(slow.phase)
                 step[row, slow.worker] = step[row, slow.worker] * slow.ratio + slow.extra
+
+
+def _lasts(phases: Floats) -> Floats:
+    """(k,) seconds of each step, by its slowest worker."""
+    return np.asarray(phases[:-1].sum(axis=0).max(axis=1) + phases[-1, :, 0])
 
 
 class _Bursts:
@@ -124,11 +144,11 @@ class _Bursts:
 def _autoregression(random: np.random.Generator, shape: tuple[int, int], noise: Noise) -> Floats:
     """Log of the lag over its mean."""
     shocks = random.normal(size=shape) * noise.variation
-    drift = np.empty(shape)
-    drift[0] = shocks[0]
-    fresh = np.sqrt(1 - noise.memory**2)
-    for step in range(1, shape[0]):
-        drift[step] = noise.memory * drift[step - 1] + fresh * shocks[step]
+    drift = shocks
+    if noise.memory:
+        drift[1:] *= np.sqrt(1 - noise.memory**2)
+        for before, after in pairwise(drift):
+            after += noise.memory * before
     return np.asarray(drift + np.where(random.random(shape) < noise.spikes, np.log(3.0), 0.0))
 
 

@@ -1,43 +1,53 @@
 """The steps of all subjects, kept as columns and lined up by (generation, collective sequence).
 
-Row i of every column is collective `base + i`, so that lining up costs nothing: a step is written where it belongs.
-NaN is unknown: not reported, not yet reported, or reported as unknown.
+Place i of every row is collective `base + i`, so that lining up costs nothing: a step is written where it belongs. Each
+subject's steps lie side by side, so that writing a batch touches little memory. NaN is unknown: not reported, not yet
+reported, or reported as unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.core.records import PHASES, StepBatch
 
 Floats = NDArray[np.floating]
+Integers = NDArray[np.int64]
 
 KEEP_SECONDS = 30.0
 """How far back the steps are kept."""
-CELLS = 4_000_000
-"""Bound on rows x subjects, so that a thousand fast workers keep less time instead of more memory."""
-_FEWEST_ROWS, _MOST_ROWS = 1024, 16_384
+CELLS = 2_000_000
+"""Bound on steps x subjects, so that a thousand fast workers keep less time instead of more memory."""
+_FEWEST_STEPS, _MOST_STEPS = 1024, 16_384
+_LONGEST = 1e9
+"""Seconds that no phase lasts."""
+SAMPLE = 128
+"""Steps of a window that its medians are taken of: beyond it more steps cost time and change no digit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Steps that every one of `subjects` has reported whole, k of them in order, for n subjects."""
+    """Steps that `subjects` have reported whole, k of them in order, for n subjects."""
 
     subjects: tuple[str, ...]
-    sequence: NDArray[np.int64]
+    sequence: Integers
     """(k,)"""
     end: NDArray[np.float64]
     """(k,) Unix seconds at which the first subject left the collective, on its host's clock."""
     phases: NDArray[np.float32]
-    """(5, k, n) seconds, in the order of PHASES."""
+    """(5, k, n) seconds, in the order of PHASES; NaN in all five where a subject's step is missing."""
+    meets: bool = True
+    """Whether anybody reduces anything: where nobody does, `reduce` is 0, and nobody waits for anybody."""
 
     @property
     def lag(self) -> Floats:
         """(k, n) seconds from leaving one collective to entering the next."""
-        return np.asarray(self.phases[:-1].sum(axis=0))
+        update, host, fetch, compute = self.phases[:-1]
+        return np.asarray(update + host + fetch + compute)
 
     @property
     def reduce(self) -> Floats:
@@ -60,7 +70,9 @@ class Aligned:
         return self._from(int(np.searchsorted(self.sequence, sequence, side="right")))
 
     def _from(self, start: int) -> Aligned:
-        return Aligned(self.subjects, self.sequence[start:], self.end[start:], self.phases[:, start:])
+        if start == 0:
+            return self
+        return Aligned(self.subjects, self.sequence[start:], self.end[start:], self.phases[:, start:], self.meets)
 
 
 @dataclass(slots=True)
@@ -83,7 +95,7 @@ class StepTable:
     base: int = 0
     _columns: dict[str, _Column] = field(default_factory=dict)
     _end: NDArray[np.float64] = field(default_factory=lambda: np.full((0, 0), np.nan))
-    _phases: NDArray[np.float32] = field(default_factory=lambda: np.full((len(PHASES), 0, 0), np.nan, np.float32))
+    _phases: NDArray[np.float32] = field(default_factory=lambda: np.full((0, len(PHASES), 0), np.nan, np.float32))
 
     def add(self, batch: StepBatch) -> None:
         """Write a batch where it belongs. Older generations and attempts, and steps too old to keep, are left out."""
@@ -92,14 +104,19 @@ class StepTable:
         column = self._column(batch.subject)
         column.attempt = batch.attempt
         sequence = np.asarray(batch.sequence, dtype=np.int64)
-        self._make_room(int(sequence.min()), int(sequence.max()))
-        kept = np.flatnonzero(sequence >= self.base)
-        rows = sequence[kept] - self.base
-        self._end[rows, column.position] = np.asarray(batch.end, dtype=np.float64)[kept]
-        for plane, name in zip(self._phases, PHASES, strict=True):
-            values = getattr(batch, name)
-            plane[rows, column.position] = np.asarray(values, dtype=np.float32)[kept] if len(values) else np.nan
-        self._remember(column, batch, sequence)
+        first, last = int(sequence[0]), int(sequence[-1])
+        if last - first != len(sequence) - 1 or not _ascends(sequence):
+            first, last = int(sequence.min()), int(sequence.max())
+            self._make_room(first, last)
+            kept = np.flatnonzero(sequence >= self.base)
+            self._write(column.position, sequence[kept] - self.base, batch, kept)
+        else:
+            self._make_room(first, last)
+            late = max(0, self.base - first)
+            if late < len(sequence):
+                places = slice(first + late - self.base, last + 1 - self.base)
+                self._write(column.position, places, batch, slice(late, None) if late else None)
+        self._remember(column, batch, sequence, last)
 
     def attempt(self, subject: str) -> tuple[int, int]:
         """(generation, attempt) of the subject's steps here."""
@@ -119,30 +136,95 @@ class StepTable:
         """Everyone who has reported a step in this generation."""
         return tuple(name for name, column in self._columns.items() if column.newest >= 0)
 
-    def aligned(self, subjects: Sequence[str], first: int = 0) -> Aligned:
-        """The steps from collective `first` on that all of `subjects` have reported whole."""
-        positions = [self._columns[subject].position for subject in subjects]
-        start = max(0, first - self.base)
-        stop = min((self._columns[subject].newest for subject in subjects), default=-1) - self.base + 1
-        planes = self._phases[:, start : max(start, stop), :][:, :, positions]
-        if np.isnan(planes[-1]).all():
-            # Nobody reduces anything: one replica, which waits for nobody.
-            planes = np.concatenate([planes[:-1], np.zeros_like(planes[-1:])])
-        rows = np.flatnonzero(np.isfinite(planes.sum(axis=0)).all(axis=1))
-        if len(rows) < planes.shape[1]:
-            planes = planes[:, rows]
-        ends = self._end[start + rows, positions[0]] if positions else np.empty(0)
-        return Aligned(tuple(subjects), rows + (self.base + start), ends, planes)
+    def aligned(self, subjects: Sequence[str], first: int = 0, whole: float = 1.0) -> Aligned:
+        """The steps from collective `first` on that at least this share of `subjects` have reported whole."""
+        positions, stop = self._positions(subjects), self._common(subjects)
+        places = np.arange(min(max(0, first - self.base), stop), stop)
+        planes = self._phases[positions, :, places[0] : stop] if len(places) else self._phases[positions, :, :0]
+        return self._lined_up(subjects, places, planes, whole)
 
-    def recent(self, subject: str, seconds: float, steps: int) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-        """((k,) ends, (5, k) phases) of one subject's newest steps: `seconds` of them, but `steps` at least."""
+    def window(self, subjects: Sequence[str], first: int, seconds: float, steps: int, whole: float) -> Aligned:
+        """Those of `subjects`' newest steps that make `seconds`, but `steps` at least; of very many, an even sample."""
+        positions, stop = self._positions(subjects), self._common(subjects)
+        start = min(max(0, first - self.base), stop)
+        if start == stop or not len(positions):
+            return self.aligned(subjects, first)
+        ends = self._end[positions[0], start:stop]
+        recent = np.flatnonzero(ends > np.fmax.reduce(ends) - seconds)
+        start += max(0, min(int(recent[0]) if len(recent) else 0, stop - start - steps))
+        places = start + _sample(stop - start)
+        return self._lined_up(subjects, places, self._taken(positions, places), whole)
+
+    def newest_of_each(self, subjects: Sequence[str], steps: int) -> NDArray[np.float32]:
+        """(n, 5, k) phases of the newest `steps` of each of `subjects`, or of an even sample of them; NaN unknown."""
+        positions = self._positions(subjects)
+        stops = np.array([self._columns[subject].newest for subject in subjects], np.int64) - self.base + 1
+        if (stops == stops[0]).all() and stops[0] >= steps:
+            return _possible(self._taken(positions, stops[0] - steps + _sample(steps)))
+        places = stops[:, None] - steps + _sample(steps)
+        within = np.clip(places, 0, max(0, self._end.shape[1] - 1))
+        phases = self._phases[positions[:, None, None], _PLANES, within[:, None]]
+        return _possible(np.where((places == within)[:, None], phases, np.float32(np.nan)))
+
+    def recent(self, subject: str, seconds: float, steps: int) -> NDArray[np.float64]:
+        """(k,) ends of one subject's newest steps: `seconds` of them, but `steps` at least."""
         column = self._columns[subject]
         stop = column.newest - self.base + 1
-        ends = self._end[:stop, column.position]
+        ends = self._end[column.position, : max(0, stop)]
         known = np.flatnonzero(ends >= ends[-1] - max(seconds, 0.0)) if stop > 0 else np.empty(0, np.int64)
         start = min(int(known[0]), max(0, stop - steps)) if len(known) else 0
-        rows = start + np.flatnonzero(np.isfinite(ends[start:]))
-        return ends[rows], self._phases[:, rows, column.position]
+        return np.asarray(ends[start:][np.isfinite(ends[start:])])
+
+    def _taken(self, positions: Integers, places: Integers) -> NDArray[np.float32]:
+        """(n, 5, k) phases at these places."""
+        planes = self._phases.take(places, axis=2)
+        return planes if len(positions) == len(planes) and _ascends(positions) else planes[positions]
+
+    def _positions(self, subjects: Sequence[str]) -> Integers:
+        return np.array([self._columns[subject].position for subject in subjects], np.int64)
+
+    def _common(self, subjects: Sequence[str]) -> int:
+        """The place after the newest step that all of them have come to."""
+        return max(0, min((self._columns[subject].newest for subject in subjects), default=-1) - self.base + 1)
+
+    def _lined_up(self, subjects: Sequence[str], places: Integers, planes: Floats, whole: float) -> Aligned:
+        """From (n, 5, k) phases; what is unknown or impossible in one phase is left out as a whole."""
+        meets = not np.isnan(planes[:, -1]).all()
+        if not meets:
+            planes = planes.copy()
+            planes[:, -1] = 0.0
+        planes = _possible(planes)
+        known = ~np.isnan(planes.sum(axis=1))
+        if not known.all():
+            enough = known.sum(axis=0) >= max(1, int(np.ceil(whole * len(subjects))))
+            places, known = places[enough], known[:, enough]
+            planes = np.where(known[:, None], planes[:, :, enough], np.float32(np.nan))
+        ends = self._ends(subjects, places)
+        phases = np.ascontiguousarray(planes.transpose(1, 2, 0))
+        return Aligned(tuple(subjects), places + self.base, ends, phases, meets)
+
+    def _ends(self, subjects: Sequence[str], places: Integers) -> NDArray[np.float64]:
+        """(k,) ends of the first subject, and between them where it has not reported."""
+        for position in self._positions(subjects):
+            ends = self._end[position, places]
+            known = np.isfinite(ends)
+            if known.all():
+                return np.asarray(ends)
+            if known.any():
+                return np.asarray(np.interp(places, places[known], ends[known]))
+        return np.zeros(len(places))
+
+    def _write(
+        self, position: int, places: slice | Integers, batch: StepBatch, kept: slice | Integers | None = None
+    ) -> None:
+        ends = np.asarray(batch.end, dtype=np.float64)
+        self._end[position, places] = ends if kept is None else ends[kept]
+        for plane, name in zip(self._phases[position], PHASES, strict=True):
+            values = np.asarray(getattr(batch, name), dtype=np.float32)
+            if not len(values):
+                plane[places] = np.nan
+            else:
+                plane[places] = values if kept is None else values[kept]
 
     def _is_current(self, batch: StepBatch) -> bool:
         column = self._columns.get(batch.subject)
@@ -158,7 +240,7 @@ class StepTable:
         """A new attempt counts its collectives anew, so that older steps of anybody no longer line up with it."""
         self.generation = generation
         self._end = np.full((0, 0), np.nan)
-        self._phases = np.full((len(PHASES), 0, 0), np.nan, np.float32)
+        self._phases = np.full((0, len(PHASES), 0), np.nan, np.float32)
         for column in self._columns.values():
             column.newest, column.global_step = -1, None
 
@@ -167,37 +249,66 @@ class StepTable:
             self._columns[subject] = _Column(position=len(self._columns))
         return self._columns[subject]
 
-    def _remember(self, column: _Column, batch: StepBatch, sequence: NDArray[np.int64]) -> None:
-        newest = int(sequence.argmax())
-        if sequence[newest] > column.newest:
-            column.newest = int(sequence[newest])
-            column.global_step = int(batch.global_step[newest]) if len(batch.global_step) else column.global_step
+    def _remember(self, column: _Column, batch: StepBatch, sequence: Integers, last: int) -> None:
+        if last > column.newest:
+            column.newest = last
+            if len(batch.global_step):
+                newest = -1 if sequence[-1] == last else int(sequence.argmax())
+                column.global_step = int(batch.global_step[newest])
 
     def _make_room(self, first: int, last: int) -> None:
-        rows, width = self._end.shape
-        if rows == 0:
+        width, steps = self._end.shape
+        if steps == 0:
             self.base = first
-        if last < self.base + rows and len(self._columns) <= width:
+        if last < self.base + steps and len(self._columns) <= width:
             return
         wide = width if len(self._columns) <= width else max(2 * width, len(self._columns))
-        limit = min(max(_FEWEST_ROWS, self.cells // wide), _MOST_ROWS)
-        base = max(self._oldest_kept(), last + 1 - limit * 3 // 4)
-        self._move(base, min(limit, max(_FEWEST_ROWS, 2 * (last + 1 - base))), wide)
+        limit = min(max(_FEWEST_STEPS, self.cells // wide), _MOST_STEPS)
+        base = max(self._oldest_kept(), last + 1 - limit * 5 // 8)
+        self._move(base, min(limit, max(_FEWEST_STEPS, 2 * (last + 1 - base))), wide)
 
     def _oldest_kept(self) -> int:
-        """The first collective within `keep` seconds of the newest."""
-        if self._end.size == 0 or not np.isfinite(self._end).any():
+        """The first collective within `keep` seconds of the newest, by whoever is furthest."""
+        leader = max(self._columns.values(), key=lambda column: column.newest, default=None)
+        if leader is None or leader.newest < 0:
             return self.base
-        newest = np.nanmax(self._end)
-        recent = np.flatnonzero((self._end >= newest - self.keep).any(axis=1))
-        return self.base + int(recent[0])
+        ends = self._end[leader.position, : max(0, leader.newest - self.base + 1)]
+        recent = np.flatnonzero(ends >= np.fmax.reduce(ends, initial=-np.inf) - self.keep)
+        return self.base + (int(recent[0]) if len(recent) else 0)
 
-    def _move(self, base: int, rows: int, width: int) -> None:
+    def _move(self, base: int, steps: int, width: int) -> None:
         old_end, old_phases = self._end, self._phases
-        skip = min(base - self.base, len(old_end))
-        kept = min(len(old_end) - skip, rows)
-        self._end = np.full((rows, width), np.nan)
-        self._phases = np.full((len(PHASES), rows, width), np.nan, np.float32)
-        self._end[:kept, : old_end.shape[1]] = old_end[skip : skip + kept]
-        self._phases[:, :kept, : old_end.shape[1]] = old_phases[:, skip : skip + kept]
+        skip = min(base - self.base, old_end.shape[1])
+        kept = min(old_end.shape[1] - skip, steps)
+        if (width, steps) != old_end.shape:
+            self._end = np.full((width, steps), np.nan)
+            self._phases = np.full((width, len(PHASES), steps), np.nan, np.float32)
+        for old, new in ((old_end, self._end), (old_phases, self._phases)):
+            new[: len(old), ..., :kept] = old[..., skip : skip + kept]
+            new[..., kept:] = np.nan
         self.base = base
+
+
+_PLANES = np.arange(len(PHASES))[None, :, None]
+
+
+def _possible(seconds: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The same with NaN in place of what no duration can be."""
+    if not seconds.size or (seconds.min() >= 0 and seconds.max() < _LONGEST):
+        return seconds
+    return np.where((seconds >= 0) & (seconds < _LONGEST), seconds, np.float32(np.nan))
+
+
+def _ascends(sequence: Integers) -> bool:
+    return bool((sequence[1:] > sequence[:-1]).all())
+
+
+@lru_cache(maxsize=64)
+def _sample(count: int) -> Integers:
+    """(<= SAMPLE,) places within `count`, spread evenly but at no fixed distance: work that recurs every so many steps
+    must not be met always or never."""
+    if count <= SAMPLE:
+        return np.arange(count)
+    strata = np.arange(SAMPLE)
+    within = strata * 0.618034 % 1.0
+    return np.asarray((strata + within) * count / SAMPLE, np.int64)

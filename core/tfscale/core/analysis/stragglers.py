@@ -1,33 +1,36 @@
 """Who is slower than its peers, persistently, beyond chance, and worth a repair.
 
 r_w(s) = lag_w(s) / median of the other workers' lag. A worker is named when, over a window,
-  - the median of r is at least 1.10 [Greyhound, Falcon], 1.15 among two or three,
+  - the middle of r is at least 1.07, among two or three 1.07 to 1.15 by their noise,
   - 9 of 10 tenths of the window show it (a burst of host noise that is shorter does not),
   - it has lasted twice as long as anything alike that has passed by itself,
   - it is beyond what the noise of this cluster does by chance (module noise),
-  - bringing it to its peers' pace gains at least 3 % of the step.
-Where noise hides a small slowdown in the window, the same rule asks windows 2, 4 and 8 times as long.
+  - it exceeds its peers by at least 3 % of the step.
+Where noise hides a small slowdown in the window, the same rule asks windows up to 8 times as long.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from tfscale.core.analysis.blocks import WINDOW, Blocks
 from tfscale.core.analysis.noise import longest_spell, margin
-from tfscale.core.analysis.phases import medians, others_median, slowdown
+from tfscale.core.analysis.phases import filled, others_median, slowdown
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.words import clock, duration
 from tfscale.core.records import LAG_PHASES, Diagnosis
 from tfscale.core.task import CLUSTER
 
-SCALES = (1, 2, 4, 8)
-"""Lengths of the windows that are tried, in windows."""
+LENGTHS = (10, 15, 20, 30, 40, 60, 80, 120, 160)
+"""Of the windows that are tried, in blocks; fewer than 20 only where steps are so slow that they last long enough."""
 FEW = 3
 """Workers up to which one noisy host is half or all of what says what is normal."""
 MOST_PATIENCE = 4
 """Windows after which a slowdown is no burst of noise, whatever was seen before."""
+POOL = 48
+"""Other workers, at most, from whom a cluster's noise is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +41,20 @@ class Rule:
     """Length of the window, which has 20 steps at least."""
     few_seconds: float = 10.0
     """For few workers, where noise has to be outlasted."""
-    on: float = 1.10
+    on: float = 1.07
     few_on: float = 1.15
-    """For few workers: programs that ran beside equal workers for minutes made 1.11 and 1.14 of one."""
-    off: float = 1.05
+    """For few workers the threshold rises with the noise, up to this: programs that ran beside equal workers for
+    minutes made 1.11 and 1.14 of one, but not evenly."""
+    off: float = 1.04
     gain_on: float = 0.03
     gain_off: float = 0.02
-    """Of the step, what a repair would save."""
+    """Of the step, by which the worker exceeds its peers."""
     persistence: float = 0.9
-    """Share of the window's tenths that must show at least half of the slowdown."""
-    chance: float = 1e-5
-    """Of naming anybody wrongly in one look at a cluster whose noise is as estimated. A look is taken every second,
-    so that the customary 0.1 % would give a false name every few hours."""
+    """Share of the window's tenths that must show half of the slowdown."""
+    chance: float = 1.25e-5
+    """Of naming anybody wrongly in one look at a cluster whose noise is as estimated. A look is taken every second: at
+    the customary 0.1 % equal workers would be named every few hours. Where steps are longer than blocks need be, that
+    much less happens in an hour, and the chance may be as much larger."""
     imbalance_on: float = 0.15
     imbalance_off: float = 0.10
     """Of the step, what the slowest of each step costs, whoever it is."""
@@ -58,17 +63,17 @@ class Rule:
         """Seconds."""
         return self.few_seconds if subjects <= FEW else self.seconds
 
-    def threshold(self, subjects: int) -> float:
-        """The median r from which on somebody is named."""
-        return self.few_on if subjects <= FEW else self.on
+    def threshold(self, subjects: int, noise: float) -> float:
+        """The r from which on somebody is named, where the log of r in a block has this standard deviation."""
+        return min(self.few_on, self.on + noise) if subjects <= FEW else self.on
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A straggler: its column, the length of the window that showed it in windows, its r, when it began."""
+    """A straggler: its column, the length of the window that showed it in blocks, its r, when it began."""
 
     column: int
-    scale: int
+    length: int
     ratio: float
     begin: float
 
@@ -76,45 +81,87 @@ class Verdict:
 def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
     """Those who straggle, by the shortest window that shows it."""
     named: dict[int, Verdict] = {}
-    for scale in SCALES:
-        if len(blocks) < scale * WINDOW:
-            break
-        for column in _slow(blocks, scale, rule):
-            if column not in named and (verdict := _verdict(blocks, column, scale, rule)):
+    for length in LENGTHS:
+        if not WINDOW / blocks.stretch <= length <= len(blocks):
+            continue
+        for column in _slow(blocks, length, rule):
+            if column not in named and (verdict := _verdict(blocks, column, length, rule)):
                 named[column] = verdict
-    gains = _gains(blocks, list(named))
-    return [verdict for column, verdict in named.items() if gains[column] >= rule.gain_on]
+    return list(named.values())
 
 
-def persists(blocks: Blocks, column: int, scale: int, rule: Rule) -> bool:
+def persists(blocks: Blocks, column: int, length: int, rule: Rule) -> bool:
     """Whether somebody named over a window of this length is still slower than its peers, and worth a repair."""
-    ratio = float(np.exp(np.median(blocks.level[-scale * WINDOW :, column])))
-    return ratio >= rule.off and _gains(blocks, [column])[column] >= rule.gain_off
+    level = float(centre(blocks.level[-length:, column]))
+    return level >= np.log(rule.off) and _excess(blocks, column, level) >= rule.gain_off
 
 
-def _slow(blocks: Blocks, scale: int, rule: Rule) -> list[int]:
-    """Columns that are slow throughout the newest `scale` windows."""
-    recent = blocks.level[-scale * WINDOW :]
-    level = medians(recent)
-    slow = level >= np.log(rule.threshold(recent.shape[1]))
-    if slow.any():
-        tenths = recent.reshape(10, -1, recent.shape[1]).mean(axis=1)
-        slow &= (tenths >= level / 2).mean(axis=0) >= rule.persistence
-    return [int(column) for column in np.flatnonzero(slow)]
+def _slow(blocks: Blocks, length: int, rule: Rule) -> list[int]:
+    """Columns that are slow throughout the newest `length` blocks."""
+    recent = blocks.level[-length:]
+    ranked = np.sort(recent, axis=0)
+    noise = float(np.median(ranked[length * 5 // 6] - ranked[length // 6])) / 2
+    level = _middle(ranked)
+    suspects = np.flatnonzero(level >= np.log(rule.threshold(recent.shape[1], noise)))
+    return [int(column) for column in suspects if _lasts(recent[:, column], float(level[column]), noise, rule)]
 
 
-def _verdict(blocks: Blocks, column: int, scale: int, rule: Rule) -> Verdict | None:
-    """What is slow over `scale` windows as a straggler, None while it may be noise."""
-    levels = blocks.level
-    level = float(np.median(levels[-scale * WINDOW :, column]))
-    onset = change_point(levels[:, column], level)
-    spell = longest_spell(levels, column, onset, level / 2, MOST_PATIENCE * WINDOW)
+def _lasts(recent: Floats, level: float, noise: float, rule: Rule) -> bool:
+    """Whether a column is slow throughout rather than now and then, as far as the noise of blocks lets one see."""
+    tenths = np.array([part.mean() for part in np.array_split(recent, 10)])
+    seen = tenths >= max(0.0, level / 2 - noise / np.sqrt(len(recent) / 10))
+    return float(seen.mean()) >= rule.persistence
+
+
+def _verdict(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict | None:
+    """What is slow over `length` blocks as a straggler, None while it may be noise or is worth nothing."""
+    levels = _pool(blocks.level, column)
+    level = float(centre(levels[-length:, 0]))
+    if _excess(blocks, column, level) < rule.gain_on:
+        return None
+    onset = change_point(levels[:, 0], level)
+    spell = longest_spell(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW)
     if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
         return None
-    if level < margin(levels, scale * WINDOW, onset, rule.chance / levels.shape[1])[column]:
+    chance = rule.chance * blocks.stretch / blocks.level.shape[1]
+    if not _is_beyond_chance(levels, length, level, onset, chance):
         return None
     begin = blocks.end[onset - 1] if onset else blocks.end[0] - blocks.step[0]
-    return Verdict(column, scale, float(np.exp(level)), float(begin))
+    return Verdict(column, length, float(np.exp(level)), float(begin))
+
+
+def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float) -> bool:
+    """Whether the first column is slower than its peers, or than it was itself, by more than noise makes of anybody."""
+    doubt = margin(levels, length, onset, chance)[0]
+    if level >= doubt:
+        return True
+    past = levels[:-length, 0][-2 * length :]
+    if len(past) < length:
+        return False
+    return level - float(centre(past)) >= math.sqrt(1 + length / len(past)) * float(doubt)
+
+
+def centre(values: Floats) -> Floats:
+    """(...) means of the middle three fifths over the first axis: as deaf to outliers as a median here, and as sharp as
+    a mean."""
+    return _middle(np.sort(values, axis=0))
+
+
+def _middle(ranked: Floats) -> Floats:
+    cut = len(ranked) // 5
+    return np.asarray(ranked[cut : len(ranked) - cut].mean(axis=0))
+
+
+def _excess(blocks: Blocks, column: int, level: float) -> float:
+    """What the worker takes beyond its peers' median, as a share of the step."""
+    lag, step = np.median(blocks.lag[-WINDOW:, column]), np.median(blocks.step[-WINDOW:])
+    return float((1 - np.exp(-level)) * lag / step)
+
+
+def _pool(levels: Floats, column: int) -> Floats:
+    """The column, and others with which its noise is read: of very many, an even sample."""
+    others = [other for other in range(levels.shape[1]) if other != column]
+    return levels[:, [column, *others[:: -(-len(others) // POOL)]]]
 
 
 def change_point(values: Floats, level: float) -> int:
@@ -122,16 +169,6 @@ def change_point(values: Floats, level: float) -> int:
     the sum of what lies above half of the level, counted from the end, is largest."""
     above = np.clip(values, -level, 2 * level) - level / 2
     return len(above) - 1 - int(np.argmax(np.cumsum(above[::-1])))
-
-
-def _gains(blocks: Blocks, named: list[int]) -> dict[int, float]:
-    """What bringing each of the named to the pace of the slowest who is not named saves, as a share of the step."""
-    lag, step = blocks.lag[-WINDOW:], float(np.median(blocks.step[-WINDOW:]))
-    peers = [column for column in range(lag.shape[1]) if column not in named]
-    if not peers:
-        return dict.fromkeys(named, 0.0)
-    slowest = lag[:, peers].max(axis=1)
-    return {column: float(np.median(lag[:, column] - slowest)) / step for column in named}
 
 
 @dataclass(slots=True)
@@ -153,36 +190,50 @@ class StragglerWatch:
         self._named = {name: entry for name, entry in self._named.items() if name not in subjects}
         self._blocks = self._imbalance = None
 
-    def diagnose(self, aligned: Aligned) -> list[Diagnosis]:
-        """The stragglers among subjects that do equal work, else an imbalance that cannot be pinned on anybody."""
+    def follow(self, subjects: tuple[str, ...]) -> int:
+        """From now on these are watched. Returns the newest collective of theirs that need not be shown again; -1 where
+        all that is kept is news."""
+        blocks = self._blocks
+        if blocks is not None and blocks.subjects != subjects:
+            gone = set(blocks.subjects) - set(subjects)
+            remain = tuple(subject for subject in blocks.subjects if subject not in gone)
+            alike = self.rule.window(len(remain)) == self.rule.window(len(blocks.subjects))
+            self._blocks = blocks.without(gone) if alike and remain == subjects and len(remain) >= 2 else None
+        return self._blocks.consumed if self._blocks is not None else -1
+
+    def diagnose(self, aligned: Aligned, window: Aligned | None = None) -> list[Diagnosis]:
+        """The stragglers among subjects that do equal work, else an imbalance that cannot be pinned on anybody.
+
+        `aligned` holds at least what came after what `follow` says; `window` the newest steps, if that is more.
+        """
         subjects = aligned.subjects
-        if self._blocks is None or self._blocks.subjects != subjects:
-            self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
+        self.follow(subjects)
         if len(subjects) >= 2:
+            if self._blocks is None:
+                self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
             self._blocks.fold(aligned)
-            if len(self._blocks) >= WINDOW:
-                self._judge(self._blocks, aligned)
+            if len(self._blocks) >= LENGTHS[0]:
+                self._judge(self._blocks, aligned.last(4 * WINDOW) if window is None else window)
         held = [diagnosis for _, diagnosis in self._named.values()]
         return [*held, self._imbalance] if self._imbalance else held
 
-    def _judge(self, blocks: Blocks, aligned: Aligned) -> None:
+    def _judge(self, blocks: Blocks, window: Aligned) -> None:
         self._end_recovered(blocks)
-        window = aligned.since(float(blocks.end[-WINDOW]))
         for verdict in judge(blocks, self.rule):
             self._name(verdict, window)
         self._judge_imbalance(blocks)
 
     def _end_recovered(self, blocks: Blocks) -> None:
-        for subject, (scale, _) in list(self._named.items()):
+        for subject, (length, _) in list(self._named.items()):
             known = subject in blocks.subjects
-            if known and not persists(blocks, blocks.subjects.index(subject), scale, self.rule):
+            if known and not persists(blocks, blocks.subjects.index(subject), length, self.rule):
                 del self._named[subject]
 
     def _name(self, verdict: Verdict, window: Aligned) -> None:
         subject = window.subjects[verdict.column]
-        scale, told = self._named.get(subject, (verdict.scale, None))
+        length, told = self._named.get(subject, (verdict.length, None))
         if told is None or _differs(told, verdict):
-            self._named[subject] = (scale, describe(verdict, window))
+            self._named[subject] = (length, describe(verdict, window))
 
     def _judge_imbalance(self, blocks: Blocks) -> None:
         cost = 0.0 if self._named else lasting_imbalance(blocks)
@@ -234,7 +285,7 @@ def describe(verdict: Verdict, window: Aligned) -> Diagnosis:
 def guilty_phase(window: Aligned, column: int) -> tuple[str, float]:
     """(phase, seconds a step) in which the subject exceeds the median of its peers most."""
     extra = [
-        float(np.median(plane[:, column] - others_median(plane)[:, column]))
+        float(np.nanmedian(plane[:, column] - others_median(filled(plane))[:, column]))
         for plane in window.phases[: len(LAG_PHASES)]
     ]
     most = int(np.argmax(extra))

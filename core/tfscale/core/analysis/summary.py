@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.phases import medians, others_median, waits
 from tfscale.core.analysis.steps import Aligned, Floats, StepTable
-from tfscale.core.records import PHASES
 
 SECONDS = 5.0
 STEPS = 20
 """Summaries are over the larger of these two, so that they move with what happens now."""
 
 
-def window_rows(end: Floats, seconds: float = SECONDS, steps: int = STEPS) -> int:
-    """How many of the newest steps, by their (k,) ends, make a window: `seconds` long, but `steps` at least."""
-    if len(end) == 0:
-        return 0
-    recent = len(end) - int(np.searchsorted(end, end[-1] - seconds, side="right"))
-    return min(len(end), max(steps, recent))
-
-
-def summaries(table: StepTable, aligned: Aligned) -> dict[str, SubjectSummary]:
-    """What each subject's newest steps were like; waiting and ratios only for those that line up."""
-    together = _together(aligned.last(window_rows(aligned.end)))
-    return {subject: _alone(table, subject, *together.get(subject, (None, None))) for subject in table.subjects()}
+def summaries(table: StepTable, window: Aligned, steps: int) -> dict[str, SubjectSummary]:
+    """What each subject's newest `steps` were like; waiting and ratios only for those that line up in the window."""
+    subjects = table.subjects()
+    if not subjects:
+        return {}
+    together = _together(window)
+    return {
+        subject: _summary(table, subject, values, *together.get(subject, (None, None)))
+        for subject, values in zip(subjects, _alone(table, subjects, steps), strict=True)
+    }
 
 
 def steps_per_second(end: Floats) -> float | None:
@@ -34,40 +34,54 @@ def steps_per_second(end: Floats) -> float | None:
     return float((len(end) - 1) / (end[-1] - end[0]))
 
 
-def _together(window: Aligned) -> dict[str, tuple[float, float]]:
+def _together(window: Aligned) -> dict[str, tuple[float | None, float | None]]:
     """(wait, ratio) by subject."""
     if len(window) == 0 or len(window.subjects) < 2:
         return {}
     lag = medians(window.lag)
-    peers = others_median(lag[None, :])[0]
-    wait = medians(waits(window.reduce))
-    return {
-        subject: (float(wait[i]), float(lag[i] / peers[i]) if peers[i] > 0 else float("inf"))
-        for i, subject in enumerate(window.subjects)
-    }
+    known = np.where(np.isnan(lag), np.nanmedian(lag), lag)
+    peers = others_median(known[None, :])[0]
+    ratio = lag / np.where(peers > 0, peers, np.nan)
+    pairs = zip(_optional(medians(waits(window.reduce))), _optional(ratio), strict=True)
+    return dict(zip(window.subjects, pairs, strict=True))
 
 
-def _alone(table: StepTable, subject: str, wait: float | None, ratio: float | None) -> SubjectSummary:
-    end, phases = table.recent(subject, SECONDS, STEPS)
-    planes = np.vstack([phases, phases[:-1].sum(axis=0), phases.sum(axis=0)])
-    *parts, lag, whole = known_medians(planes)
-    values = dict(zip(PHASES, parts, strict=True))
+def _alone(table: StepTable, subjects: Sequence[str], steps: int) -> list[list[float | None]]:
+    """The medians of each subject's phases, lag and whole step."""
+    phases = table.newest_of_each(subjects, steps)
+    lag = phases[:, :-1].sum(axis=1, keepdims=True)
+    rows = medians(np.concatenate([phases, lag, lag + phases[:, -1:]], axis=1), axis=2)
+    return _optional(rows)
+
+
+def _summary(
+    table: StepTable, subject: str, values: Sequence[float | None], wait: float | None, ratio: float | None
+) -> SubjectSummary:
+    update, host, fetch, compute, reduce, lag, whole = values
+    if whole is None:
+        whole = known_median(np.diff(table.recent(subject, SECONDS, STEPS)))
     return SubjectSummary(
-        step=table.newest(subject),
-        global_step=table.global_step(subject),
-        step_time=known_median(np.diff(end)) if whole is None else whole,
-        wait=wait,
-        lag=lag,
-        ratio=ratio,
-        **values,
+        table.newest(subject),
+        table.global_step(subject),
+        whole,
+        update,
+        host,
+        fetch,
+        compute,
+        reduce,
+        wait,
+        lag,
+        ratio,
     )
 
 
-def known_medians(planes: Floats) -> list[float | None]:
-    """The median of each (k,) row of planes."""
-    if planes.shape[1] and np.isfinite(planes).all():
-        return [float(value) for value in medians(planes.T)]
-    return [known_median(plane) for plane in planes]
+def _optional(values: Floats) -> list[Any]:
+    """Numbers as the rest of the program has them: unknown is None."""
+    unknown = np.isnan(values)
+    numbers = values.astype(object) if unknown.any() else values
+    if unknown.any():
+        numbers[unknown] = None
+    return list(numbers.tolist())
 
 
 def known_median(values: Floats) -> float | None:

@@ -12,6 +12,9 @@ from tfscale.core.task import Role, Task
 WARM_UP_STEPS = 5
 """First steps of every attempt that nothing is concluded from: tracing, caches, first batches."""
 
+_GAP = 1.0
+"""Seconds from one step to the next that are worth looking for: shorter ones decide nothing."""
+
 ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
 
 
@@ -35,6 +38,8 @@ class TaskView:
     """The longest that it went from one step to the next, after the warm-up."""
     activity: ActivityKind | None = None
     """What it does at present instead of steps."""
+    occupied: float | None = None
+    """When the last compile, checkpoint or evaluation of this attempt ended."""
     not_finite_since: float | None = None
     """Since when its loss is no number."""
     not_finite_step: int | None = None
@@ -61,13 +66,18 @@ class TaskView:
         """(generation, attempt)."""
         return (self.status.generation, self.status.attempt) if self.status else (-1, -1)
 
+    @property
+    def active(self) -> float | None:
+        """When it last ended a step, or what came after it; None before its first step."""
+        return None if self.progressed is None else max(self.progressed, self.occupied or self.progressed)
+
     def fold(self, frame: Frame) -> None:
         before = self.attempt
         self.at, self.status, self.probe = frame.at, frame.status, frame.probe
         if self.attempt != before:
             self.progressed, self.longest_gap, self.collective = None, 0.0, None
-            self.not_finite_since = self.not_finite_step = None
-        self.activity = next((each.kind for each in frame.activities if each.end is None), None)
+            self.not_finite_since = self.not_finite_step = self.occupied = None
+        self._look_at_activities(frame)
         self._look_at_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
@@ -76,8 +86,15 @@ class TaskView:
             if (batch.generation, batch.attempt) == self.attempt and len(batch.end):
                 self._progress(batch)
 
+    def _look_at_activities(self, frame: Frame) -> None:
+        self.activity = next((each.kind for each in frame.activities if each.end is None), None)
+        ends = [each.end for each in frame.activities if each.end is not None and each.kind is not ActivityKind.IDLE]
+        self.occupied = max([*ends, self.occupied or 0.0]) or None
+
     def _look_at_loss(self, frame: Frame) -> None:
-        if frame.training is None or frame.training.finite is not False:
+        if frame.training is None or frame.training.finite is None:
+            return
+        if frame.training.finite:
             self.not_finite_since = self.not_finite_step = None
         elif self.not_finite_since is None:
             self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
@@ -86,6 +103,7 @@ class TaskView:
         ends = batch.end
         if batch.sequence[0] >= WARM_UP_STEPS:
             before = ends[0] - self.progressed if self.progressed is not None else 0.0
-            within = max(map(operator.sub, islice(ends, 1, None), ends), default=0.0)
-            self.longest_gap = max(self.longest_gap, before, within)
+            self.longest_gap = max(self.longest_gap, before)
+            if ends[-1] - ends[0] > _GAP:
+                self.longest_gap = max(self.longest_gap, *map(operator.sub, islice(ends, 1, None), ends))
         self.progressed = max(self.progressed or 0.0, ends[-1])

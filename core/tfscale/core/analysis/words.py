@@ -37,3 +37,11 @@ def listing(names: Sequence[str], most: int = 4) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 worker`, `3 workers`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def bits(per_second: float) -> str:
+    """The speed of a link: `185 Mbit/s`, `10 Gbit/s`."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if per_second >= size:
+            return f"{per_second / size:.3g} {unit}bit/s"
+    return f"{per_second:.3g} bit/s"

@@ -19,6 +19,11 @@ class Evaluation:
     _longest: float = 0.0
     _changes: list[Activity] = field(default_factory=list)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether one goes on."""
+        return self._begin is not None
+
     def add(self, begin: float, end: float) -> None:
         """A batch was evaluated."""
         if self._begin is None:

@@ -8,7 +8,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,13 +22,17 @@ from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.progress import Progress
 from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.report import Collective, Report, Sink, Training
-from tfscale.trainer.probe.spans import Kind, Span
+from tfscale.trainer.probe.spans import Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
-from tfscale.trainer.probe.steps import StepAssembler
+from tfscale.trainer.probe.steps import Step, StepAssembler
 
 READ_SECONDS = 0.5
 _SETTLING_SECONDS = 0.02
 """Spans younger than this wait for the next read: a neighbour with an earlier end may still be on its way."""
+_AT_ONCE = 64
+"""Spans: some 0.3 ms of work."""
+_BREATH = 0.0002
+"""Seconds."""
 
 
 class Probe:
@@ -91,6 +95,12 @@ class Probe:
         with contextlib.suppress(Exception):
             self.start()
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """In this block nothing is read or reported, and what is traced carries no stamps."""
+        with self._reading, self.recorder.paused():
+            yield
+
     def flush(self) -> None:
         """Report all that has been recorded so far."""
         self._report(math.inf)
@@ -135,10 +145,10 @@ class Probe:
         self._count_entered(self.recorder.entered)
         changes = self._activities.drain()
         spans, lost = self.recorder.drain()
-        self._left += sum(span.site.kind is Kind.REDUCE and span.site.collective for span in spans)
+        self._left += sum(span.site.collective for span in spans)
         if lost:
             self._left = self._entered
-        steps = self._assembler.feed(self._settled(spans, horizon), _intervals(changes))
+        steps = self._assemble(self._settled(spans, horizon), _intervals(changes))
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         if self._clock.jumped():
@@ -152,6 +162,14 @@ class Probe:
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
         told = self._announcer.worth_telling(changes, inferred)
         return Report(self._collective(), None, self._progress.read(), steps, lost, told)
+
+    def _assemble(self, spans: list[Span], pauses: list[tuple[float, float]]) -> list[Step]:
+        """The steps of these spans; the program, which may wait for the GIL meanwhile, gets it every now and then."""
+        steps = self._assembler.feed(spans[:_AT_ONCE], pauses)
+        for first in range(_AT_ONCE, len(spans), _AT_ONCE):
+            time.sleep(_BREATH)
+            steps += self._assembler.feed(spans[first : first + _AT_ONCE])
+        return steps
 
     def _settled(self, fresh: list[Span], horizon: float) -> list[Span]:
         self._pending = sorted(self._pending + fresh, key=lambda span: span.end)

@@ -29,7 +29,7 @@ class Status:
             return self
         newest = steps[-1]
         # The largest of the batch: the last one of an epoch may be a part.
-        local = max(step.examples for step in steps if step.program == newest.program)
+        local = max(step.examples for step in steps if step.program is newest.program)
         workers = newest.program.replicas / newest.program.local_replicas
         return replace(
             self,

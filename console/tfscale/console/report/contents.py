@@ -1,0 +1,103 @@
+"""What a report holds, whatever it is made from and however it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from tfscale.core.analysis.findings import Findings, SubjectSummary
+from tfscale.core.analysis.scaling import Forecast
+from tfscale.core.analysis.words import clock
+from tfscale.core.records import Diagnosis
+
+PARTS = ("update", "host", "input", "compute", "transfer", "wait")
+"""Of a step: its phases, with what is spent in the all-reduce told apart from waiting for somebody slower."""
+
+MOST_POINTS = 512
+"""Of a timeline; a longer run has coarser points, not more of them."""
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Each subject's parts of a step over time; grows by looks, and halves its resolution when it is full."""
+
+    subjects: list[str] = field(default_factory=list)
+    _at: list[float] = field(default_factory=list)
+    _rows: list[dict[str, tuple[float, ...]]] = field(default_factory=list)
+    _each: int = 1
+    _skipped: int = 0
+
+    def add(self, at: float, findings: Findings) -> None:
+        """Take in the medians of one look."""
+        self._skipped += 1
+        if self._skipped < self._each or findings.step_time is None:
+            return
+        self._skipped = 0
+        row = {name: _parts(summary) for name, summary in findings.subjects.items()}
+        self.subjects += [name for name in row if name not in self.subjects]
+        self._at.append(at)
+        self._rows.append(row)
+        if len(self._at) > MOST_POINTS:
+            self._at, self._rows, self._each = self._at[::2], self._rows[::2], 2 * self._each
+
+    @property
+    def at(self) -> NDArray[np.float64]:
+        """(k,) when each point was looked at."""
+        return np.asarray(self._at)
+
+    @property
+    def parts(self) -> NDArray[np.float64]:
+        """(6, k, n) seconds, NaN unknown."""
+        unknown = (np.nan,) * len(PARTS)
+        rows = [[row.get(name, unknown) for name in self.subjects] for row in self._rows]
+        return np.asarray(rows, dtype=float).reshape(len(rows), len(self.subjects), len(PARTS)).transpose(2, 0, 1)
+
+
+def _parts(summary: SubjectSummary) -> tuple[float, ...]:
+    wait = 0.0 if summary.wait is None else summary.wait
+    transfer = None if summary.reduce is None else max(0.0, summary.reduce - wait)
+    values = (summary.update, summary.host, summary.input, summary.compute, transfer, wait)
+    return tuple(np.nan if value is None else value for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Subjects that do equal work, and what was seen of them."""
+
+    name: str
+    timeline: Timeline
+    subjects: Mapping[str, SubjectSummary]
+    """As they were at the end."""
+    steps: int
+    begin: float
+    end: float
+    spent: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by bucket of goodput; empty where the whole run was not watched."""
+    scaling: tuple[Forecast, ...] = ()
+    """Throughput of other sizes, over that of one worker, by the ring model."""
+    workers: int = 0
+    """Replicas that trained together."""
+    examples: int | None = None
+    """Of a step, all workers together."""
+
+    @property
+    def rate(self) -> float | None:
+        """Steps a second, over the whole."""
+        return self.steps / (self.end - self.begin) if self.steps and self.end > self.begin else None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The post-mortem. Times are Unix seconds, or seconds from the first step on where it has no clock."""
+
+    title: str
+    facts: Mapping[str, str]
+    groups: tuple[Group, ...]
+    diagnoses: tuple[Diagnosis, ...]
+    has_clock: bool = True
+
+    def when(self, at: float) -> str:
+        """A moment as people read it."""
+        return clock(at) if self.has_clock else f"{at:.1f} s"

@@ -1,0 +1,34 @@
+"""The report as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from jinja2 import Environment, StrictUndefined
+from tfscale.console.report import plots
+from tfscale.console.report.contents import Group, Report
+from tfscale.console.report.sizes import sizes
+from tfscale.console.report.text import COLUMNS, cells
+
+
+def as_html(report: Report) -> str:
+    """The page."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    template = environment.from_string(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
+    return template.render(
+        report=report,
+        plots=plots,
+        severity=plots.SEVERITY,
+        colours=[(colour, part) for part, colour in plots.COLOURS.items()],
+        columns=COLUMNS,
+        cells=cells,
+        shares=shares,
+        sizes=sizes(report.groups) if report.has_clock else None,
+    )
+
+
+def shares(group: Group) -> list[tuple[str, float]]:
+    """(bucket, share of the time), the largest first."""
+    whole = sum(group.spent.values())
+    spent = sorted(group.spent.items(), key=lambda each: -each[1])
+    return [(bucket.replace("_", " "), seconds / whole) for bucket, seconds in spent if seconds > 0]

@@ -1,0 +1,247 @@
+"""Plots as inline SVG, without a script and without anything from the network.
+
+Colours are Okabe and Ito's, which colour-blind people can tell apart; every mark has a title that says what it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+from tfscale.console.report.contents import PARTS, Group, Report
+from tfscale.console.report.sizes import Sizes
+from tfscale.core.analysis.words import duration
+
+Floats = NDArray[np.float64]
+
+COLOURS = {
+    "update": "#CC79A7",
+    "host": "#E69F00",
+    "input": "#009E73",
+    "compute": "#0072B2",
+    "transfer": "#D55E00",
+    "wait": "#999999",
+}
+SEVERITY = {"info": "#56B4E9", "warning": "#E69F00", "serious": "#D55E00", "critical": "#B2182B"}
+_LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
+WIDTH, HEIGHT = 900, 260
+LEFT, RIGHT, TOP, BOTTOM = 70, 34, 10, 34
+MOST_LINES = 16
+"""Workers drawn one by one; of more, those that lie furthest from the middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """Where numbers lie on the picture."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    height: float = HEIGHT
+
+    def across(self, value: float) -> float:
+        low, high = self.x
+        return LEFT + (value - low) / ((high - low) or 1.0) * (WIDTH - LEFT - RIGHT)
+
+    def up(self, value: float) -> float:
+        low, high = self.y
+        return self.height - BOTTOM - (value - low) / ((high - low) or 1.0) * (self.height - TOP - BOTTOM)
+
+    def path(self, xs: Floats, ys: Floats) -> str:
+        """A line with a gap wherever something is unknown."""
+        parts, pen = [], "M"
+        for x, y in zip(xs, ys, strict=True):
+            if not math.isfinite(y):
+                pen = "M"
+                continue
+            parts.append(f"{pen}{self.across(x):.1f} {self.up(y):.1f}")
+            pen = "L"
+        return "".join(parts)
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round numbers from low to high."""
+    if not high > low:
+        return [low]
+    raw = (high - low) / most
+    size = 10 ** math.floor(math.log10(raw))
+    step = next(size * each for each in (1, 2, 5, 10) if size * each >= raw * 0.999)
+    return [step * each for each in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def steps_by_phase(report: Report, group: Group) -> str:
+    """The middle worker's step over time, its parts on top of each other."""
+    parts, at = group.timeline.parts, group.timeline.at
+    if parts.size == 0:
+        return ""
+    middle = np.nan_to_num(_medians(parts))
+    stacked = np.vstack([np.zeros(len(at)), np.cumsum(middle, axis=0)])
+    axes = Axes((float(at[0]), float(at[-1])), (0.0, float(stacked[-1].max()) * 1.05))
+    areas = []
+    for row, part in enumerate(PARTS):
+        outline = axes.path(at, stacked[row + 1]) + axes.path(at[::-1], stacked[row][::-1]).replace("M", "L", 1) + "Z"
+        areas.append(f'<path d="{outline}" fill="{COLOURS[part]}"><title>{part}</title></path>')
+    return _picture("".join(areas) + _frame(report, axes), f"steps by phase {group.name}", HEIGHT)
+
+
+def per_worker(report: Report, group: Group) -> str:
+    """Each worker's own part of the step (its lag: all but the all-reduce) over time."""
+    parts, at = group.timeline.parts, group.timeline.at
+    if parts.size == 0:
+        return ""
+    lag = parts[:4].sum(axis=0)
+    shown = _furthest(lag)
+    known = lag[:, shown][np.isfinite(lag[:, shown])]
+    axes = Axes((float(at[0]), float(at[-1])), (0.0, float(known.max(initial=0.0)) * 1.05))
+    lines = []
+    for number, column in enumerate(shown):
+        name = escape(group.timeline.subjects[column])
+        style = f'stroke="{_LINES[number % len(_LINES)]}"' + (
+            ' stroke-dasharray="5 3"' if number >= len(_LINES) else ""
+        )
+        line = axes.path(at, lag[:, column])
+        lines.append(f'<path d="{line}" fill="none" stroke-width="1.5" {style}><title>{name}</title></path>')
+    return _picture("".join(lines) + _frame(report, axes), f"time of each worker {group.name}", HEIGHT)
+
+
+def worker_legend(group: Group) -> list[tuple[str, str]]:
+    """(colour, name) of the lines of `per_worker`."""
+    if group.timeline.parts.size == 0:
+        return []
+    shown = _furthest(group.timeline.parts[:4].sum(axis=0))
+    return [(_LINES[number % len(_LINES)], group.timeline.subjects[column]) for number, column in enumerate(shown)]
+
+
+def events(report: Report, group: Group) -> str:
+    """A bar for each diagnosis, from its beginning to its end."""
+    found = [each for each in report.diagnoses if not group.name or each.evidence.get("group") == group.name]
+    if not found or not group.end > group.begin:
+        return ""
+    height = TOP + BOTTOM + 22 * len(found)
+    axes = Axes((group.begin, group.end), (0.0, 1.0), height)
+    bars = []
+    for row, each in enumerate(found):
+        left = axes.across(max(each.begin, group.begin))
+        width = max(3.0, axes.across(min(each.end if each.end is not None else group.end, group.end)) - left)
+        top = TOP + 22 * row
+        label = f"{each.kind} {each.subject}"
+        anchor, x = ("start", left + 4) if left < WIDTH * 0.7 else ("end", left - 4)
+        bars.append(
+            f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="18" rx="2" fill="{SEVERITY[each.severity]}" '
+            f'fill-opacity="0.55"><title>{escape(each.sentence)}</title></rect>'
+            f'<text x="{x:.1f}" y="{top + 13}" text-anchor="{anchor}">{escape(label)}</text>'
+        )
+    return _picture("".join(bars) + _time_axis(report, axes), f"events {group.name}", height)
+
+
+def scaling(group: Group) -> str:
+    """Throughput over one worker's against the number of workers: the forecast's band, and what would be ideal."""
+    if not group.scaling:
+        return ""
+    sizes = np.array([each.workers for each in group.scaling])
+    low, high = (np.array([getattr(each, name) for each in group.scaling]) for name in ("low", "high"))
+    most = float(sizes.max())
+    axes = Axes((0.0, most), (0.0, most))
+    band = axes.path(sizes, high) + axes.path(sizes[::-1], low[::-1]).replace("M", "L", 1) + "Z"
+    ideal = np.array([0.0, most])
+    parts = [
+        f'<path d="{axes.path(ideal, ideal)}" class="ideal"><title>ideal</title></path>',
+        f'<path d="{band}" fill="#0072B2" fill-opacity="0.25"><title>ring model</title></path>',
+        f'<path d="{axes.path(sizes, high)}" fill="none" stroke="#0072B2"/>',
+        f'<path d="{axes.path(sizes, low)}" fill="none" stroke="#0072B2"/>',
+    ]
+    for tick in ticks(0.0, most):
+        parts.append(_tick_below(axes, tick, f"{tick:.4g}"))
+        parts.append(_tick_left(axes, tick, f"{tick:.4g}x"))
+    return _picture("".join(parts), f"scaling {group.name}", HEIGHT)
+
+
+def measured_scaling(sizes: Sizes) -> str:
+    """Measured throughputs, the ideal, and the forecast with its band."""
+    workers, rates = (np.array(column, dtype=float) for column in zip(*sizes.measured, strict=True))
+    told = sizes.forecast
+    most = float(told.workers if told else workers[-1])
+    ideal = np.array([0.0, most * rates[0] / workers[0]])
+    axes = Axes((0.0, most * 1.02), (0.0, max(ideal[1], told.high if told else 0.0, float(rates.max())) * 1.05))
+    parts = [
+        f'<path d="{axes.path(np.array([0.0, most]), ideal)}" class="ideal"><title>ideal</title></path>',
+        f'<path d="{axes.path(workers, rates)}" fill="none" stroke="#0072B2" stroke-width="1.5"/>',
+    ]
+    for size, rate in sizes.measured:
+        title = f"<title>{size} workers: {rate:.4g} {sizes.unit}</title>"
+        parts.append(
+            f'<circle cx="{axes.across(size):.1f}" cy="{axes.up(rate):.1f}" r="4" fill="#0072B2">{title}</circle>'
+        )
+    if told:
+        x, title = f"{axes.across(told.workers):.1f}", f"<title>forecast, {told.model}</title>"
+        band = f'y1="{axes.up(told.low):.1f}" y2="{axes.up(told.high):.1f}"'
+        parts.append(f'<line x1="{x}" x2="{x}" {band} stroke="#D55E00" stroke-width="3"/>')
+        parts.append(f'<circle cx="{x}" cy="{axes.up(told.throughput):.1f}" r="4" fill="#D55E00">{title}</circle>')
+    parts += [_tick_below(axes, tick, f"{tick:.4g}") for tick in ticks(*axes.x)]
+    parts += [_tick_left(axes, tick, f"{tick:.4g}") for tick in ticks(*axes.y)]
+    return _picture("".join(parts), "measured scaling", HEIGHT)
+
+
+def _medians(parts: Floats) -> Floats:
+    """(6, k) over the workers, NaN where nobody is known."""
+    known = np.isfinite(parts).any(axis=2)
+    made = np.full(parts.shape[:2], np.nan)
+    made[known] = np.nanmedian(parts[known], axis=1)
+    return made
+
+
+def _furthest(lag: Floats) -> list[int]:
+    """Columns of at most `MOST_LINES` workers, in their order."""
+    if lag.shape[1] <= MOST_LINES:
+        return list(range(lag.shape[1]))
+    level = np.array([np.median(column[np.isfinite(column)]) if np.isfinite(column).any() else 0.0 for column in lag.T])
+    away = np.abs(level - np.median(level))
+    return sorted(int(column) for column in np.argsort(-away, kind="stable")[:MOST_LINES])
+
+
+def _frame(report: Report, axes: Axes) -> str:
+    return "".join(_tick_left(axes, tick, duration(tick)) for tick in ticks(*axes.y)) + _time_axis(report, axes)
+
+
+def _time_axis(report: Report, axes: Axes) -> str:
+    low, high = axes.x
+    moments = [low + (high - low) * each / 6 for each in range(7)]
+    return "".join(_tick_below(axes, at, report.when(at)) for at in moments)
+
+
+def _tick_left(axes: Axes, value: float, label: str) -> str:
+    y = axes.up(value)
+    line = f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
+    return f'{line}<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(label)}</text>'
+
+
+def _tick_below(axes: Axes, value: float, label: str) -> str:
+    x, y = axes.across(value), axes.height - BOTTOM + 16
+    return f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{escape(label)}</text>'
+
+
+def _picture(inside: str, name: str, height: float) -> str:
+    label = escape(name.strip())
+    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{label}">{inside}</svg>'
+
+
+def goodput_bar(shares: Sequence[tuple[str, float]]) -> str:
+    """One bar of (bucket, share), the shares adding up to 1."""
+    x, parts = 0.0, []
+    for number, (bucket, share) in enumerate(shares):
+        width = share * WIDTH
+        colour = _LINES[number % len(_LINES)]
+        title = f"{bucket} {share:.1%}"
+        parts.append(
+            f'<rect x="{x:.1f}" y="0" width="{width:.1f}" height="26" fill="{colour}"><title>{title}</title></rect>'
+        )
+        x += width
+    return _picture("".join(parts), "goodput", 26)
+
+
+def goodput_legend(shares: Sequence[tuple[str, float]]) -> list[tuple[str, str]]:
+    """(colour, name) of the bar's parts."""
+    return [(_LINES[number % len(_LINES)], f"{bucket} {share:.1%}") for number, (bucket, share) in enumerate(shares)]

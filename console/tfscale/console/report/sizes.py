@@ -1,0 +1,57 @@
+"""How throughput grows with the number of workers, over several recorded runs of different size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tfscale.console.report.contents import Group
+from tfscale.core.analysis.scaling import FEWEST_SIZES, Forecast, efficiency, forecast, nearest_published
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Measured (workers, throughput), the smallest first, and what the best model says of twice the largest."""
+
+    measured: tuple[tuple[int, float], ...]
+    unit: str
+    forecast: Forecast | None
+    """None for fewer than three sizes."""
+
+    @property
+    def efficiencies(self) -> tuple[float, ...]:
+        """Of each size, against as many of the smallest."""
+        fewest, least = self.measured[0]
+        return tuple(efficiency(workers / fewest, throughput, least) for workers, throughput in self.measured)
+
+    @property
+    def published(self) -> str:
+        """What others have published of a similar size."""
+        point = nearest_published(self.measured[-1][0])
+        speedup = f"{point.low:g}x" if point.low == point.high else f"{point.low:g} to {point.high:g}x"
+        return f"{point.name} {speedup} on {point.workers}"
+
+
+def sizes(groups: Sequence[Group]) -> Sizes | None:
+    """From one group a run; None where fewer than two sizes were measured. Of runs of one size the quickest counts."""
+    rates = [(group, rate) for group in groups if (rate := _steps_per_second(group)) is not None and group.workers]
+    by_examples = all(group.examples for group, _ in rates)
+    best: dict[int, float] = {}
+    for group, rate in rates:
+        throughput = rate * (group.examples or 1 if by_examples else group.workers)
+        best[group.workers] = max(best.get(group.workers, 0.0), throughput)
+    if len(best) < 2:
+        return None
+    measured = tuple(sorted(best.items()))
+    workers, throughputs = zip(*measured, strict=True)
+    told = forecast(workers, throughputs, 2 * workers[-1]) if len(measured) >= FEWEST_SIZES else None
+    return Sizes(measured, "examples/s" if by_examples else "worker-steps/s", told)
+
+
+def _steps_per_second(group: Group) -> float | None:
+    """Of the middle step while it trained, whatever came between."""
+    lengths = group.timeline.parts.sum(axis=0)
+    known = lengths[np.isfinite(lengths)]
+    middle = float(np.median(known)) if known.size else 0.0
+    return 1 / middle if middle > 0 else None

@@ -1,0 +1,194 @@
+"""What the agents' own counters say of a task's host and GPUs over the newest seconds.
+
+A sample is kept as it came; it is condensed only when a rule asks, since most of the time nobody does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from statistics import median
+from typing import Any
+
+from tfscale.core.records import Frame, GpuSample, HostSample, Interface
+
+KEEP_SECONDS = 60.0
+"""How far back samples are kept; an agent sends one a second."""
+WINDOW_SECONDS = 15.0
+"""Over how much of it counters are condensed: the pressure figures themselves look 10 s back."""
+FEWEST_SECONDS = 3.0
+
+HEAT = 0x40 | 0x20
+"""NVML clock-event reasons HwThermalSlowdown and SwThermalSlowdown."""
+POWER_BRAKE = 0x80 | 0x08
+"""HwPowerBrakeSlowdown; HwSlowdown, which without a thermal reason is a power or supply fault."""
+POWER_CAP = 0x04
+"""SwPowerCap: normal for a GPU at work, and a cause only where the clocks give way to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Host and GPUs at one moment."""
+
+    at: float
+    host: HostSample | None
+    gpus: tuple[GpuSample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """Medians over the window; None unknown. Of several GPUs or interfaces, the worst one."""
+
+    cpu: float | None = None
+    """Use of all cores, 0 to 1."""
+    cpu_pressure: float | None = None
+    memory_pressure: float | None = None
+    io_pressure: float | None = None
+    throttled: float | None = None
+    """Seconds a second that the task's cgroup was held back."""
+    task_cores: float | None = None
+    memory: float | None = None
+    """Share of the host's memory in use."""
+    swapping: float | None = None
+    """Bytes a second by which swap has grown."""
+    sent: float | None = None
+    """Bytes a second over the busiest interface."""
+    received: float | None = None
+    link_claim: float | None = None
+    """Bits a second that the busiest interface's driver claims."""
+    gpu: float | None = None
+    """Utilisation of the least used GPU at work."""
+    gpu_memory: float | None = None
+    temperature: float | None = None
+    clock: float | None = None
+    """Share of its highest clock at which the slowest GPU runs."""
+    heat: float | None = None
+    """Share of the samples in which a GPU was slowed down by heat."""
+    power_brake: float | None = None
+    power_cap: float | None = None
+    ecc_errors: int | None = None
+    """Uncorrectable memory errors that came while samples were kept."""
+    xid: int | None = None
+    """The newest XID error of the last minutes."""
+
+
+UNKNOWN = Vitals()
+
+
+@dataclass(slots=True)
+class Samples:
+    """The newest samples of one task's agent."""
+
+    _kept: deque[Sample] = field(default_factory=deque)
+
+    def add(self, frame: Frame) -> None:
+        """Keep what a frame says of host and GPUs."""
+        if frame.host is None and not frame.gpus:
+            return
+        self._kept.append(Sample(frame.at, frame.host, frame.gpus))
+        while self._kept[0].at < frame.at - KEEP_SECONDS:
+            self._kept.popleft()
+
+    def vitals(self, since: float = -math.inf) -> Vitals:
+        """The newest samples in medians, after `since` where there are some; all None where nothing came."""
+        if not self._kept:
+            return UNKNOWN
+        newest = self._kept[-1].at
+        begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
+        recent = list(takewhile(lambda each: each.at > begin, reversed(self._kept)))[::-1]
+        hosts = [(each.at, each.host) for each in recent if each.host is not None]
+        gpus = _of_gpus([each.gpus for each in recent if each.gpus])
+        return Vitals(**_of_host(hosts), **gpus, ecc_errors=self._new_ecc_errors())
+
+    def _new_ecc_errors(self) -> int | None:
+        """Over all that is kept: what made a GPU slow came before it was slow."""
+        counts = [
+            sum(known)
+            for each in self._kept
+            if (known := [gpu.ecc_errors for gpu in each.gpus if gpu.ecc_errors is not None])
+        ]
+        return max(0, counts[-1] - counts[0]) if counts else None
+
+    def most_moved(self) -> float | None:
+        """The most bytes that one interface moved in any one second, either way."""
+        links = (_busiest(each.host) for each in self._kept if each.host is not None)
+        return max((max(link.sent, link.received) for link in links if link), default=None)
+
+
+def _of_host(samples: Sequence[tuple[float, HostSample]]) -> dict[str, Any]:
+    hosts = [host for _, host in samples]
+    pressures = [host.pressure for host in hosts if host.pressure is not None]
+    links = [link for host in hosts if (link := _busiest(host)) is not None]
+    return {
+        "cpu": middle(host.cpu for host in hosts),
+        "cpu_pressure": middle(each.cpu for each in pressures),
+        "memory_pressure": middle(each.memory for each in pressures),
+        "io_pressure": middle(each.io for each in pressures),
+        "throttled": middle(host.throttled for host in hosts),
+        "task_cores": middle(host.task.cpu for host in hosts if host.task),
+        "memory": middle(host.memory_used / host.memory_total for host in hosts if host.memory_total),
+        "swapping": _growth([(at, host.swap_used) for at, host in samples]),
+        "sent": middle(link.sent for link in links),
+        "received": middle(link.received for link in links),
+        "link_claim": links[-1].speed if links else None,
+    }
+
+
+def _of_gpus(samples: Sequence[tuple[GpuSample, ...]]) -> dict[str, Any]:
+    by_uuid: dict[str, list[GpuSample]] = {}
+    for gpu in (gpu for sample in samples for gpu in sample):
+        by_uuid.setdefault(gpu.uuid, []).append(gpu)
+    each = [_of_gpu(history) for history in by_uuid.values()]
+    atwork = [values for values in each if values["gpu"] is None or values["gpu"] > 0.05]
+    worst: dict[str, Callable[..., Any]] = {"gpu": min, "clock": min}
+    names = each[0] if each else ()
+    xid = _worst(max, (history[-1].xid for history in by_uuid.values()))
+    return {**{name: _worst(worst.get(name, max), (values[name] for values in atwork)) for name in names}, "xid": xid}
+
+
+def _of_gpu(history: Sequence[GpuSample]) -> dict[str, Any]:
+    reasons = [gpu.clock_event_reasons for gpu in history if gpu.clock_event_reasons is not None]
+    return {
+        "gpu": middle(gpu.utilisation for gpu in history),
+        "gpu_memory": middle(
+            gpu.memory_used / gpu.memory_total for gpu in history if gpu.memory_used and gpu.memory_total
+        ),
+        "temperature": middle(gpu.temperature for gpu in history),
+        "clock": middle(gpu.clock / gpu.clock_max for gpu in history if gpu.clock and gpu.clock_max),
+        "heat": _share(bool(reason & HEAT) for reason in reasons),
+        "power_brake": _share(bool(reason & POWER_BRAKE) and not reason & HEAT for reason in reasons),
+        "power_cap": _share(bool(reason & POWER_CAP) for reason in reasons),
+    }
+
+
+def _busiest(host: HostSample) -> Interface | None:
+    """The interface that moves most; loopback joins tasks of one host and is no link."""
+    return max(
+        (each for each in host.interfaces if each.name != "lo"),
+        key=lambda each: each.sent + each.received,
+        default=None,
+    )
+
+
+def middle(values: Iterable[float | None]) -> float | None:
+    """The median of what is known, None where nothing is."""
+    known = [value for value in values if value is not None]
+    return float(median(known)) if known else None
+
+
+def _share(flags: Iterable[bool]) -> float | None:
+    known = list(flags)
+    return sum(known) / len(known) if known else None
+
+
+def _growth(used: Sequence[tuple[float, int]]) -> float | None:
+    if len(used) < 2 or used[-1][0] <= used[0][0]:
+        return None
+    return max(0.0, (used[-1][1] - used[0][1]) / (used[-1][0] - used[0][0]))
+
+
+def _worst(choose: Callable[..., Any], values: Iterable[float | None]) -> Any:
+    return choose((value for value in values if value is not None), default=None)

@@ -1,0 +1,196 @@
+"""`report RECORDING` of a simulated run, written as `--headless --out` writes it, in each format."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tfscale.console.report import command
+from tfscale.console.report.contents import MOST_POINTS, Timeline
+from tfscale.console.report.plots import ticks
+from tfscale.console.report.recording import RecordingError, open_recording
+from tfscale.core.analysis.findings import Findings, SubjectSummary
+from tfscale.core.analysis.simulation import Simulation, Slow
+from tfscale.core.codec import frame_to_json
+
+BEGIN = 1_800_000_000.0
+"""Of the recording, Unix seconds."""
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Callable[..., Path]:
+    """A recorded run of three workers, 60 s at 20 steps a second."""
+
+    def make(*slow: Slow, more: str = "") -> Path:
+        path = tmp_path / "run.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines(*slow)) + more)
+        return path
+
+    return make
+
+
+def lines(*slow: Slow) -> Iterator[dict[str, object]]:
+    workers = [f"worker:{index}" for index in range(3)]
+    cluster = {"worker": [f"10.0.0.{index}:1" for index in range(3)]}
+    yield {"type": "header", "schema": 1, "time": BEGIN, "run": "digits", "cluster": {"cluster": cluster}}
+    for task in workers:
+        yield {"type": "link", "schema": 1, "time": BEGIN, "task": task, "state": "up", "reason": ""}
+    for task, frame in Simulation(3, 20.0, 60.0, slow=slow).frames():
+        yield moved(frame_to_json(task, frame))
+    yield {"type": "diagnosis", "schema": 1, "kind": "straggler", "subject": "worker:0", "sentence": "made anew"}
+
+
+def moved(document: dict[str, object]) -> dict[str, object]:
+    """The same frame at a time of day of these years."""
+    document["time"] = BEGIN + float(str(document["time"]))
+    status = document["status"]
+    assert isinstance(status, dict)
+    status["started"] = BEGIN
+    for batch in document["steps"]:  # type: ignore[attr-defined]
+        batch["end"] = [BEGIN + end for end in batch["end"]]
+    return document
+
+
+def test_json_is_the_list_of_diagnoses(recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.run([str(recording(Slow(1, extra=0.05, begin=20.0))), "--format", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["kind"], found["subject"], found["end"]) == ("straggler", "worker:1", None)
+    assert found["begin"] == pytest.approx(BEGIN + 20.0, abs=2.0)
+
+
+def test_text_tells_what_happened_where_the_time_went_and_what_would_be(
+    recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.run([str(recording(Slow(1, extra=0.05, begin=20.0)))]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("run digits\n")
+    assert re.search(r"serious +\d\d:\d\d:\d\d to the end +straggler\n +worker:1 is ", out) or "critical" in out
+    assert "Where the time went: goodput " in out
+    assert re.search(r"stragglers +\d+\.\d%", out)
+    assert re.search(r"6 workers +\d.* to \d", out)
+    assert re.search(r"worker:1 .* \d\.\d\d\n", out)
+
+
+def test_a_healthy_run_says_so(recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.run([str(recording())]) == 0
+    assert "  nothing: nobody straggled, crashed or hung" in capsys.readouterr().out
+
+
+class _Page(HTMLParser):
+    """Fails on what does not close; remembers what would be fetched."""
+
+    VOID = ("meta",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.labels: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.fetched += [f"{tag} {name}" for name, _ in attrs if name in ("src", "href", "xlink:href")]
+        self.labels += [value or "" for name, value in attrs if name == "aria-label"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del tag, attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_fetches_nothing_and_has_its_plots(recording: Callable[..., Path], tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    assert command.run([str(recording(Slow(1, extra=0.05, begin=20.0))), "--format", "html", "--out", str(out)]) == 0
+    text = out.read_text()
+    page = _Page()
+    page.feed(text)
+    assert (page.open, page.fetched) == ([], [])
+    assert "http" not in text
+    assert "<script" not in text
+    assert page.labels == ["events", "steps by phase", "time of each worker", "goodput", "scaling"]
+    assert "nan" not in "".join(re.findall(r'd="[^"]*"', text))
+    assert "worker:1 is " in text
+
+
+def test_what_a_recording_says_is_not_markup(recording: Callable[..., Path], tmp_path: Path) -> None:
+    path = recording()
+    path.write_text(path.read_text().replace('"digits"', '"a.b"').replace("MultiWorker", "<script>x</script>Multi"))
+    out = tmp_path / "report.html"
+    command.run([str(path), "--format", "html", "--out", str(out)])
+    assert "<script" not in out.read_text()
+
+
+def test_a_line_that_was_cut_off_at_the_end_is_left_out(recording: Callable[..., Path]) -> None:
+    events = open_recording(recording(more='{"type": "frame", "schema": 1, "ta')).events
+    assert sum(1 for _ in events) == 3 + 3 * 60
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "its first line is not the header"),
+        ('{"type": "frame"}\n', "its first line is not the header"),
+        ("step,worker\n0,1\n", "line 1 is not a JSON object"),
+        ('{"type": "header", "run": "x", "cluster": {}}\n', "line 1: "),
+    ],
+)
+def test_no_recording_is_one_clear_line(tmp_path: Path, content: str, says: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(content)
+    with pytest.raises(RecordingError) as error:
+        open_recording(path)
+    assert says in str(error.value)
+    assert str(error.value).count(str(path)) == 1
+    assert error.value.exit_status == 2
+
+
+def test_a_broken_line_in_the_middle_is_named(recording: Callable[..., Path]) -> None:
+    path = recording(more='{"type": "frame", "schema": 1, "task": "worker:0", "time": 1}\n')
+    with pytest.raises(RecordingError, match=r"run\.jsonl: line 186: not a Frame"):
+        list(open_recording(path).events)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "name either a recording or --csv FILE"),
+        (["a", "--csv", "b"], "name either a recording or --csv FILE"),
+        (["a", "--format", "pdf"], "invalid choice"),
+        (["/no/such.jsonl"], "/no/such.jsonl: cannot be read: No such file or directory"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(arguments: list[str], says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tfscale.console.cli", "report", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("tfscale-console: ")
+    assert says in done.stderr
+
+
+def test_a_long_run_has_coarser_points_not_more_of_them() -> None:
+    timeline = Timeline()
+    for second in range(10_000):
+        timeline.add(float(second), Findings(step_time=0.1, subjects={"worker:0": SubjectSummary(compute=0.1)}))
+    assert MOST_POINTS / 2 <= len(timeline.at) <= MOST_POINTS
+    assert timeline.at[-1] >= 9_900
+    assert timeline.parts.shape == (6, len(timeline.at), 1)
+
+
+def test_ticks_are_round() -> None:
+    assert ticks(0.0, 0.107) == pytest.approx([0.0, 0.05, 0.1])
+    assert ticks(0.0, 9.0) == [0.0, 2.0, 4.0, 6.0, 8.0]
+    assert ticks(1.0, 1.0) == [1.0]
