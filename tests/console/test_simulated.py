@@ -49,12 +49,12 @@ def test_every_step_of_every_worker_is_told_once_and_adds_up() -> None:
 
 
 def test_equal_workers_are_named_by_nobody() -> None:
-    assert found(simulated(60, 8), 8) == []
+    assert [each.subject for each in found(simulated(60, 8), 8) if each.kind == "straggler"] == []
 
 
 def test_a_slow_phase_is_found_and_so_is_its_end() -> None:
     events = simulated(60, 4, "worker:3=60ms,input@10s-30s")
-    (straggler,) = found(events, 4)
+    (straggler,) = (each for each in found(events, 4) if each.kind == "straggler")
     assert (straggler.kind, straggler.subject, straggler.evidence["phase"]) == ("straggler", "worker:3", "input")
     assert straggler.begin == pytest.approx(fakes.NOW + 10, abs=1.5)
 

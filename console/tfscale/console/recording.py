@@ -44,6 +44,15 @@ class RecordingError(UsageError):
     """A file that is no recording, or one that this tfscale cannot read."""
 
 
+def is_recording(path: Path) -> bool:
+    """Whether the file begins as recordings do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SIGNATURE)) == SIGNATURE
+    except OSError:
+        return False
+
+
 def block_of(kind: bytes, at: float, payload: bytes) -> bytes:
     """A block as it stands in the file."""
     checked = _CHECKED.pack(kind, len(payload), at)
