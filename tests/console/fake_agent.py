@@ -199,7 +199,7 @@ class FakeAgent(AgentServicer):
     def tell(self, batch: telemetry_pb2.StepBatch | None) -> None:
         """Send a frame to all watchers."""
         frame = self._frame(batch)
-        self._recent = [*self._recent[-9:], frame]
+        self._recent = [*self._recent[-599:], frame]
         for watcher in self._watchers:
             watcher.put_nowait(frame)
 
@@ -242,7 +242,7 @@ class FakeAgent(AgentServicer):
         )
 
     async def Watch(
-        self, _request: agent_pb2.WatchRequest, _context: grpc.aio.ServicerContext
+        self, request: agent_pb2.WatchRequest, _context: grpc.aio.ServicerContext
     ) -> AsyncIterator[agent_pb2.WatchReply]:
         queue: asyncio.Queue[telemetry_pb2.Frame] = asyncio.Queue()
         self._watchers.add(queue)
@@ -252,7 +252,8 @@ class FakeAgent(AgentServicer):
             yield agent_pb2.WatchReply(
                 schema_version=self.cluster.schema,
                 snapshot=agent_pb2.Snapshot(
-                    description=self._description(), recent=self._recent or [self._frame(None)]
+                    description=self._description(),
+                    recent=[frame for frame in self._recent if frame.at > request.since] or [self._frame(None)],
                 ),
             )
             while True:

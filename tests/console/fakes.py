@@ -9,7 +9,16 @@ from dataclasses import replace
 
 from tfscale.console.channels import CommandError
 from tfscale.console.commands import Stack
-from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, Stage
+from tfscale.console.events import (
+    AgentDescribed,
+    CommandProgressed,
+    Event,
+    FrameArrived,
+    LinkChanged,
+    LinkState,
+    SecondPassed,
+    Stage,
+)
 from tfscale.console.sources import Inbox
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
@@ -210,15 +219,27 @@ class FakeAnalysis:
 
 
 class ScriptedSource:
-    """Gives its events at once, then waits for ever."""
+    """Gives its events at once, and a second that passed; then waits for ever."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, spec: ClusterSpec, events: Sequence[Event] = ()) -> None:
+        self.spec = spec
         self.events = events
+        self.seconds = 0
+
+    def now(self) -> float:
+        return NOW + self.seconds
 
     async def run(self, inbox: Inbox) -> None:
+        self.inbox = inbox
         for event in self.events:
             inbox.put(event)
+        self.tick(0)
         await asyncio.Event().wait()
+
+    def tick(self, seconds: int = 1) -> None:
+        """Let seconds pass."""
+        self.seconds += seconds
+        self.inbox.put(SecondPassed(self.now()))
 
 
 class FakeCommands:

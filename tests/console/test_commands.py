@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fake_agent import FakeCluster
 from tfscale.console.channels import Channels, CommandError
-from tfscale.console.commands import Commands
+from tfscale.console.commands import AgentCommands
 from tfscale.console.events import Stage
 from tfscale.core.task import Role, Task
 
@@ -15,7 +15,7 @@ FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
 async def test_a_restart_is_the_leads_and_is_told_moment_by_moment() -> None:
     async with FakeCluster(2) as cluster:
         channels = Channels(cluster.spec, insecure=False)
-        told = [progress async for progress in Commands(channels).order("restart", [SECOND])]
+        told = [progress async for progress in AgentCommands(channels).order("restart", [SECOND])]
         await channels.close()
     assert (told[0].stage, told[-1].stage) == (Stage.PLANNED, Stage.DONE)
     assert set(told[0].tasks) == {FIRST, SECOND}
@@ -27,7 +27,7 @@ async def test_a_lead_that_is_down_is_one_clear_line() -> None:
         channels = Channels(cluster.spec, insecure=False)
         await cluster.agents[FIRST].stop()
         with pytest.raises(CommandError, match=r"cannot restart: the agent of worker:0 .*is tfscale-agent running"):
-            async for _ in Commands(channels).order("restart", [SECOND]):
+            async for _ in AgentCommands(channels).order("restart", [SECOND]):
                 pass
         await channels.close()
 
@@ -35,9 +35,9 @@ async def test_a_lead_that_is_down_is_one_clear_line() -> None:
 async def test_a_stack_comes_from_the_tasks_own_agent() -> None:
     async with FakeCluster(2) as cluster:
         channels = Channels(cluster.spec, insecure=False)
-        stack = await Commands(channels).stack(Task.parse("worker:1"))
+        stack = await AgentCommands(channels).stack(Task.parse("worker:1"))
         assert stack.text.endswith("worker:1")
         cluster.kill(Task.parse("worker:1"))
         with pytest.raises(CommandError, match=r"no stack: the agent of worker:1 at .*: the task does not run"):
-            await Commands(channels).stack(Task.parse("worker:1"))
+            await AgentCommands(channels).stack(Task.parse("worker:1"))
         await channels.close()

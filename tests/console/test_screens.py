@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,12 +12,13 @@ import fakes
 import pytest
 from textual.widgets import Input, Static
 from tfscale.console.app import ConsoleApp
+from tfscale.console.engine import Engine
 from tfscale.console.events import Event, Stage
-from tfscale.console.model import ClusterState
 from tfscale.console.screens.confirm import ConfirmScreen
 from tfscale.console.screens.help import HelpScreen
 from tfscale.console.screens.stack import StackScreen
 from tfscale.console.screens.task import TaskScreen
+from tfscale.console.state import ClusterState
 from tfscale.core.analysis.diagnose import Findings
 from tfscale.core.cluster import ClusterSpec
 
@@ -43,9 +43,9 @@ def build(
 ) -> ConsoleApp:
     cluster = fakes.spec(workers)
     events, findings = CASES[case]
-    state = ClusterState(cluster, fakes.FakeAnalysis(findings(cluster)))
-    source = fakes.ScriptedSource(events(cluster))
-    return ConsoleApp(cluster, source, state, commands or fakes.FakeCommands(), clock=lambda: fakes.NOW, **options)  # type: ignore[arg-type]
+    source = fakes.ScriptedSource(cluster, events(cluster))
+    engine = Engine(source, lambda: ClusterState(cluster, fakes.FakeAnalysis(findings(cluster))))
+    return ConsoleApp(engine, commands or fakes.FakeCommands(), **options)
 
 
 async def settled(pilot: Any) -> None:
@@ -54,8 +54,13 @@ async def settled(pilot: Any) -> None:
         await pilot.pause(0.02)
         if pilot.app.cluster.snapshot is not None:
             break
-    pilot.app._freeze()
     await pilot.pause()
+
+
+async def passed(pilot: Any) -> None:
+    """Let a second pass, and see it drawn."""
+    pilot.app._engine.source.tick()
+    await pilot.pause(0.05)
 
 
 def lines(app: ConsoleApp) -> list[str]:
@@ -143,8 +148,7 @@ async def test_restart_is_confirmed_and_names_the_gang() -> None:
         await pilot.press("r", "y")
         await pilot.pause(0.1)
         assert commands.orders == [("restart", (fakes.worker(1),), 1)]
-        app._freeze()
-        await pilot.pause()
+        await passed(pilot)
         assert app.cluster.snapshot is not None and app.cluster.snapshot.command is not None
         assert app.cluster.snapshot.command.stage is Stage.DONE
 
@@ -166,8 +170,7 @@ async def test_a_refused_restart_is_one_line_in_the_headline() -> None:
         await settled(pilot)
         await pilot.press("r", "y")
         await pilot.pause(0.1)
-        app._freeze()
-        await pilot.pause()
+        await passed(pilot)
         snapshot = app.cluster.snapshot
         assert snapshot is not None and snapshot.command is not None
         assert snapshot.command.stage is Stage.FAILED and snapshot.command.message == why
@@ -198,18 +201,14 @@ async def test_filter_sort_and_clear() -> None:
 
 async def test_pause_holds_the_picture() -> None:
     app = build("healthy")
-    moments = itertools.count(int(fakes.NOW))
-    app._clock = lambda: float(next(moments))
     async with app.run_test() as pilot:
         await settled(pilot)
         await pilot.press("p")
         held = app.cluster.snapshot
-        app._freeze()
-        await pilot.pause()
+        await passed(pilot)
         assert app.cluster.snapshot is held
         await pilot.press("p")
-        app._freeze()
-        await pilot.pause()
+        await passed(pilot)
         assert app.cluster.snapshot is not held
 
 

@@ -1,8 +1,82 @@
-"""A frame that an agent sends is the frame that a console gets."""
+"""Messages become the records that went in, also where next to nothing is known."""
 
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import replace
+
+import fakes
+import pytest
 from tfscale.agent import wire as agent_wire
-from tfscale.console import wire as console_wire
-from tfscale.core.records import Exit, Frame, GpuSample, HostSample, Pressure, TaskState, TaskStatus
+from tfscale.console import packed, wire
+from tfscale.core.records import (
+    Activity,
+    ActivityKind,
+    Exit,
+    Frame,
+    GpuSample,
+    HostSample,
+    Pressure,
+    StepBatch,
+    TaskState,
+    TaskStatus,
+    Training,
+)
+from tfscale.v1 import telemetry_pb2
+
+FIRST = fakes.worker(0)
+
+
+def through(frame: Frame) -> Frame:
+    """As it is after the agent has written it and the console has read it."""
+    data = agent_wire.frame_message(frame).SerializeToString()
+    return wire.frame(telemetry_pb2.Frame.FromString(data))
+
+
+def test_a_full_frame_comes_through() -> None:
+    gpu = GpuSample(0, "GPU-1", "A100", 0.5, 1, 2, 300.0, 400.0, 61.0, 0, 1, 0)
+    whole = replace(
+        fakes.frame(FIRST),
+        host=None,
+        gpus=(gpu, GpuSample(1, "", "")),
+        training=Training(0, 0, 0.5, True, 0.25),
+        activities=(Activity(ActivityKind.COMPILE, 1.0, None), Activity(ActivityKind.IDLE, 1.0, 2.0)),
+        dropped=3,
+    )
+    assert through(whole) == whole
+
+
+def test_the_least_that_an_agent_can_say_comes_through() -> None:
+    least = Frame(0, 1.0, TaskStatus(TaskState.PENDING))
+    assert through(least) == least
+
+
+@pytest.mark.parametrize("sequence", [[], [7], [7, 8, 9], [7, 9, 10], [300, 1 << 40]])
+def test_columns_of_any_length_and_with_gaps(sequence: list[int]) -> None:
+    count = len(sequence)
+    column = array("f", [0.25 * index for index in range(count)])
+    batch = StepBatch(
+        generation=1 << 40,
+        attempt=3,
+        reporter="chief:0",
+        subject="worker:1/replica:0",
+        sequence=array("Q", sequence),
+        end=array("d", [1.8e9 + index for index in range(count)]),
+        global_step=array("Q"),
+        compute=column,
+        reduce=column,
+        lost=300,
+        clamped=1,
+    )
+    frame = replace(fakes.frame(FIRST), host=None, steps=(batch,) * 2)
+    assert through(frame) == frame
+
+
+def test_an_unknown_number_stays_one() -> None:
+    message = telemetry_pb2.StepBatch(sequence=[1], compute=[math.nan])
+    (column,) = packed.columns(message, {telemetry_pb2.StepBatch.COMPUTE_FIELD_NUMBER: "f"}).values()
+    assert math.isnan(column[0])
 
 
 def test_exits_and_counters_arrive_as_they_were_sent() -> None:
@@ -11,4 +85,4 @@ def test_exits_and_counters_arrive_as_they_were_sent() -> None:
     host = HostSample(0.5, 8, 1.0, 1 << 30, 4 << 30, 1 << 20, Pressure(0.25, None, 0.5), throttled=0.125)
     ended = Exit(1, None, 99.0, log=("MemoryError: 64 GiB", "the last line"))
     sent = Frame(7, 100.0, TaskStatus(TaskState.EXITED, 2, 1, 4711, 50.0, ended), host=host, gpus=(gpu, healthy))
-    assert console_wire.frame(agent_wire.frame_message(sent)) == sent
+    assert wire.frame(agent_wire.frame_message(sent)) == sent

@@ -54,7 +54,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
     ) -> AsyncIterator[agent_pb2.WatchReply]:
-        with self._feed.watch() as watcher:
+        with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
             yield wire.snapshot_reply(self._describe(), watcher.recent)
             async for frame in watcher:
                 yield wire.frame_reply(frame)

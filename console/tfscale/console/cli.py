@@ -1,216 +1,269 @@
-"""`tfscale-console`: reads the command line, builds the source, hands it to the screens or to the headless export."""
+"""`tfscale-console`: reads the configuration, builds the source, hands it to the screens or to the headless export."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import math
+import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, TextIO, TypeVar
 
-from tfscale.console.channels import Channels
-from tfscale.console.commands import Commands
-from tfscale.console.headless import Headless, installed_version
-from tfscale.console.model import ClusterState
-from tfscale.console.sources.live import LiveSource
+from tfscale.console import rows
+from tfscale.console.commands import NoCommands
+from tfscale.console.config import Configuration, Settings, configure
+from tfscale.console.connect import Connection, connect
+from tfscale.console.engine import Engine
+from tfscale.console.headless import Headless
+from tfscale.console.notify import Notifier
+from tfscale.console.once import Once, is_healthy, snapshot_line
+from tfscale.console.outputs import Csv, JsonLines, Output, Parquet, Rotated
+from tfscale.console.recorder import Tape
+from tfscale.console.recording import Recording
+from tfscale.console.sources.recorded import Player, RecordedSource
+from tfscale.console.state import ClusterState
+from tfscale.console.until import Until
 from tfscale.core.analysis.diagnose import Diagnostician
-from tfscale.core.cluster import ClusterSpec, cluster_from_environment, load_cluster
+from tfscale.core.cluster import ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task
 
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the command line and the environment ask for."""
-
-    cluster: Path | None
-    """None: `TF_CONFIG` names the cluster."""
-    insecure: bool
-    headless: bool
-    out: Path | None
-    seconds: float | None
-    ascii: bool
-    stack: Task | None = None
-    """Print this task's Python stacks, and nothing else."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; --help shows how")
-
-
-def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """The settings: flags, else `TFSCALE_*` variables. Raises UsageError."""
-    parser = _Parser(
-        prog="tfscale-console",
-        description="Watch a TensorFlow cluster live, see who makes it slow and why, and restart tasks.",
-        epilog="Each flag can be a variable too: TFSCALE_CLUSTER, TFSCALE_INSECURE=1, TFSCALE_OUT, TFSCALE_SECONDS.",
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("--cluster", metavar="FILE", help="the cluster file, TOML or JSON; left out: TF_CONFIG in the environment")
-    add("--insecure", action="store_true", help="reach agents beyond this host without TLS")
-    add("--headless", action="store_true", help="no screen: one JSON object a line, to stdout")
-    add("--out", metavar="FILE", help="with --headless: write there instead")
-    add("--seconds", metavar="S", help="end by itself S seconds after the first step of all training tasks")
-    add("--ascii", action="store_true", help="draw with ASCII only; by itself where the locale is not UTF-8")
-    add(
-        "command",
-        nargs="*",
-        metavar="stack TASK",
-        help="only print the Python stacks of a task's threads; `report --help` says what report does",
-    )
-    add("--version", action="version", version=f"tfscale {installed_version() or '(not installed)'}")
-    flags = parser.parse_args(arguments)
-    cluster = flags.cluster or environment.get("TFSCALE_CLUSTER")
-    out = flags.out or environment.get("TFSCALE_OUT")
-    settings = Settings(
-        cluster=Path(cluster) if cluster else None,
-        insecure=flags.insecure or _is_set(environment, "TFSCALE_INSECURE"),
-        headless=flags.headless or _is_set(environment, "TFSCALE_HEADLESS"),
-        out=Path(out) if out else None,
-        seconds=_seconds(flags.seconds or environment.get("TFSCALE_SECONDS")),
-        ascii=flags.ascii or _is_set(environment, "TFSCALE_ASCII"),
-        stack=_stack(flags.command),
-    )
-    if settings.out and not settings.headless:
-        raise UsageError("--out needs --headless")
-    return settings
-
-
-def _stack(command: list[str]) -> Task | None:
-    match command:
-        case []:
-            return None
-        case ["stack", task]:
-            return Task.parse(task)
-    raise UsageError(f"{' '.join(command)!r} is no command: write stack TASK, for example stack worker:1")
-
-
-def _is_set(environment: Mapping[str, str], name: str) -> bool:
-    return environment.get(name, "").lower() not in ("", "0", "false", "no")
-
-
-def _seconds(text: str | None) -> float | None:
-    if not text:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise UsageError(f"--seconds: {text!r} is not a number of seconds above 0")
-    return seconds
+WELL, NOTHING, UNHEALTHY = 0, 1, 3
+"""Exit statuses; 2 is of UsageError."""
+ARGUMENTS = {"stack": "TASK", "replay": "FILE", "export": "FILE", "config": ""}
+"""What may be asked for instead of watching, by its first word."""
+T = TypeVar("T")
+Job = Callable[[], Coroutine[Any, Any, T]]
+_REPLAYED = NoCommands("this is a replay: it is over")
 
 
 def main() -> None:
-    """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration."""
+    """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`)."""
     try:
         if sys.argv[1:2] == ["report"]:
             from tfscale.console.report import command as report
 
             sys.exit(report.run(sys.argv[2:]))
-        settings = parse(sys.argv[1:], os.environ)
-        spec = load_cluster(settings.cluster) if settings.cluster else cluster_from_environment()[0]
-        channels = Channels(spec, insecure=settings.insecure)
-        if settings.stack:
-            status = print_stack(settings.stack, spec, channels)
-        elif settings.headless:
-            status = run_headless(settings, spec, channels)
-        else:
-            status = run_screens(settings, spec, channels)
+        status = run(configure(sys.argv[1:], os.environ, ARGUMENTS), os.environ)
     except TfscaleError as error:
-        print(f"tfscale-console: {error}", file=sys.stderr)
+        _say(str(error))
         status = error.exit_status
+    except BrokenPipeError:
+        # Its reader has gone; Python would complain once more when it flushes stdout at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = WELL
+    except KeyboardInterrupt:
+        status = 130
     sys.exit(status)
 
 
-def print_stack(task: Task, spec: ClusterSpec, channels: Channels) -> int:
-    """Print the Python stacks of a task; the exit status. Raises UsageError and CommandError."""
-    if task not in spec.agents:
-        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, spec.agents))}")
+def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
+    """What the configuration asks for; the exit status."""
+    settings = configuration.settings
+    match configuration.command:
+        case ("config",):
+            print(configuration.describe())
+            return WELL
+        case ("stack", task):
+            return print_stack(Task.parse(task), connect(settings, configuration.origins, environment))
+        case ("export", path):
+            return export(Path(path), settings)
+        case ("replay", path) if not settings.headless:
+            return run_screens(settings, _replay(Path(path), settings), environment)
+        case ("replay", path):
+            return export(Path(path), settings)
+    if settings.once:
+        return run_once(settings, connect(settings, configuration.origins, environment))
+    if settings.headless:
+        return run_headless(settings, connect(settings, configuration.origins, environment))
+    if configuration.origins.get("out") == "--out":
+        raise UsageError("--out needs --headless, --once or export")
+    return run_screens(settings, connect(settings, configuration.origins, environment), environment)
+
+
+def _replay(path: Path, settings: Settings) -> Connection:
+    if settings.record is not None:
+        raise UsageError("--record: a replay is recorded already")
+    return Connection(Player(Recording(path)), _REPLAYED)
+
+
+def print_stack(task: Task, connection: Connection) -> int:
+    """Print the Python stacks of a task. Raises UsageError and CommandError."""
+    agents = connection.source.spec.agents
+    if task not in agents:
+        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
 
     async def fetch() -> str:
-        try:
-            return (await Commands(channels).stack(task)).text
-        finally:
-            await channels.close()
+        return (await connection.commands.stack(task)).text
 
-    print(asyncio.run(fetch()))
-    return 0
+    print(_closing(connection, fetch))
+    return WELL
 
 
-def run_headless(settings: Settings, spec: ClusterSpec, channels: Channels) -> int:
-    """Export until the end, and say on stderr if there was nothing; the exit status."""
-    if settings.out is None:
-        is_read, collected = _export(settings, spec, channels, sys.stdout)
+def run_once(settings: Settings, connection: Connection) -> int:
+    """Print one snapshot. Raises UsageError where it cannot be written."""
+    once = Once(Engine(connection.source, states(connection.source.spec)))
+    snapshot = _closing(connection, once.run)
+    if snapshot is None:
+        return NOTHING
+    text = json.dumps(snapshot_line(snapshot), ensure_ascii=False) + "\n"
+    if (out := settings.out) is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
     else:
-        try:
-            with closing(_open(settings.out)) as out:
-                is_read, collected = _export(settings, spec, channels, out)
-        except OSError as error:
-            raise TfscaleError(f"--out {settings.out}: {error.strerror}: what came after that is lost") from None
-    if not collected and is_read:
-        agents = ", ".join(map(str, spec.agents.values()))
-        print(
-            f"tfscale-console: nothing collected: no agent sent a frame; are they running ({agents})?", file=sys.stderr
+        _writing(out, lambda: out.write_text(text, encoding="utf-8"))
+    if not once.collected:
+        _say_nothing_collected(connection.source.spec)
+        return NOTHING
+    return WELL if is_healthy(snapshot) else UNHEALTHY
+
+
+def run_headless(settings: Settings, connection: Connection) -> int:
+    """Write what comes until the end, and say on stderr if there was nothing. Raises TfscaleError."""
+    spec = connection.source.spec
+    tape = Tape(spec)
+    if settings.record is not None:
+        tape.begin(settings.record, connection.source.now())
+    engine = Engine(connection.source, states(spec), tape.take)
+    until = Until(settings.until, settings.seconds)
+    notifier = Notifier(settings.on_event, settings.webhook)
+    collected = _write(settings, engine, until, notifier, tape, lambda job: _closing(connection, job))
+    if not collected:
+        _say_nothing_collected(spec)
+        return NOTHING
+    return NOTHING if settings.until and until.met is None and until.has_ended else WELL
+
+
+def export(path: Path, settings: Settings) -> int:
+    """Write what a recording holds, and on stderr where it is damaged. Raises TfscaleError."""
+    recording = Recording(path)
+    engine = Engine(RecordedSource(recording), states(recording.spec))
+    until = Until(settings.until, settings.seconds)
+    collected = _write(settings, engine, until, Notifier(), Tape(recording.spec), lambda job: asyncio.run(job()))
+    if recording.damage:
+        _say(recording.damage)
+    return WELL if collected else NOTHING
+
+
+def _write(
+    settings: Settings,
+    engine: Engine,
+    until: Until,
+    notifier: Notifier,
+    tape: Tape,
+    run: Callable[[Job[int]], int],
+) -> int:
+    """Headless, from opening its output to closing it; how many frames came. Raises TfscaleError."""
+
+    async def job() -> int:
+        output = open_output(settings, engine.source.spec, engine.source.now())
+        headless = Headless(
+            engine,
+            output,
+            only=settings.only,
+            is_table=settings.format != "jsonl",
+            until=until,
+            notifier=notifier,
         )
-    return 0 if collected else 1
-
-
-def _export(settings: Settings, spec: ClusterSpec, channels: Channels, out: TextIO) -> tuple[bool, int]:
-    """Whether the output was still read at the end, and how many frames were written."""
-
-    async def export() -> tuple[bool, int]:
-        headless = Headless(spec, LiveSource(channels), ClusterState(spec, Diagnostician(spec)), out)
+        telling = asyncio.create_task(notifier.run())
+        recording = asyncio.create_task(tape.run())
         try:
-            await headless.run(settings.seconds)
-        except BrokenPipeError:
-            # Python would complain once more when it flushes stdout at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return False, headless.collected
+            await headless.run()
+            notifier.close()
+            await telling
         finally:
-            await channels.close()
-        return True, headless.collected
+            for each in (telling, recording):
+                each.cancel()
+            await asyncio.gather(telling, recording, return_exceptions=True)
+            if settings.out is not None:
+                output.close()
+        if tape.problem:
+            raise TfscaleError(f"--record {tape.problem}")
+        return headless.collected
 
-    return asyncio.run(export())
+    return _writing(settings.out, lambda: run(job))
 
 
-def _open(path: Path) -> TextIO:
+def open_output(settings: Settings, spec: ClusterSpec, now: float) -> Output:
+    """Where the settings want lines or tables to go. Raises UsageError and OSError."""
+
+    def begin() -> Output:
+        if settings.format == "parquet" and settings.out is not None:
+            return Parquet(settings.out.open("wb"), rows.COLUMNS[settings.only or ""])
+        file: TextIO = sys.stdout if settings.out is None else settings.out.open("w", encoding="utf-8")
+        if settings.format == "csv":
+            return Csv(file, rows.COLUMNS[settings.only or ""])
+        return JsonLines(file, rows.header(spec, now))
+
+    if settings.rotate is None or settings.out is None:
+        return begin()
+    return Rotated(settings.out, settings.rotate, settings.keep, begin)
+
+
+def _writing(out: Path | None, write: Callable[[], T]) -> T:
     try:
-        return path.open("w", encoding="utf-8")
+        return write()
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise UsageError(f"--out {path}: {error.strerror}") from None
+        raise TfscaleError(f"--out {out or '(stdout)'}: {error.strerror}: what came after that is lost") from None
 
 
-def run_screens(settings: Settings, spec: ClusterSpec, channels: Channels) -> int:
-    """Show the cluster until the operator leaves; the exit status."""
+def _closing(connection: Connection, job: Job[T]) -> T:
+    async def run() -> T:
+        try:
+            return await job()
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+def states(spec: ClusterSpec) -> Callable[[], ClusterState]:
+    """Makes states in which nothing was folded yet."""
+    return lambda: ClusterState(spec, Diagnostician(spec))
+
+
+def run_screens(settings: Settings, connection: Connection, environment: Mapping[str, str]) -> int:
+    """Show the cluster until the operator leaves. Raises UsageError."""
     if not sys.stdout.isatty() or not sys.stdin.isatty():
         raise UsageError("no terminal to draw on: use --headless")
     from tfscale.console.app import ConsoleApp
 
-    state = ClusterState(spec, Diagnostician(spec))
+    spec = connection.source.spec
+    tape = Tape(spec)
+    if settings.record is not None:
+        tape.begin(settings.record, connection.source.now())
     app = ConsoleApp(
-        spec,
-        LiveSource(channels),
-        state,
-        Commands(channels),
-        ascii=settings.ascii or not speaks_utf8(os.environ),
-        seconds=settings.seconds,
+        Engine(connection.source, states(spec), tape.take),
+        connection.commands,
+        tape,
+        ascii=settings.ascii or not speaks_utf8(environment),
+        until=Until(settings.until, settings.seconds),
     )
     app.run()
-    return app.return_code or 0
+    if tape.problem:
+        _say(f"--record {tape.problem}")
+    return app.return_code or WELL
 
 
 def speaks_utf8(environment: Mapping[str, str]) -> bool:
     """Whether the terminal's locale is UTF-8; one that is not set at all is taken to be."""
     locale = next((environment[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environment.get(name)), "UTF-8")
     return "utf8" in locale.lower().replace("-", "")
+
+
+def _say_nothing_collected(spec: ClusterSpec) -> None:
+    agents = [str(agent) for agent in spec.agents.values()]
+    shown = ", ".join(agents[:4]) + (f" and {len(agents) - 4} more" if len(agents) > 4 else "")
+    _say(f"nothing collected: no agent sent a frame; are they running ({shown})?")
+
+
+def _say(text: str) -> None:
+    with suppress(BrokenPipeError):
+        print(f"tfscale-console: {text}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import grpc
 import grpc.aio
@@ -27,7 +27,38 @@ class Stack(NamedTuple):
     text: str
 
 
-class Commands:
+class Commands(Protocol):
+    """What the screens may ask of tasks. All raise CommandError."""
+
+    def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
+        """Restart, stop or start tasks, moment by moment."""
+
+    def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
+        """A task's log, from `tail` lines before its end."""
+
+    async def stack(self, task: Task) -> Stack:
+        """The Python stacks of a task's threads now."""
+
+
+class NoCommands:
+    """For tasks that are not there to be asked; `why` says so."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def order(self, verb: str, _tasks: Sequence[Task], _generation: int = 0) -> AsyncIterator[CommandProgressed]:
+        raise CommandError(f"cannot {verb}: {self._why}")
+        yield
+
+    async def follow_log(self, _task: Task, _tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:  # noqa: ARG002
+        raise CommandError(f"no log: {self._why}")
+        yield
+
+    async def stack(self, _task: Task) -> Stack:
+        raise CommandError(f"no stack: {self._why}")
+
+
+class AgentCommands:
     """Asks agents; the lead's for what concerns several tasks, since only it issues generations."""
 
     def __init__(self, channels: Channels) -> None:
@@ -50,7 +81,7 @@ class Commands:
         call = method(request)
         try:
             async for message in call:
-                yield wire.progress(message, verb)
+                yield wire.progress(message, verb, message.at)
         except grpc.aio.AioRpcError as error:
             raise CommandError(self._explain(f"cannot {verb}", lead, error)) from None
         finally:

@@ -1,11 +1,12 @@
-"""What reaches the console: from the agents' streams, and from the commands that it gave.
+"""What reaches the console: from the agents' streams, from the commands that it gave, and from the clock.
 
 Every event carries `at`, Unix seconds on the console's own clock.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tfscale.core.records import Description, Frame
@@ -44,6 +45,8 @@ class FrameArrived:
     at: float
     task: Task
     frame: Frame
+    message: Callable[[], bytes] | None = field(default=None, compare=False, repr=False)
+    """The frame as it travelled, where it did: spares a recording from encoding it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +81,19 @@ class CommandProgressed:
     message: str = ""
 
 
-Event = FrameArrived | AgentDescribed | LinkChanged | CommandProgressed
+@dataclass(frozen=True, slots=True)
+class SecondPassed:
+    """The moment to diagnose what came before. Being an event, it stands in recordings too: a replay diagnoses at the
+    same moments, knowing the same."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """A replay goes on from another moment than the one that it had come to: what was folded so far is void."""
+
+    at: float
+
+
+Event = FrameArrived | AgentDescribed | LinkChanged | CommandProgressed | SecondPassed | Rewound

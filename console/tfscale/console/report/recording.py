@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.console.events import Event, FrameArrived, LinkChanged, LinkState
+from tfscale.console.recording import Recording, RecordingError, is_recording
 from tfscale.core.cluster import ClusterSpec, parse_cluster
 from tfscale.core.codec import SchemaError, frame_from_json
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task
-
-
-class RecordingError(UsageError):
-    """The file is no recording that this tfscale can read; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,10 @@ class Recorded:
 
 
 def open_recording(path: Path) -> Recorded:
-    """What `--headless --out` wrote. Raises RecordingError."""
+    """What `--record` or `--headless --out` wrote. Raises RecordingError."""
+    if is_recording(path):
+        recording = Recording(path)
+        return Recorded(recording.spec, recording.events())
     lines = _lines(path)
     _, header = next(lines, (0, {}))
     if header.get("type") != "header":

@@ -22,8 +22,15 @@ _KEYS = (
     ("/", "filter by task, host, state or diagnosis"),
     ("s", "sort by task, lag, state"),
     ("p", "hold the picture still"),
+    ("R", "record to a file; again: end it"),
     ("t", "dark or light"),
     ("esc   q", "back, quit"),
+)
+_REPLAY = (
+    ("p   [   ]", "go on or stand still; a second back, forth"),
+    ("+   -", "faster, slower"),
+    ("n   N", "to the next event, the one before"),
+    (":", "to a time: 12:03:20, +90s, -5m, 50%"),
 )
 _PHASES = (
     ("update", "all-reduced until variables are updated"),
@@ -59,7 +66,7 @@ class HelpScreen(ModalScreen[None]):
     def _text(self) -> Text:
         palette = self._look.palette
         text = Text()
-        for title, rows in (("Keys", _KEYS), ("A step, from left to right", _PHASES)):
+        for title, rows in (("Keys", _KEYS), ("In a replay", _REPLAY), ("A step, from left to right", _PHASES)):
             text.append(f"{title}\n", style=f"bold {palette.text}")
             for name, meaning in rows:
                 text.append(f"  {name:<13}", style=palette.parts.get(name, palette.parts["transfer"]))

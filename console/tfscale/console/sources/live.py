@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from dataclasses import dataclass
 
 import grpc
@@ -12,7 +11,9 @@ import grpc.aio
 from tfscale.console import wire
 from tfscale.console.channels import Channels, first_line
 from tfscale.console.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
-from tfscale.console.sources import Inbox
+from tfscale.console.sources import Clock, Inbox
+from tfscale.console.sources.seconds import tell_seconds
+from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, telemetry_pb2
@@ -23,9 +24,15 @@ class Patience:
     """Seconds. A retry waits twice as long as the one before, from `first` to `longest`, less up to half by chance."""
 
     first: float = 0.25
-    longest: float = 5.0
-    silence: float = 5.0
+    longest: float = 2.0
+    silence: float = 2.5
     """Without a frame for this long, the stream is given up and opened again; an agent sends one a second."""
+
+
+PAST = 600.0
+"""Seconds of the past that are asked for at first; an agent keeps as many..."""
+PAST_FRAMES = 12_000
+"""... but no more frames than this of all agents together."""
 
 
 class LiveSource:
@@ -34,11 +41,21 @@ class LiveSource:
     def __init__(self, channels: Channels, patience: Patience | None = None) -> None:
         self._channels = channels
         self._patience = patience or Patience()
+        self._clock = Clock()
+
+    @property
+    def spec(self) -> ClusterSpec:
+        return self._channels.spec
+
+    def now(self) -> float:
+        return self._clock()
 
     async def run(self, inbox: Inbox) -> None:
+        door = asyncio.Lock()
         async with asyncio.TaskGroup() as group:
-            for task in self._channels.spec.agents:
-                group.create_task(_Watch(self._channels, task, self._patience, inbox).run())
+            for task in self.spec.agents:
+                group.create_task(_Watch(self._channels, task, self._patience, self._clock, inbox, door).run())
+            group.create_task(tell_seconds(inbox, self._clock))
 
 
 class _LinkError(Exception):
@@ -51,14 +68,25 @@ class _LinkError(Exception):
 class _Watch:
     """One agent's stream, over as many connections as it takes."""
 
-    def __init__(self, channels: Channels, task: Task, patience: Patience, inbox: Inbox) -> None:
+    def __init__(
+        self,
+        channels: Channels,
+        task: Task,
+        patience: Patience,
+        clock: Clock,
+        inbox: Inbox,
+        door: asyncio.Lock,
+    ) -> None:
         self._channels = channels
+        self._door = door
         self._task = task
         self._patience = patience
+        self._clock = clock
         self._inbox = inbox
         self._link: tuple[LinkState, str] | None = None
         self._agent: tuple[int, float] | None = None
         self._newest = -1
+        self._since = clock() - min(PAST, PAST_FRAMES / len(channels.spec.agents))
         self._was_up = False
 
     async def run(self) -> None:
@@ -76,20 +104,31 @@ class _Watch:
             delay = min(delay * 2, self._patience.longest)
 
     async def _follow(self) -> None:
-        call = self._channels.stub(self._task).Watch(agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION))
+        request = agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=self._since)
+        call = self._channels.stub(self._task).Watch(request)
         try:
             while True:
                 async with asyncio.timeout(self._patience.silence):
                     reply = await call.read()
                 if reply is grpc.aio.EOF or not isinstance(reply, agent_pb2.WatchReply):
                     raise _LinkError(LinkState.DOWN, "the agent ended the stream")
-                self._take(reply)
+                await self._take_in_turn(reply)
         except TimeoutError:
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
             raise _LinkError(_state_of(error), first_line(error)) from None
         finally:
             call.cancel()
+
+    async def _take_in_turn(self, reply: agent_pb2.WatchReply) -> None:
+        """The past of many agents at once is more than the inbox holds: let it be emptied between them."""
+        if reply.HasField("snapshot"):
+            async with self._door:
+                await self._inbox.room()
+                self._take(reply)
+        else:
+            self._take(reply)
+            await self._inbox.room()
 
     def _take(self, reply: agent_pb2.WatchReply) -> None:
         if reply.schema_version != SCHEMA_VERSION:
@@ -113,20 +152,20 @@ class _Watch:
             self._agent, self._newest = agent, -1
         self._was_up = True
         self._say(LinkState.UP)
-        self._inbox.put(AgentDescribed(time.time(), self._task, description))
+        self._inbox.put(AgentDescribed(self._clock(), self._task, description))
         for frame in snapshot.recent:
             self._give(frame)
 
     def _give(self, message: telemetry_pb2.Frame) -> None:
         # A snapshot after a reconnect begins with frames that came before it was cut.
         if message.sequence > self._newest:
-            self._newest = message.sequence
-            self._inbox.put(FrameArrived(time.time(), self._task, wire.frame(message)))
+            self._newest, self._since = message.sequence, message.at
+            self._inbox.put(FrameArrived(self._clock(), self._task, wire.frame(message), message.SerializeToString))
 
     def _say(self, state: LinkState, reason: str = "") -> None:
         if (state, reason) != self._link:
             self._link = (state, reason)
-            self._inbox.put(LinkChanged(time.time(), self._task, state, reason))
+            self._inbox.put(LinkChanged(self._clock(), self._task, state, reason))
 
 
 def _state_of(error: grpc.aio.AioRpcError) -> LinkState:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.text import Text
-from tfscale.console.model import Snapshot, TaskView, describe_exit
+from tfscale.console.describe import describe_exit
+from tfscale.console.model import Snapshot, TaskView
 from tfscale.console.widgets import format, functions, words
 from tfscale.console.widgets.bar import parts_of, phase_bar
 from tfscale.console.widgets.columns import traffic

@@ -29,6 +29,8 @@ class Title(SnapshotWidget):
     """Run, strategy, how many tasks run, generation; the clock on the right."""
 
     is_paused: reactive[bool] = reactive(False)
+    note: reactive[str] = reactive("")
+    """What else there is to say beside the clock: a recording, or where a replay stands."""
 
     def render(self) -> Text:
         snapshot, palette = self.snapshot, self.look.palette
@@ -36,12 +38,16 @@ class Title(SnapshotWidget):
             return Text("tfscale", style=f"bold {palette.text}")
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"tfscale {snapshot.run}", style=f"bold {palette.text}")
-        generation = "" if snapshot.generation is None else f"generation {snapshot.generation}"
-        for part in (snapshot.strategy, f"{snapshot.up}/{len(snapshot.tasks)} up", generation):
-            if part:
-                text.append(f"   {part}", style=palette.dim)
         clock = format.clock(snapshot.at)
         right = f"paused at {clock}" if self.is_paused else clock
+        right = f"{self.note}   {right}" if self.note else right
+        generation = "" if snapshot.generation is None else f"generation {snapshot.generation}"
+        parts = [snapshot.strategy or "", f"{snapshot.up}/{len(snapshot.tasks)} up", generation]
+        if self.note and text.cell_len + len("   ".join(parts)) + len(right) + 5 > self.size.width:
+            # What is recorded or replayed must be seen; the strategy stands on every task's page.
+            del parts[0]
+        for part in filter(None, parts):
+            text.append(f"   {part}", style=palette.dim)
         text.append(right.rjust(max(len(right) + 2, self.size.width - text.cell_len)), style=palette.dim)
         return text
 

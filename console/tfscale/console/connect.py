@@ -1,0 +1,93 @@
+"""Where the events come from, by the settings: live agents, a simulation; and what may be asked of the tasks there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import grpc
+import grpc.aio
+from tfscale.console.channels import Channels, CommandError, first_line
+from tfscale.console.commands import AgentCommands, Commands, NoCommands
+from tfscale.console.config import Settings
+from tfscale.console.sources import Source
+from tfscale.console.sources.live import LiveSource
+from tfscale.console.sources.simulated import SimulatedSource
+from tfscale.core.cluster import Address, ClusterSpec, Tls, cluster_from_environment, load_cluster, parse_cluster
+from tfscale.core.task import Role, Task
+from tfscale.v1 import agent_pb2
+
+_PATIENCE = 5.0
+"""Seconds for the one agent that names the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A source, the commands for its tasks, and the channels behind them, if any."""
+
+    source: Source
+    commands: Commands
+    channels: Channels | None = None
+
+    async def close(self) -> None:
+        if self.channels is not None:
+            await self.channels.close()
+
+
+def connect(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> Connection:
+    """What the settings ask to watch; nothing is dialled but the one agent that they may name. `where` tells where
+    each setting is from. Raises UsageError and CommandError."""
+    if settings.simulate is not None and not _beats(where, "simulate", "cluster", "agent"):
+        settings = replace(settings, simulate=None)
+    if settings.simulate is not None:
+        source = SimulatedSource(settings.simulate, settings.fault, rate=settings.rate)
+        return Connection(source, NoCommands("this is a simulation: its tasks are not there"))
+    channels = Channels(find_cluster(settings, where, environment), insecure=settings.insecure)
+    return Connection(LiveSource(channels), AgentCommands(channels), channels)
+
+
+def find_cluster(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:
+    """The live cluster that the settings name. Raises UsageError and CommandError."""
+    if settings.agent is not None and (settings.cluster is None or _beats(where, "agent", "cluster")):
+        return asyncio.run(ask_agent(settings.agent, _tls(settings), insecure=settings.insecure))
+    if settings.cluster is not None:
+        return load_cluster(settings.cluster)
+    return cluster_from_environment(environment)[0]
+
+
+def _beats(where: Mapping[str, str], name: str, *others: str) -> bool:
+    """Whether a setting is from a stronger place than others that exclude it."""
+    return all(_rank(where.get(name)) < _rank(where.get(other)) for other in others if other in where)
+
+
+def _rank(where: str | None) -> int:
+    if where is None:
+        return 3
+    return 0 if where.startswith("--") else 1 if where.startswith("TFSCALE_") else 2
+
+
+def _tls(settings: Settings) -> Tls | None:
+    if settings.ca is None or settings.certificate is None or settings.key is None:
+        return None
+    return Tls(settings.ca, settings.certificate, settings.key)
+
+
+async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> ClusterSpec:
+    """The cluster that any one agent knows. Raises CommandError, and UsageError where it must not be dialled."""
+    # Whose agent it is, only it can tell.
+    asked = Task(Role.WORKER, 0)
+    channels = Channels(ClusterSpec("agent", {asked: address}, {asked: address}, tls=tls), insecure=insecure)
+    try:
+        call = channels.stub(asked).Describe(agent_pb2.DescribeRequest(), timeout=_PATIENCE)
+        description = await call
+    except grpc.aio.AioRpcError as error:
+        raise CommandError(f"--agent {address}: {first_line(error)}; is tfscale-agent running there?") from None
+    finally:
+        await channels.close()
+    spec = parse_cluster(
+        json.loads(description.cluster), name=description.run or "cluster", where=f"the agent at {address}", base=Path()
+    )
+    return replace(spec, tls=tls)

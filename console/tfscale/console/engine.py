@@ -1,0 +1,97 @@
+"""The one way from a source to whoever shows, writes or judges what it gives: the screens and the headless console
+stand on this, beside each other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from tfscale.console.events import CommandProgressed, Event, Rewound, SecondPassed
+from tfscale.console.model import Snapshot
+from tfscale.console.sources import Inbox, Source
+from tfscale.console.state import ClusterState
+
+_BUNCH = 32
+_QUICK = 0.004
+"""Seconds that a diagnosis may hold up the keyboard; a longer one goes to a thread."""
+
+
+class Listener(Protocol):
+    """Hears of every event, each after it was folded, and every second of the picture."""
+
+    def event_folded(self, event: Event) -> None: ...
+    def snapshot_taken(self, snapshot: Snapshot) -> None: ...
+
+
+class Engine:
+    """Folds what the source gives, in order, and freezes it at every `SecondPassed`."""
+
+    def __init__(
+        self,
+        source: Source,
+        new_state: Callable[[], ClusterState],
+        tap: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.source = source
+        self.state = new_state()
+        self.inbox = Inbox(tap=tap)
+        self._new_state = new_state
+        self._is_slow = False
+        self._filling: asyncio.Task[None] | None = None
+
+    async def run(self, listener: Listener) -> None:
+        """Until the source has nothing more to give, or `stop`, and all of it was told; or until cancelled."""
+        self._filling = asyncio.create_task(self.source.run(self.inbox))
+        self._filling.add_done_callback(lambda _: self.inbox.close())
+        folding = asyncio.create_task(self._fold(listener))
+        try:
+            await asyncio.wait([self._filling, folding], return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            await _end(self._filling, folding)
+
+    def stop(self) -> None:
+        """Take nothing more from the source."""
+        if self._filling is not None:
+            self._filling.cancel()
+
+    async def _fold(self, listener: Listener) -> None:
+        while True:
+            await self.inbox.wait()
+            bunch = self.inbox.take(_BUNCH)
+            if not bunch:
+                return
+            for event in bunch:
+                await self._take(event, listener)
+            await asyncio.sleep(0)
+
+    async def _take(self, event: Event, listener: Listener) -> None:
+        if isinstance(event, SecondPassed):
+            snapshot = await self._diagnose(event.at)
+            listener.event_folded(event)
+            listener.snapshot_taken(snapshot)
+            return
+        if isinstance(event, Rewound):
+            self.state = self._new_state()
+        self.state.fold(event)
+        listener.event_folded(event)
+        if isinstance(event, CommandProgressed | Rewound):
+            listener.snapshot_taken(self.state.picture(event.at))
+
+    async def _diagnose(self, at: float) -> Snapshot:
+        begin = time.perf_counter()
+        if self._is_slow:
+            snapshot = await asyncio.to_thread(self.state.snapshot, at)
+        else:
+            snapshot = self.state.snapshot(at)
+        self._is_slow = time.perf_counter() - begin > _QUICK
+        return snapshot
+
+
+async def _end(*jobs: asyncio.Task[None]) -> None:
+    for job in jobs:
+        job.cancel()
+    for outcome in await asyncio.gather(*jobs, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            raise outcome

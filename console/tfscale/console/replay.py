@@ -1,0 +1,84 @@
+"""What the operator does to a replay: from event to event, to a moment, slower and faster."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from tfscale.console.model import Snapshot
+from tfscale.console.sources.recorded import Player
+from tfscale.core.errors import UsageError
+
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
+_OFFSET = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*([smh]?)")
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SAME = 1.5
+"""Seconds within which an event counts as the one that is being looked at."""
+
+
+class Remote:
+    """A player's remote control, with an eye on the picture."""
+
+    def __init__(self, player: Player) -> None:
+        self.player = player
+        self._looks_after: float | None = None
+        """The moment after which the next event is looked for."""
+        self._has_told_damage = False
+
+    def see(self, snapshot: Snapshot) -> None:
+        """Stand still where the event is that was looked for."""
+        after = self._looks_after
+        if after is None:
+            return
+        if any(moment.at > after for moment in snapshot.moments) and snapshot.at > after:
+            self._looks_after = None
+            self.player.pause(True)
+
+    def next_event(self, snapshot: Snapshot) -> None:
+        """Go to the next line of the event pane, and stand still there."""
+        self._looks_after = max((moment.at for moment in snapshot.moments), default=0.0)
+        self._looks_after = max(self._looks_after, snapshot.at)
+        self.player.rush()
+
+    def last_event(self, snapshot: Snapshot) -> None:
+        """Go back to the line of the event pane before this moment, and stand still there; without one, to the
+        beginning."""
+        before = [moment.at for moment in snapshot.moments if moment.at < self.player.now() - _SAME]
+        self.player.seek(max(before, default=self.player.position.begin))
+        self.player.hold()
+
+    def go_to(self, words: str) -> None:
+        """`12:03`, `12:03:20` (the first such moment), `+90s`, `-5m` (from here), `50%`. Raises UsageError."""
+        self.player.seek(self._moment(words.strip()))
+
+    def title(self) -> str:
+        """Where the replay stands, in a few words."""
+        position = self.player.position
+        length = max(position.end - position.begin, 1e-9)
+        done = f"{(position.at - position.begin) / length:.0%}"
+        pace = "paused" if position.is_paused else f"{position.speed:g}x"
+        return f"replay {done} {pace}"
+
+    def news_of_damage(self) -> str | None:
+        """What is wrong with the file, told once."""
+        if self._has_told_damage or self.player.damage is None:
+            return None
+        self._has_told_damage = True
+        return self.player.damage
+
+    def _moment(self, words: str) -> float:
+        position = self.player.position
+        if (match := _CLOCK.fullmatch(words)) is not None:
+            return _clock(position.begin, int(match[1]), int(match[2]), float(match[3] or 0.0))
+        if (match := _OFFSET.fullmatch(words)) is not None:
+            return position.at + float(match[1] + match[2]) * _SECONDS[match[3]]
+        if words.endswith("%") and words[:-1].replace(".", "", 1).isdecimal():
+            return position.begin + (position.end - position.begin) * min(float(words[:-1]), 100.0) / 100
+        raise UsageError(f"{words!r} is no moment: write 12:03:20, +90s, -5m or 50%")
+
+
+def _clock(begin: float, hour: int, minute: int, second: float) -> float:
+    """The first time since `begin` at which the clock showed this."""
+    day = time.localtime(begin)
+    at = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, hour, minute, 0, 0, 0, -1)) + second
+    return at if at >= begin - 60 else at + 86_400

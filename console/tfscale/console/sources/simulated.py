@@ -1,0 +1,59 @@
+"""The simulated source: a cluster that is not there, at the pace of this host's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from tfscale.console.faults import Fault
+from tfscale.console.simulation import SimulatedCluster
+from tfscale.console.sources import Clock, Inbox
+from tfscale.console.sources.seconds import sleep_until, tell_seconds
+from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.errors import UsageError
+from tfscale.core.task import Role, Task
+
+RATE = 10.0
+"""Steps a second of a healthy cluster."""
+
+
+def simulated_spec(workers: int) -> ClusterSpec:
+    """So many workers, each on a host of its own."""
+    hosts = [f"10.{index // 62_500}.{index // 250 % 250}.{index % 250 + 2}" for index in range(workers)]
+    tasks = {Task(Role.WORKER, index): host for index, host in enumerate(hosts)}
+    return ClusterSpec(
+        name="simulated",
+        tasks={task: Address(host, 2222) for task, host in tasks.items()},
+        agents={task: Address(host, 7070) for task, host in tasks.items()},
+    )
+
+
+class SimulatedSource:
+    """`workers` equal workers in synchronous training, and what `faults` do to them, from when it is run on."""
+
+    def __init__(self, workers: int, faults: Sequence[Fault] = (), *, rate: float = RATE, seed: int = 0) -> None:
+        """Raises UsageError where a fault is of no task of it."""
+        self._spec = simulated_spec(workers)
+        for fault in faults:
+            if fault.task not in self._spec.tasks:
+                raise UsageError(f"--fault: there is no {fault.task} among {workers} simulated workers")
+        self._clock = Clock()
+        self._cluster = SimulatedCluster(self._spec, tuple(faults), rate, seed)
+
+    @property
+    def spec(self) -> ClusterSpec:
+        return self._spec
+
+    def now(self) -> float:
+        return self._clock()
+
+    async def run(self, inbox: Inbox) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(tell_seconds(inbox, self._clock))
+            group.create_task(self._play(inbox))
+
+    async def _play(self, inbox: Inbox) -> None:
+        for event in self._cluster.arrivals(self._clock()):
+            await sleep_until(event.at, self._clock)
+            await inbox.room()
+            inbox.put(event)

@@ -1,0 +1,210 @@
+"""The fold: events in, a frozen `Snapshot` out. No clock, no input or output, no threads; the same for every source."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from tfscale.console.describe import describe_change, describe_progress
+from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, Stage
+from tfscale.console.model import Link, Moment, Snapshot, TaskView
+from tfscale.core.analysis.diagnose import Findings, SubjectSummary
+from tfscale.core.cluster import ClusterSpec
+from tfscale.core.records import Diagnosis, Frame, TaskState, TaskStatus
+from tfscale.core.task import Role, Task, subject_task
+
+MOMENTS_KEPT = 1000
+OUTCOME_SHOWN = 12.0
+"""Seconds for which the outcome of a command stands in the headline."""
+
+
+class Analysis(Protocol):
+    """What the fold asks of `tfscale.core.analysis.diagnose.Diagnostician`."""
+
+    def fold(self, task: str, frame: Frame) -> None: ...
+    def link(self, task: str, up: bool, at: float) -> None: ...
+    def diagnose(self, now: float) -> Findings: ...
+
+
+class ClusterState:
+    """Accumulates events; `snapshot` freezes what they amount to."""
+
+    def __init__(self, spec: ClusterSpec, analysis: Analysis) -> None:
+        self._spec = spec
+        self._analysis = analysis
+        self._views = {task: TaskView(task, spec.agents[task]) for task in spec.tasks}
+        self._moments: deque[Moment] = deque(maxlen=MOMENTS_KEPT)
+        self._findings = Findings()
+        self._open: dict[tuple[str, str, float], Diagnosis] = {}
+        self._command: CommandProgressed | None = None
+        self._commanded: frozenset[Task] = frozenset()
+        self._reporting: set[Task] = set()
+
+    @property
+    def reporting(self) -> frozenset[Task]:
+        """The tasks of which at least one step was seen."""
+        return frozenset(self._reporting)
+
+    @property
+    def expected_to_report(self) -> frozenset[Task]:
+        """The tasks whose steps tell that training is under way."""
+        roles = {task.role for task in self._spec.tasks}
+        # Under ParameterServer the chief only hands out the work.
+        training = {Role.WORKER} if Role.PS in roles else {Role.CHIEF, Role.WORKER}
+        return frozenset(task for task in self._spec.tasks if task.role in training)
+
+    def fold(self, event: Event) -> None:
+        """Take in one event; every event exactly once, in order of arrival."""
+        match event:
+            case FrameArrived():
+                self._fold_frame(event)
+            case AgentDescribed(_, task, description):
+                self._views[task] = replace(self._views[task], description=description)
+            case LinkChanged():
+                self._fold_link(event)
+            case CommandProgressed():
+                self._fold_command(event)
+
+    def snapshot(self, now: float) -> Snapshot:
+        """Diagnose, and freeze. `now` is Unix seconds."""
+        self._findings = self._analysis.diagnose(now)
+        changes = self._changes(self._findings, now)
+        if self._command and _is_over(self._command) and now - self._command.at > OUTCOME_SHOWN:
+            self._command, self._commanded = None, frozenset()
+        return self._freeze(now, changes)
+
+    def picture(self, now: float) -> Snapshot:
+        """Freeze what was folded since the last snapshot together with what was diagnosed then."""
+        return self._freeze(now, ())
+
+    def standing(self, now: float) -> tuple[Event, ...]:
+        """The connections and agents that are known by now, as events: what a recording begins with."""
+        links = [LinkChanged(now, view.task, view.link.state, view.link.reason) for view in self._views.values()]
+        described = [(view.task, view.description) for view in self._views.values() if view.description]
+        return (*links, *(AgentDescribed(now, task, description) for task, description in described))
+
+    def _freeze(self, now: float, changes: tuple[Diagnosis, ...]) -> Snapshot:
+        findings = self._findings
+        views = tuple(_with_findings(view, by_task) for view, by_task in self._joined(findings))
+        probes = [view.frame.probe for view in views if view.frame and view.frame.probe]
+        generations = [view.status.generation for view in views if view.status]
+        return Snapshot(
+            at=now,
+            run=next((view.description.run for view in views if view.description), self._spec.name),
+            strategy=next((probe.strategy for probe in probes if probe.strategy), None),
+            generation=max(generations, default=None),
+            tasks=views,
+            findings=findings,
+            changes=changes,
+            moments=tuple(sorted(self._moments, key=lambda moment: moment.at)),
+            command=self._command,
+        )
+
+    def _fold_frame(self, event: FrameArrived) -> None:
+        view = self._views[event.task]
+        self._analysis.fold(str(event.task), event.frame)
+        for batch in event.frame.steps:
+            task = subject_task(batch.subject)
+            if task is not None and len(batch.sequence):
+                self._reporting.add(task)
+        self._note_status(view.status, event)
+        self._views[event.task] = replace(view, frame=replace(event.frame, steps=()))
+
+    def _note_status(self, before: TaskStatus | None, event: FrameArrived) -> None:
+        after = event.frame.status
+        key = (after.state, after.generation, after.attempt)
+        if before is not None and key == (before.state, before.generation, before.attempt):
+            return
+        if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
+            return
+        if event.task in self._commanded and _severity(after) != "critical":
+            # The command's own progress has said so already.
+            return
+        at = after.exit.at if after.exit and after.state is TaskState.EXITED else event.frame.at
+        self._note(at, _severity(after), str(event.task), describe_change(after))
+
+    def _fold_link(self, event: LinkChanged) -> None:
+        view = self._views[event.task]
+        is_up = event.state is LinkState.UP
+        since = event.at if event.state is not view.link.state else view.link.since
+        self._views[event.task] = replace(view, link=Link(event.state, event.reason, since))
+        if event.state is not LinkState.CONNECTING:
+            self._analysis.link(str(event.task), is_up, event.at)
+        if is_up and view.link.state not in (LinkState.CONNECTING, LinkState.UP):
+            self._note(event.at, "good", str(event.task), "agent is back")
+        elif not is_up and event.state is not view.link.state and event.state is not LinkState.CONNECTING:
+            self._note(event.at, "warning", str(event.task), f"agent {event.state}: {event.reason}")
+
+    def _fold_command(self, event: CommandProgressed) -> None:
+        self._command = event
+        if event.stage is Stage.PLANNED:
+            self._commanded = frozenset(event.tasks)
+        severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(event.stage, "info")
+        self._note(event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", describe_progress(event))
+
+    def _changes(self, findings: Findings, now: float) -> tuple[Diagnosis, ...]:
+        changes = []
+        for diagnosis in findings.diagnoses:
+            key = (diagnosis.kind, diagnosis.subject, diagnosis.begin)
+            before = self._open.get(key)
+            if before is None or _said(before) != _said(diagnosis):
+                changes.append(diagnosis)
+            if before is None or before.severity != diagnosis.severity or diagnosis.end is not None:
+                self._note_diagnosis(diagnosis, now)
+            self._open[key] = diagnosis
+            if diagnosis.end is not None:
+                del self._open[key]
+        return tuple(changes)
+
+    def _note_diagnosis(self, diagnosis: Diagnosis, now: float) -> None:
+        if diagnosis.end is None:
+            self._note(now, diagnosis.severity, diagnosis.subject, diagnosis.sentence)
+        else:
+            lasted = diagnosis.end - diagnosis.begin
+            self._note(diagnosis.end, "good", diagnosis.subject, f"{diagnosis.kind} is over, after {lasted:.0f} s")
+
+    def _joined(self, findings: Findings) -> list[tuple[TaskView, _Findings]]:
+        by_task = {task: _Findings() for task in self._views}
+        for subject, summary in findings.subjects.items():
+            if (task := subject_task(subject)) in by_task:
+                by_task[task].summaries[subject] = summary
+        for diagnosis in findings.diagnoses:
+            if diagnosis.end is None and (task := subject_task(diagnosis.subject)) in by_task:
+                by_task[task].diagnoses.append(diagnosis)
+        return [(view, by_task[task]) for task, view in self._views.items()]
+
+    def _note(self, at: float, severity: str, subject: str, text: str) -> None:
+        self._moments.append(Moment(at, severity, subject, text))
+
+
+@dataclass(slots=True)
+class _Findings:
+    summaries: dict[str, SubjectSummary] = field(default_factory=dict)
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+
+
+def _with_findings(view: TaskView, found: _Findings) -> TaskView:
+    name = str(view.task)
+    replicas = {subject: summary for subject, summary in found.summaries.items() if subject != name}
+    summary = found.summaries.get(name)
+    if summary is None and replicas:
+        summary = max(replicas.values(), key=lambda each: each.lag or 0.0)
+    return replace(view, summary=summary, replicas=replicas, diagnoses=tuple(found.diagnoses))
+
+
+def _said(diagnosis: Diagnosis) -> tuple[str, str, float | None]:
+    """What makes a diagnosis new to its reader; the numbers of its evidence move all the time."""
+    return diagnosis.sentence, diagnosis.severity, diagnosis.end
+
+
+def _is_over(command: CommandProgressed) -> bool:
+    return command.stage in (Stage.DONE, Stage.FAILED)
+
+
+def _severity(status: TaskStatus) -> str:
+    if status.state is TaskState.LOST:
+        return "critical"
+    if status.state is TaskState.EXITED and not (status.exit and (status.exit.requested or status.exit.code == 0)):
+        return "critical"
+    return "good" if status.state is TaskState.RUNNING else "info"

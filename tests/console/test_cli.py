@@ -1,0 +1,190 @@
+"""`tfscale-console` as a script runs it, against fake agents over real gRPC, recordings and simulations."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_agent import FakeCluster
+from test_recording import record, simulated
+from tfscale.console.sources.simulated import simulated_spec
+from tfscale.core.task import Task
+
+CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
+
+
+async def run(*arguments: object, patience: float = 40, **variables: str) -> tuple[int | None, str, str]:
+    """(exit status, stdout, stderr)."""
+    process = await asyncio.create_subprocess_exec(
+        *CONSOLE,
+        *map(str, arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=os.environ | {"XDG_CONFIG_HOME": "/nonexistent"} | variables,
+    )
+    out, err = await asyncio.wait_for(process.communicate(), patience)
+    return process.returncode, out.decode(), err.decode()
+
+
+def lines(text: str, kind: str) -> list[dict[str, Any]]:
+    return [line for line in map(json.loads, text.splitlines()) if line["type"] == kind]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    async with FakeCluster(3, interval=0.2) as fake:
+        playing = asyncio.create_task(fake.play())
+        yield fake
+        playing.cancel()
+
+
+@pytest.fixture
+def cluster_file(cluster: FakeCluster, tmp_path: Path) -> Path:
+    path = tmp_path / "fake.toml"
+    path.write_text(cluster.cluster_file())
+    return path
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    events = simulated(30, 3, "worker:1=1.8x@6s")
+    return record(tmp_path_factory.mktemp("cli") / "a.tfrec", events, simulated_spec(3), every=50)
+
+
+async def test_a_live_run_and_its_recording_tell_the_same(
+    cluster: FakeCluster, cluster_file: Path, tmp_path: Path
+) -> None:
+    cluster.tasks[Task.parse("worker:1")].slow["compute"] = 0.06
+    path = tmp_path / "a.tfrec"
+    status, live, err = await run("--cluster", cluster_file, "--headless", "--seconds", 8, "--record", path)
+    assert (status, err) == (0, "")
+    status, replayed, err = await run("export", path)
+    assert (status, err) == (0, "")
+    assert live.splitlines()[1:] == replayed.splitlines()[1:]
+    assert [line["subject"] for line in lines(replayed, "diagnosis")][:1] == ["worker:1"]
+
+
+async def test_any_one_agent_names_the_others(cluster: FakeCluster) -> None:
+    address = cluster.spec.agents[Task.parse("worker:2")]
+    status, out, err = await run("--agent", address, "--once")
+    assert (status, err) == (0, "")
+    (snapshot,) = lines(out, "snapshot")
+    assert [task["task"] for task in snapshot["tasks"]] == ["worker:0", "worker:1", "worker:2"]
+    assert {task["link"]["state"] for task in snapshot["tasks"]} == {"up"}
+
+
+async def test_an_agent_that_is_not_there_is_one_line() -> None:
+    status, out, err = await run("--agent", "127.0.0.1:1", "--once")
+    assert (status, out) == (1, "")
+    assert err.startswith("tfscale-console: --agent 127.0.0.1:1: connection refused") and err.count("\n") == 1
+
+
+async def test_once_tells_by_its_exit_status(cluster: FakeCluster, cluster_file: Path, tmp_path: Path) -> None:
+    status, out, _ = await run("--cluster", cluster_file, "--once")
+    assert status == 0 and lines(out, "snapshot")[0]["healthy"]
+    cluster.kill(Task.parse("worker:1"))
+    status, _, _ = await run("--cluster", cluster_file, "--once", "--out", tmp_path / "once.json")
+    assert status == 3
+    assert json.loads((tmp_path / "once.json").read_text())["tasks"][1]["status"]["exit"]["signal"] == 9
+    for agent in cluster.agents.values():
+        await agent.stop()
+    status, out, err = await run("--cluster", cluster_file, "--once")
+    assert status == 1 and "nothing collected" in err
+    assert not lines(out, "snapshot")[0]["healthy"]
+
+
+async def test_until_it_has_failed(cluster: FakeCluster, cluster_file: Path) -> None:
+    waiting = asyncio.create_task(run("--cluster", cluster_file, "--headless", "--only", "events", "--until", "failed"))
+    await asyncio.sleep(2.5)
+    cluster.kill(Task.parse("worker:1"))
+    status, out, _ = await waiting
+    assert status == 0 and not lines(out, "frame")
+
+
+async def test_what_can_no_longer_come_is_not_waited_for(cluster: FakeCluster, cluster_file: Path) -> None:
+    cluster.kill(Task.parse("worker:1"))
+    status, _, _ = await run("--cluster", cluster_file, "--headless", "--until", "finished")
+    assert status == 1
+
+
+async def test_an_export_can_be_any_part_in_any_format(recording: Path, tmp_path: Path) -> None:
+    status, out, err = await run("export", recording, "--only", "steps", "--format", "csv")
+    assert (status, err) == (0, "") and out.startswith("generation,attempt,reporter,subject,sequence,")
+    steps = out.count("\n") - 1
+    path = tmp_path / "steps.parquet"
+    status, out, err = await run("export", recording, "--only", "steps", "--format", "parquet", "--out", path)
+    assert (status, out, err) == (0, "", "")
+    read = pytest.importorskip("pyarrow.parquet").read_table(path)
+    assert read.num_rows == steps > 500
+    _, out, _ = await run("export", recording, "--only", "frames")
+    assert lines(out, "frame") and "steps" not in lines(out, "frame")[0]
+    _, out, _ = await run("export", recording, "--only", "steps")
+    assert len(lines(out, "step")) == steps
+
+
+def cut_in_half(path: Path, to: Path) -> None:
+    data = path.read_bytes()
+    to.write_bytes(data[: len(data) // 2])
+
+
+async def test_a_damaged_recording_is_exported_as_far_as_it_is_whole(recording: Path, tmp_path: Path) -> None:
+    cut_in_half(recording, tmp_path / "cut")
+    status, out, err = await run("export", tmp_path / "cut")
+    assert status == 0 and len(lines(out, "frame")) > 10
+    assert "damaged at byte" in err and err.count("\n") == 1
+
+
+async def test_a_pipe_that_closes_ends_it_quietly(recording: Path) -> None:
+    command = " ".join([*CONSOLE, "export", str(recording), "| head -n 1"])
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_shell(command, stdout=pipe, stderr=pipe)
+    out, err = await asyncio.wait_for(process.communicate(), 30)
+    assert json.loads(out)["type"] == "header" and err == b""
+
+
+async def test_ctrl_c_ends_an_export_of_a_live_run_with_what_it_has(tmp_path: Path) -> None:
+    out = tmp_path / "steps.parquet"
+    pytest.importorskip("pyarrow")
+    command = [*CONSOLE, "--simulate", "2", "--headless", "--only", "steps", "--format", "parquet", "--out", str(out)]
+    process = await asyncio.create_subprocess_exec(*command)
+    await asyncio.sleep(4)
+    process.send_signal(signal.SIGINT)
+    assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert pytest.importorskip("pyarrow.parquet").read_table(out).num_rows > 10
+
+
+async def test_config_prints_what_holds_and_why(tmp_path: Path) -> None:
+    (tmp_path / "tfscale").mkdir()
+    (tmp_path / "tfscale/config.toml").write_text("[console]\nseconds = 7\n")
+    status, out, err = await run("config", "--ascii", XDG_CONFIG_HOME=str(tmp_path), TFSCALE_KEEP="3")
+    assert (status, err) == (0, "")
+    said = {line.split()[0]: line for line in out.splitlines()}
+    assert said["seconds"].split() == ["seconds", "=", "7.0", "#", f"{tmp_path}/tfscale/config.toml:", "seconds"]
+    assert "TFSCALE_KEEP" in said["keep"] and "--ascii" in said["ascii"] and "built in" in said["format"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["replay", "missing.tfrec", "--headless"], "missing.tfrec: cannot be read: No such file"),
+        (["--simulate", "2"], "no terminal to draw on: use --headless"),
+        (["--simulate", "2", "--out", "x"], "--out needs --headless, --once or export"),
+        (["--cluster", "missing.toml", "stack", "worker:1"], "no such cluster file"),
+    ],
+)
+async def test_a_mistake_is_one_line(arguments: list[str], said: str) -> None:
+    status, out, err = await run(*arguments)
+    assert (status, out) == (2, "")
+    assert said in err and err.count("\n") == 1
+
+
+async def test_a_simulations_tasks_cannot_be_asked() -> None:
+    status, _, err = await run("--simulate", "2", "stack", "worker:1")
+    assert (status, err) == (1, "tfscale-console: no stack: this is a simulation: its tasks are not there\n")

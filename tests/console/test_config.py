@@ -1,0 +1,111 @@
+"""Flags beat variables beat the file; every mistake is one line that says where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tfscale.console.config import Configuration, configure
+from tfscale.core.cluster import Address
+from tfscale.core.errors import UsageError
+
+COMMANDS = {"stack": "TASK", "config": ""}
+
+
+def configured(*arguments: str, file: str | None = None, home: Path | None = None, **variables: str) -> Configuration:
+    environment = {f"TFSCALE_{name}": value for name, value in variables.items()}
+    if home is not None:
+        environment["XDG_CONFIG_HOME"] = str(home)
+        if file is not None:
+            (home / "tfscale").mkdir()
+            (home / "tfscale/config.toml").write_text(file)
+    else:
+        environment["XDG_CONFIG_HOME"] = "/nonexistent"
+    return configure(arguments, environment, COMMANDS)
+
+
+def test_flags_beat_variables_beat_the_file(tmp_path: Path) -> None:
+    file = '[console]\nseconds = 3\nformat = "csv"\nonly = "steps"\ninsecure = true\n[agent]\nother = 1\n'
+    known = configured("--seconds", "1", file=file, home=tmp_path, SECONDS="2", FORMAT="parquet", OUT="/tmp/x")
+    settings = known.settings
+    assert (settings.seconds, settings.format, settings.only, settings.insecure) == (1.0, "parquet", "steps", True)
+    assert known.origins["seconds"] == "--seconds"
+    assert known.origins["format"] == "TFSCALE_FORMAT"
+    assert known.origins["only"] == f"{tmp_path}/tfscale/config.toml: only"
+    assert "keep" not in known.origins
+
+
+def test_a_flag_can_take_back_what_the_file_says(tmp_path: Path) -> None:
+    known = configured("--no-insecure", file="[console]\ninsecure = true\n", home=tmp_path)
+    assert known.settings.insecure is False
+
+
+def test_what_holds_is_shown_as_the_file_that_would_say_it(tmp_path: Path) -> None:
+    known = configured("--simulate", "3", "--fault", "worker:1=60ms", "--until", "failed,finished", RATE="5")
+    shown = known.describe()
+    assert "simulate = 3" in shown and "# --simulate" in shown
+    assert 'until = ["failed", "finished"]' in shown
+    assert "# TFSCALE_RATE" in shown and "# built in" in shown
+    again = configured(file=shown, home=tmp_path)
+    assert again.settings == known.settings
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [("100", 100), ("100kB", 100_000), ("1.5 MB", 1_500_000), ("2GB", 2_000_000_000)],
+)
+def test_sizes(words: str, value: int) -> None:
+    assert configured("--rotate", words, "--out", "x").settings.rotate == value
+
+
+def test_values_are_parsed() -> None:
+    settings = configured("--agent", "h:1", "--webhook", "https://x/y", "--until", "straggler").settings
+    assert settings.agent == Address("h", 1)
+    assert (settings.webhook, settings.until) == ("https://x/y", ("straggler",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--seconds", "soon"], "--seconds: 'soon' is not a number above 0"),
+        (["--simulate", "0"], "--simulate: '0' is not a whole number"),
+        (["--agent", "host"], "--agent: 'host' is not host:port"),
+        (["--rotate", "big", "--out", "x"], "--rotate: 'big' is not a size"),
+        (["--rotate", "1MB"], "--rotate needs --out"),
+        (["--format", "xml"], "--format: 'xml' is none of jsonl, csv, parquet"),
+        (["--format", "csv"], "--format csv holds one table: add --only"),
+        (["--format", "parquet", "--only", "steps"], "needs --out"),
+        (["--until", "done"], "--until: 'done' is none of"),
+        (["--webhook", "example.com"], "is no web address"),
+        (["--fault", "worker:1=60ms"], "--fault needs --simulate"),
+        (["--simulate", "2", "--fault", "worker:1=tired"], "'tired' is no fault"),
+        (["--simulate", "2", "--fault", "worker:1"], "write TASK=WHAT"),
+        (["--simulate", "2", "--fault", "worker:1=2x,lunch"], "phase 'lunch' is none of"),
+        (["--simulate", "2", "--agent", "h:1"], "are two clusters: give one"),
+        (["--ca", "x"], "go together"),
+        (["--nonsense"], "--help shows how"),
+        (["dance"], "'dance' is no command: use stack TASK, config"),
+        (["stack"], "write stack TASK"),
+        (["config", "x"], "write config"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        configured(*arguments)
+    assert said in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("[console\n", "not TOML"),
+        ("console = 3\n", "console must be a table"),
+        ("[console]\nsecond = 3\n", "[console] has no key 'second'"),
+        ("[console]\nseconds = -3\n", "seconds: '-3' is not a number above 0"),
+        ("[console]\ninsecure = 7\n", "insecure: '7' is neither true nor false"),
+    ],
+)
+def test_a_mistake_in_the_file_says_where(file: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        configured(file=file, home=tmp_path)
+    assert said in str(raised.value) and "config.toml" in str(raised.value) and "\n" not in str(raised.value)

@@ -1,0 +1,135 @@
+"""Agents that come and go, over real gRPC: the picture is true again within 3 s, and no step is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import pytest
+from fake_agent import FakeAgent, FakeCluster
+from tfscale.console.channels import Channels, CommandError
+from tfscale.console.cli import states
+from tfscale.console.connect import ask_agent
+from tfscale.console.engine import Engine
+from tfscale.console.events import Event, FrameArrived, LinkState
+from tfscale.console.model import Snapshot
+from tfscale.console.sources.live import LiveSource
+from tfscale.core.cluster import Address, ClusterError
+from tfscale.core.task import Task
+
+TRUE_AGAIN = 3.0
+"""Seconds."""
+
+
+class Watched:
+    """What a console makes of a cluster: its newest picture, and all steps that it got."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.channels = Channels(cluster.spec)
+        self.engine = Engine(LiveSource(self.channels), states(cluster.spec))
+        self.steps: dict[Task, list[int]] = {task: [] for task in cluster.tasks}
+
+    def event_folded(self, event: Event) -> None:
+        if isinstance(event, FrameArrived):
+            for batch in event.frame.steps:
+                self.steps[event.task] += batch.sequence
+
+    def snapshot_taken(self, snapshot: Snapshot) -> None:
+        """The picture is asked for when it is needed."""
+
+    def links(self) -> dict[Task, LinkState]:
+        return {view.task: view.link.state for view in self.engine.state.picture(time.time()).tasks}
+
+    def newest(self) -> dict[Task, float]:
+        views = self.engine.state.picture(time.time()).tasks
+        return {view.task: view.frame.at if view.frame else 0.0 for view in views}
+
+
+class Troubled:
+    """An agent that is killed, started, cut off and connected again."""
+
+    def __init__(self, agent: FakeAgent) -> None:
+        self.agent = agent
+        self.is_there = self.is_heard = True
+
+    async def trouble(self, what: str) -> None:
+        if what == "kill" and self.is_there:
+            await self.agent.stop()
+            self.is_there = False
+        elif what == "start" and not self.is_there:
+            await self.agent.start()
+            self.is_there = True
+        elif what in ("cut", "connect"):
+            self.agent.is_stalled = what == "cut"
+            self.is_heard = what != "cut"
+
+
+async def suffer(seed: int) -> None:
+    """One random sequence: what is shown is true 3 s after the trouble and 3 s after its end."""
+    chance = random.Random(seed)
+    async with FakeCluster(3, interval=0.1) as cluster:
+        watched = Watched(cluster)
+        jobs = [asyncio.create_task(cluster.play()), asyncio.create_task(watched.engine.run(watched))]
+        await asyncio.sleep(1.0)
+        troubled = {task: Troubled(agent) for task, agent in cluster.agents.items()}
+        for _ in range(6):
+            each = chance.choice(list(troubled.values()))
+            await each.trouble(chance.choice(("kill", "start", "cut", "connect")))
+            await asyncio.sleep(chance.uniform(0.0, 0.4))
+        await asyncio.sleep(TRUE_AGAIN)
+        links = watched.links()
+        assert {task: link is LinkState.UP for task, link in links.items()} == {
+            task: each.is_there and each.is_heard for task, each in troubled.items()
+        }, seed
+        for each in troubled.values():
+            await each.trouble("start")
+            await each.trouble("connect")
+        healed = time.time()
+        await asyncio.sleep(TRUE_AGAIN)
+        assert set(watched.links().values()) == {LinkState.UP}, seed
+        assert min(watched.newest().values()) > healed, seed
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        await watched.channels.close()
+        for task, steps in watched.steps.items():
+            assert steps == list(range(steps[0], steps[0] + len(steps))), (seed, task)
+
+
+async def test_ten_random_sequences_leave_no_hole_and_no_untruth() -> None:
+    await asyncio.gather(*(suffer(seed) for seed in range(10)))
+
+
+async def test_who_comes_late_gets_what_the_agents_kept() -> None:
+    async with FakeCluster(2, interval=0.05) as cluster:
+        playing = asyncio.create_task(cluster.play())
+        await asyncio.sleep(1.0)
+        watched = Watched(cluster)
+        watching = asyncio.create_task(watched.engine.run(watched))
+        await asyncio.sleep(0.8)
+        for steps in watched.steps.values():
+            assert steps[0] == 0 and len(steps) > 10
+        for job in (playing, watching):
+            job.cancel()
+        await asyncio.gather(playing, watching, return_exceptions=True)
+        await watched.channels.close()
+
+
+async def test_one_agent_tells_the_whole_cluster() -> None:
+    async with FakeCluster(3) as cluster:
+        for address in cluster.spec.agents.values():
+            spec = await ask_agent(address, None, insecure=False)
+            assert spec.agents == cluster.spec.agents and spec.name == "fake"
+
+
+async def test_an_agent_that_cannot_tell_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CommandError, match=r"--agent 127.0.0.1:1: connection refused; is tfscale-agent running there"):
+        await ask_agent(Address("127.0.0.1", 1), None, insecure=False)
+    async with FakeCluster(1) as cluster:
+        (agent,) = cluster.agents.values()
+        described = agent._description()
+        described.cluster = "{}"
+        monkeypatch.setattr(agent, "_description", lambda: described)
+        with pytest.raises(ClusterError, match=r"the agent at 127\.0\.0\.1"):
+            await ask_agent(Address("127.0.0.1", agent.port), None, insecure=False)

@@ -1,0 +1,168 @@
+"""A replay tells what was told live, at any pace and from anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import fakes
+import pytest
+from test_engine import Told
+from test_recording import record, simulated
+from tfscale.console.cli import states
+from tfscale.console.engine import Engine
+from tfscale.console.events import Event, SecondPassed
+from tfscale.console.model import Snapshot
+from tfscale.console.recording import Recording
+from tfscale.console.replay import Remote
+from tfscale.console.sources.recorded import HISTORY, Player, RecordedSource
+from tfscale.console.sources.simulated import simulated_spec
+from tfscale.core.errors import UsageError
+
+FAULT = "worker:1=1.8x@6s"
+LENGTH = 40
+
+
+@pytest.fixture(scope="module")
+def events() -> list[Event]:
+    return simulated(LENGTH, 3, FAULT)
+
+
+@pytest.fixture(scope="module")
+def path(events: list[Event], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("replay") / "a.tfrec", events, simulated_spec(3), every=10)
+
+
+def changes(snapshots: list[Snapshot]) -> list[tuple[float, str, str, float | None]]:
+    return [(each.at, found.subject, found.sentence, found.end) for each in snapshots for found in each.changes]
+
+
+def told_live(events: list[Event]) -> list[tuple[float, str, str, float | None]]:
+    state = states(simulated_spec(3))()
+    snapshots = []
+    for event in events:
+        if isinstance(event, SecondPassed):
+            snapshots.append(state.snapshot(event.at))
+        else:
+            state.fold(event)
+    return changes(snapshots)
+
+
+@asynccontextmanager
+async def playing(path: Path) -> AsyncIterator[tuple[Player, Told]]:
+    player, told = Player(Recording(path)), Told()
+    running = asyncio.create_task(Engine(player, states(player.spec)).run(told))
+    yield player, told
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def until(what: object, patience: float = 5.0) -> None:
+    deadline = time.monotonic() + patience
+    while not what():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+async def test_a_replay_says_the_same_at_the_same_times(events: list[Event], path: Path) -> None:
+    told = Told()
+    recording = Recording(path)
+    await Engine(RecordedSource(recording), states(recording.spec)).run(told)
+    live = told_live(events)
+    assert changes(told.snapshots) == live
+    assert [subject for _, subject, _, _ in live] == ["worker:1"]
+
+
+async def test_it_goes_at_its_pace_and_faster(path: Path) -> None:
+    async with playing(path) as (player, told):
+        await until(lambda: told.snapshots)
+        for _ in range(5):
+            player.faster()
+        assert player.position.speed == 32.0
+        before = player.now()
+        await asyncio.sleep(0.3)
+        assert 7 < player.now() - before < 14
+        player.faster(-100)
+        assert player.position.speed == 0.1
+
+
+async def test_it_stands_still_steps_and_jumps(path: Path) -> None:
+    async with playing(path) as (player, told):
+        player.pause()
+        await asyncio.sleep(0.05)
+        at = player.now()
+        await asyncio.sleep(0.1)
+        assert player.now() == at
+        player.seek(fakes.NOW + 20)
+        await until(lambda: told.snapshots and told.snapshots[-1].at == fakes.NOW + 20)
+        player.step(1)
+        await until(lambda: told.snapshots[-1].at == fakes.NOW + 21)
+        player.step(-5)
+        await until(lambda: told.snapshots[-1].at == fakes.NOW + 16)
+        assert told.snapshots[-1].up == 3 and not player.is_rushing
+        player.seek(fakes.NOW + 1e6)
+        await until(lambda: told.snapshots[-1].at == fakes.NOW + LENGTH)
+
+
+async def test_at_its_end_it_waits_to_be_told_more(path: Path) -> None:
+    async with playing(path) as (player, told):
+        player.seek(fakes.NOW + 1e6)
+        await until(lambda: player.position.is_paused)
+        player.pause()
+        player.faster()
+        player.seek(fakes.NOW + 3)
+        await until(lambda: told.snapshots[-1].at == fakes.NOW + 3)
+
+
+async def test_the_next_event_is_come_to_and_not_run_past(events: list[Event], path: Path) -> None:
+    at = told_live(events)[0][0]
+    async with playing(path) as (player, told):
+        remote = Remote(player)
+        await until(lambda: told.snapshots)
+        seen = 0
+
+        def watch(snapshot: Snapshot) -> None:
+            nonlocal seen
+            seen += 1
+            told.snapshots.append(snapshot)
+            remote.see(snapshot)
+
+        told.snapshot_taken = watch  # type: ignore[method-assign]
+        remote.next_event(told.snapshots[-1])
+        await until(lambda: told.snapshots[-1].at >= at)
+        await asyncio.sleep(0.1)
+        assert told.snapshots[-1].at == at and player.position.is_paused
+        assert "paused" in remote.title()
+        player.seek(fakes.NOW + LENGTH)
+        await until(lambda: told.snapshots[-1].at == fakes.NOW + LENGTH)
+        remote.last_event(told.snapshots[-1])
+        await until(lambda: told.snapshots[-1].at == at)
+
+
+async def test_moments_are_named_as_people_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    remote = Remote(Player(Recording(path)))
+    begin, end = remote.player.position.begin, remote.player.position.end
+    clock = time.strftime("%H:%M:%S", time.localtime(begin + 10))
+    assert remote._moment(clock) == pytest.approx(begin + 10, abs=1)
+    assert remote._moment("+90s") == begin + 90
+    assert remote._moment("-5m") == begin - 300
+    assert remote._moment("50%") == pytest.approx((begin + end) / 2)
+    with pytest.raises(UsageError, match="is no moment"):
+        remote.go_to("lunch")
+
+
+async def test_a_far_jump_folds_no_more_than_is_needed_to_know_what_holds(tmp_path: Path) -> None:
+    events = simulated(int(HISTORY) + 400)
+    path = record(tmp_path / "long", events, simulated_spec(2), every=100)
+    async with playing(path) as (player, told):
+        await until(lambda: told.events)
+        player.seek(fakes.NOW + HISTORY + 350)
+        await until(lambda: told.snapshots and told.snapshots[-1].at == fakes.NOW + HISTORY + 350, 20)
+        seconds = [event.at for event in told.events if isinstance(event, SecondPassed)]
+        assert fakes.NOW + 250 < seconds[1] < fakes.NOW + 360
+        assert told.snapshots[-1].up == 2

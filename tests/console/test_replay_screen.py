@@ -1,0 +1,95 @@
+"""The keys of a replay and of a recording, as they are typed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import fakes
+import pytest
+from test_recording import record, simulated
+from tfscale.console.app import ConsoleApp
+from tfscale.console.cli import states
+from tfscale.console.commands import NoCommands
+from tfscale.console.engine import Engine
+from tfscale.console.events import AgentDescribed, SecondPassed
+from tfscale.console.recorder import Tape
+from tfscale.console.recording import Recording
+from tfscale.console.sources.recorded import Player
+from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.state import ClusterState
+
+
+async def until(pilot: Any, what: Any) -> None:
+    deadline = time.monotonic() + 5
+    while not what():
+        assert time.monotonic() < deadline
+        await pilot.pause(0.02)
+
+
+def recordings(folder: Path) -> list[Path]:
+    return list(folder.glob("*.tfrec"))
+
+
+def replay(path: Path) -> tuple[ConsoleApp, Player]:
+    player = Player(Recording(path))
+    return ConsoleApp(Engine(player, states(player.spec)), NoCommands("this is a replay")), player
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("screen") / "a.tfrec", simulated(20, 2), simulated_spec(2), every=20)
+
+
+async def test_replay_keys_do_what_the_help_says(path: Path) -> None:
+    app, player = replay(path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.cluster.snapshot is not None)
+        await pilot.press("p", "plus", "plus", "minus")
+        assert player.position.is_paused and player.position.speed == 2.0
+        await pilot.press("colon")
+        await pilot.press("5", "0", "%", "enter")
+        await until(pilot, lambda: app.cluster.snapshot.at == fakes.NOW + 10)
+        before = app.cluster.snapshot.at
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: app.cluster.snapshot.at == before + 1)
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        await until(pilot, lambda: app.cluster.snapshot.at == before - 1)
+        assert app.cluster.title_line.note.endswith("% paused")
+        await pilot.press("R")
+        assert not recordings(Path())
+
+
+def hurt(path: Path, to: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) * 3 // 4] ^= 1
+    to.write_bytes(data)
+
+
+async def test_a_damaged_recording_says_so_on_the_screen(path: Path, tmp_path: Path) -> None:
+    hurt(path, tmp_path / "hurt")
+    app, player = replay(tmp_path / "hurt")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.cluster.snapshot is not None)
+        player.seek(fakes.NOW + 1e6)
+        await until(pilot, lambda: any("damaged at byte" in each.message for each in app._notifications))
+
+
+async def test_a_recording_is_begun_and_ended_by_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = fakes.spec(2)
+    source = fakes.ScriptedSource(spec, fakes.healthy_events(spec))
+    tape = Tape(spec)
+    app = ConsoleApp(Engine(source, lambda: ClusterState(spec, fakes.FakeAnalysis()), tape.take), NoCommands(""), tape)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.cluster.snapshot is not None)
+        await pilot.press("R")
+        assert "recording" in app.cluster.title_line.note
+        source.tick()
+        await pilot.pause(0.1)
+        await pilot.press("R")
+        assert app.cluster.title_line.note == ""
+    events = list(Recording(next(iter(recordings(tmp_path)))).events())
+    assert SecondPassed(fakes.NOW + 1) in events
+    assert sum(isinstance(event, AgentDescribed) for event in events) == 2
