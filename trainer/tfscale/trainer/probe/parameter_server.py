@@ -58,7 +58,7 @@ class ParameterServer:
             self.workers.begin(strategy.extended._num_workers, program_of(strategy))
 
     def settle(self) -> None:
-        """Wait a moment for what idle workers have recorded."""
+        """Wait a moment for what workers have recorded."""
         self.workers.settle(2 * _PERIOD)
 
     def stop(self) -> None:

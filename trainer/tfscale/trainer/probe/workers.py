@@ -193,9 +193,9 @@ class Workers:
             self._waited += time.time() - begin
 
     def settle(self, patience: float) -> None:
-        """Wait until the threads of those workers that have nothing to do have read what was recorded there."""
+        """Wait until the workers' threads have read what was recorded there, which they do between two functions."""
         until = time.monotonic() + patience
-        while time.monotonic() < until and any(each.unread and each.idle_since for each in self._accounts):
+        while time.monotonic() < until and any(each.unread for each in self._accounts):
             time.sleep(_LOOK)
 
     def drain(self) -> list[Measured]:
