@@ -59,7 +59,7 @@ class ParameterServer:
 
     def settle(self) -> None:
         """Wait a moment for what workers have recorded."""
-        self.workers.settle(2 * _PERIOD)
+        self.workers.settle(6 * _PERIOD)
 
     def stop(self) -> None:
         """Let everything pass from now on."""
