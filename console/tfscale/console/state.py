@@ -205,6 +205,6 @@ def _is_over(command: CommandProgressed) -> bool:
 def _severity(status: TaskStatus) -> str:
     if status.state is TaskState.LOST:
         return "critical"
-    if status.state is TaskState.EXITED and not (status.exit and (status.exit.requested or status.exit.code == 0)):
+    if status.state is TaskState.EXITED and not (status.exit and status.exit.well):
         return "critical"
     return "good" if status.state is TaskState.RUNNING else "info"

@@ -68,4 +68,4 @@ def _ended_with(view: TaskView, *, well: bool) -> bool:
 def has_ended_well(view: TaskView) -> bool:
     """Whether a task that has ended exited 0, or was asked to end."""
     end = view.status.exit if view.status else None
-    return end is not None and (end.requested or end.code == 0)
+    return end is not None and end.well

@@ -66,6 +66,11 @@ class Exit:
     log: tuple[str, ...] = ()
     """The end of its log, and the lines before that tell why it ended."""
 
+    @property
+    def well(self) -> bool:
+        """Whether it exited 0, or was asked to end."""
+        return self.requested or self.code == 0
+
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:

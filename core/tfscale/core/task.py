@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from tfscale.core.errors import UsageError
 
@@ -57,6 +58,12 @@ def parse_role(name: str) -> Role:
         raise UsageError(f"unknown role {name!r}: use one of {', '.join(Role)}") from None
 
 
+@lru_cache(maxsize=16_384)
 def subject_task(subject: str) -> Task | None:
     """The task that a subject (`worker:1`, `worker:1/replica:0`, `cluster`) belongs to; None for the cluster."""
     return None if subject == CLUSTER else Task.parse(subject.partition("/")[0])
+
+
+def subject_order(subject: str) -> tuple[Task | None, str]:
+    """What subjects other than the cluster are sorted by: their task, and then their replica."""
+    return subject_task(subject), subject

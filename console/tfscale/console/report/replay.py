@@ -30,7 +30,7 @@ from tfscale.core.records import (
     TaskState,
     TaskStatus,
 )
-from tfscale.core.task import Task
+from tfscale.core.task import Task, subject_order
 
 LOOK = 1.0
 """Seconds between two looks, as live; steps that last longer are looked at one by one."""
@@ -146,7 +146,7 @@ def _group(
     probe: ProbeStatus | None = None,
 ) -> Group:
     findings = player.findings
-    subjects = {name: findings.subjects[name] for name in sorted(findings.subjects, key=_order)}
+    subjects = {name: findings.subjects[name] for name in sorted(findings.subjects, key=subject_order)}
     tasks = {name: each for name, each in subjects.items() if "/" not in name} or subjects
     return Group(
         name,
@@ -160,11 +160,6 @@ def _group(
         workers=(probe and probe.replicas) or len(tasks),
         examples=probe.examples_per_step if probe else None,
     )
-
-
-def _order(subject: str) -> tuple[Task, str]:
-    owner, _, replica = subject.partition("/")
-    return Task.parse(owner), replica
 
 
 def _scaling(subjects: Mapping[str, SubjectSummary], findings: Findings) -> tuple[Forecast, ...]:

@@ -51,7 +51,7 @@ def _doing(view: TaskView) -> str:
 
 
 def _ended(exit: Exit | None, glyphs: Glyphs) -> tuple[str, str]:
-    if exit is not None and (exit.code == 0 or exit.requested):
+    if exit is not None and exit.well:
         return f"{glyphs.finished} " + ("finished" if exit.code == 0 else "stopped"), "info"
     if exit is not None and exit.signal is not None:
         return f"{glyphs.failed} {signal_name(exit.signal)}", "critical"

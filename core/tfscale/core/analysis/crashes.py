@@ -69,7 +69,7 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
     ended = status.exit
     if status.state is TaskState.LOST:
         return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
-    if status.state is not TaskState.EXITED or ended is None or ended.requested or ended.code == 0:
+    if status.state is not TaskState.EXITED or ended is None or ended.well:
         return None
     return Failure(task, status.generation, status.attempt, ended.at, ended.code, ended.signal, log=ended.log)
 

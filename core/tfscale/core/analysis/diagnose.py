@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 from tfscale.core.analysis.crashes import CrashWatch
@@ -23,7 +22,7 @@ from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_pe
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame
-from tfscale.core.task import Task, subject_task
+from tfscale.core.task import subject_order, subject_task
 
 __all__ = ["Diagnostician", "Findings", "SubjectSummary"]
 
@@ -109,10 +108,10 @@ def one_name(tasks: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequen
     A task of which every replica is slow is slow itself; otherwise the replica is named, and not its task.
     """
     named = {found.subject for found in replicas if found.kind == "straggler"}
-    whole = {_owner(name) for name in named} - {_owner(name) for name in subjects if name not in named}
-    kept = [found for found in replicas if found.subject in named and _owner(found.subject) not in whole]
-    told = {_owner(found.subject) for found in kept}
-    return [found for found in tasks if found.kind != "straggler" or _owner(found.subject) not in told] + kept
+    whole = {subject_task(name) for name in named} - {subject_task(name) for name in subjects if name not in named}
+    kept = [found for found in replicas if found.subject in named and subject_task(found.subject) not in whole]
+    told = {subject_task(found.subject) for found in kept}
+    return [found for found in tasks if found.kind != "straggler" or subject_task(found.subject) not in told] + kept
 
 
 class _Group:
@@ -153,7 +152,7 @@ class _Group:
             subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
         ]
         self._forget_restarted(running, tasks)
-        heard = tuple(sorted(self._heard(running), key=_order))
+        heard = tuple(sorted(self._heard(running), key=subject_order))
         first = max(WARM_UP_STEPS, self.watch.follow(heard) + 1)
         self.window = self.table.window(heard, WARM_UP_STEPS, SECONDS, STEPS, WHOLE)
         self.diagnoses = self.watch.diagnose(self.table.aligned(heard, first, WHOLE), self.window)
@@ -169,25 +168,16 @@ class _Group:
         return [subject for subject in running if newest[subject] >= silent]
 
     def _forget_restarted(self, running: list[str], tasks: dict[str, TaskView]) -> None:
-        current = {subject: tasks[str(_owner(subject))].attempt for subject in running}
+        current = {subject: tasks[str(subject_task(subject))].attempt for subject in running}
         changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
         if changed:
             self.watch.restart(changed)
         self._attempts = current
 
 
-@lru_cache(maxsize=16_384)
-def _owner(subject: str) -> Task | None:
-    return subject_task(subject)
-
-
-def _order(subject: str) -> tuple[object, str]:
-    return (_owner(subject), subject)
-
-
 def _is_judged(subject: str, attempt: tuple[int, int], tasks: dict[str, TaskView]) -> bool:
     """Only running workers do equal work (an evaluator has steps of its own), and only steps of this attempt count."""
-    task = _owner(subject)
+    task = subject_task(subject)
     view = tasks.get(str(task))
     return view is not None and view.meets and view.running and view.attempt == attempt
 

@@ -41,7 +41,7 @@ def _trouble(tasks: Sequence[TaskView]) -> str | None:
 
 def _failed(view: TaskView) -> bool:
     end = view.status.exit if view.status else None
-    return end is None or not (end.code == 0 or end.requested)
+    return end is None or not end.well
 
 
 def _healthy(tasks: Sequence[TaskView], steps_per_second: float) -> str:
