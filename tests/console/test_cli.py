@@ -63,7 +63,9 @@ async def test_a_live_run_and_its_recording_tell_the_same(
 ) -> None:
     cluster.tasks[Task.parse("worker:1")].slow["compute"] = 0.06
     path = tmp_path / "a.tfrec"
-    status, live, err = await run("--cluster", cluster_file, "--headless", "--seconds", 8, "--record", path)
+    status, live, err = await run(
+        "--cluster", cluster_file, "--headless", "--until", "straggler", "--seconds", 30, "--record", path
+    )
     assert (status, err) == (0, "")
     status, replayed, err = await run("export", path)
     assert (status, err) == (0, "")
