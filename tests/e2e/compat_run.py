@@ -38,12 +38,20 @@ def run(strategy: str, keras: str, repaired: bool, tasks: tuple[str, ...] = (), 
     """What came of each task, at the chief or the first worker; of all tasks by default."""
     roles = STRATEGIES[strategy] | ({"worker": workers} if workers else {})
     with TemporaryFile("w+") as said, _processes(strategy, keras, repaired, tasks, roles, said.fileno()) as first:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            first.wait(SECONDS)
+        _wait(first, said.fileno())
         said.seek(0)
         lines = said.read().splitlines()
     found = [json.loads(line.partition(" ")[2]) for line in lines if line.startswith(("came ", "failed "))]
     return {name: " ".join(outcome.split()) if isinstance(outcome, str) else outcome for name, outcome in found}
+
+
+def _wait(process: subprocess.Popen[bytes], said: int) -> None:
+    """Until it has ended, or says nothing more."""
+    size = -1
+    while (grown := os.fstat(said).st_size) > size:
+        size = grown
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(SECONDS)
 
 
 @contextlib.contextmanager
