@@ -39,6 +39,8 @@ class Failure:
     signal: int | None
     lost: bool = False
     log: tuple[str, ...] = ()
+    clue: Clue | None = None
+    """The line that matters in the end of its log."""
 
     @property
     def primary(self) -> bool:
@@ -49,11 +51,6 @@ class Failure:
     def followed(self) -> bool:
         """Whether its own log says that it ended because another task had died."""
         return self.clue is not None and self.clue.kind == PEER and self.signal not in _PRIMARY
-
-    @property
-    def clue(self) -> Clue | None:
-        """The line that matters in the end of its log."""
-        return clue(self.log)
 
     @property
     def how(self) -> str:
@@ -71,7 +68,8 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
         return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
     if status.state is not TaskState.EXITED or ended is None or ended.well:
         return None
-    return Failure(task, status.generation, status.attempt, ended.at, ended.code, ended.signal, log=ended.log)
+    end = {"code": ended.code, "signal": ended.signal, "log": ended.log, "clue": clue(ended.log)}
+    return Failure(task, status.generation, status.attempt, ended.at, **end)
 
 
 def culprit(failures: list[Failure]) -> Failure:
