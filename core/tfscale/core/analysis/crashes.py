@@ -10,7 +10,7 @@ import signal
 from dataclasses import dataclass, field
 
 from tfscale.core.analysis.tasks import ALIVE, TaskView
-from tfscale.core.analysis.words import clock, duration, listing
+from tfscale.core.analysis.words import clock, duration, listing, signal_name
 from tfscale.core.lastwords import PEER, Clue, clue
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
 
@@ -55,7 +55,7 @@ class Failure:
     @property
     def how(self) -> str:
         if self.signal is not None:
-            return f"was killed by {_signal_name(self.signal)}"
+            return f"was killed by {signal_name(self.signal)}"
         if self.code is not None:
             return f"exited {self.code}"
         return "was lost with its shim" if self.lost else "ended, nobody knows how"
@@ -157,7 +157,7 @@ def _describe(incident: _Incident) -> Diagnosis:
         sentence=sentence,
         evidence={
             "code": None if elsewhere else first.code,
-            "signal": None if first.signal is None else _signal_name(first.signal),
+            "signal": None if first.signal is None else signal_name(first.signal),
             "followers": ", ".join(each.task for each in followers) or None,
             "reason": first.clue.kind if first.clue else None,
             "line": first.clue.line if first.clue else None,
@@ -180,10 +180,3 @@ def _followed(first: Failure, followers: list[Failure]) -> str:
     when = f"{duration(later)} later" if later >= 0.05 else "at once"
     who = listing([f"{each.task} {each.how}" for each in followers])
     return f"{who}, {when}, because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
