@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from tfscale.core.analysis.gaps import made_whole
-from tfscale.core.analysis.phases import others_median, transfer
+from tfscale.core.analysis.phases import excess, others_median, transfer
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.vitals import UNKNOWN, Vitals, middle
 from tfscale.core.analysis.words import duration
@@ -94,7 +94,7 @@ class Case:
 def case(window: Aligned, column: int, own: Facts, peers: Sequence[Facts]) -> Case:
     """The case of the subject in this column, from steps of it and of its peers (n >= 2, at least one step)."""
     recent = made_whole(window.last(_ROWS))
-    extra = [float(np.median(plane[:, column] - others_median(plane)[:, column])) for plane in recent.phases[:-1]]
+    extra = excess(recent.phases[:-1], column).tolist()
     step = recent.lag.max(axis=1) + transfer(recent.reduce)
     return Case(dict(zip(LAG_PHASES, extra, strict=True)), float(np.median(step)), own, peers)
 

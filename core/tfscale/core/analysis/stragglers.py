@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tfscale.core.analysis.blocks import WINDOW, Blocks
 from tfscale.core.analysis.noise import longest_spell, margin
-from tfscale.core.analysis.phases import filled, others_median, slowdown
+from tfscale.core.analysis.phases import excess, slowdown
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.words import clock, duration
 from tfscale.core.records import LAG_PHASES, Diagnosis
@@ -284,12 +284,9 @@ def describe(verdict: Verdict, window: Aligned) -> Diagnosis:
 
 def guilty_phase(window: Aligned, column: int) -> tuple[str, float]:
     """(phase, seconds a step) in which the subject exceeds the median of its peers most."""
-    extra = [
-        float(np.nanmedian(plane[:, column] - others_median(filled(plane))[:, column]))
-        for plane in window.phases[: len(LAG_PHASES)]
-    ]
+    extra = excess(window.phases[:-1], column)
     most = int(np.argmax(extra))
-    return LAG_PHASES[most], extra[most]
+    return LAG_PHASES[most], float(extra[most])
 
 
 def _describe_imbalance(cost: float, begin: float) -> Diagnosis:
