@@ -80,8 +80,11 @@ class Goodput:
             return
         otherwise = "unknown" if attempt == self._attempt else "recovery" if self._attempt else "start"
         begin = self.begin if self._reached is None else self._reached
-        self._add(self._gap(begin, float(fresh.end[0] - _length(fresh)[0]), otherwise))
-        self._within(fresh, None if newest_global is None else newest_global - (fresh.sequence[-1] - fresh.sequence))
+        length = _length(fresh)
+        self._add(self._gap(begin, float(fresh.end[0] - length[0]), otherwise))
+        self._within(
+            fresh, length, None if newest_global is None else newest_global - (fresh.sequence[-1] - fresh.sequence)
+        )
         self._attempt, self._consumed, self._reached = attempt, int(fresh.sequence[-1]), float(fresh.end[-1])
         self._activities = {
             key: each for key, each in self._activities.items() if each.end is None or each.end > self._reached
@@ -103,9 +106,9 @@ class Goodput:
         whole = sum(spent.values())
         return spent[PRODUCTIVE] / whole if whole > 0 else None
 
-    def _within(self, fresh: Aligned, numbers: Floats | None) -> None:
+    def _within(self, fresh: Aligned, length: Floats, numbers: Floats | None) -> None:
         """Steps, and what lies between those that do not follow one another at once."""
-        length, fetch = _length(fresh), fresh.phases[2].mean(axis=1)
+        fetch = fresh.phases[2].mean(axis=1)
         waited = waits(fresh.reduce).mean(axis=1) if len(fresh.subjects) > 1 else np.zeros(len(fresh))
         repeated = np.zeros(len(fresh), bool) if numbers is None else numbers <= self._highest
         self._spent["lost_progress"] += float(length[repeated].sum())
