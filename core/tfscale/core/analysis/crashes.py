@@ -68,8 +68,9 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
         return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
     if status.state is not TaskState.EXITED or ended is None or ended.well:
         return None
-    end = {"code": ended.code, "signal": ended.signal, "log": ended.log, "clue": clue(ended.log)}
-    return Failure(task, status.generation, status.attempt, ended.at, **end)
+    return Failure(
+        task, status.generation, status.attempt, ended.at, ended.code, ended.signal, log=ended.log, clue=clue(ended.log)
+    )
 
 
 def culprit(failures: list[Failure]) -> Failure:
