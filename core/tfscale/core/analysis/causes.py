@@ -103,9 +103,8 @@ def explain(straggler: Case) -> Cause:
     """The first cause that matches; another that matches as well is told with it."""
     matching = [cause for rule in _RULES if (cause := rule(straggler)) is not None]
     if not matching:
-        return Cause("unknown")
-    first, *rest = matching
-    second = next((cause for cause in rest if cause.kind != "device"), None)
+        return _slow_device(straggler) or Cause("unknown")
+    first, second = matching[0], next((cause for cause in matching if cause.kind != matching[0].kind), None)
     if second is None:
         return first
     evidence = {**second.evidence, **first.evidence, "also": second.kind}
@@ -197,13 +196,21 @@ def _uneven(straggler: Case) -> Cause | None:
 
 def _device(straggler: Case) -> Cause | None:
     own = straggler.own.vitals
-    if not _computes_slowly(straggler) or (own.gpu is None and own.clock is None):
+    if not _computes_slowly(straggler):
         return None
     if own.xid is not None:
         return Cause("device", f"its GPU reports error XID {own.xid}", _told(own, "xid", "ecc_errors"))
     if own.ecc_errors:
         clause = f"its GPU's memory has {own.ecc_errors} new uncorrectable errors"
         return Cause("device", clause, _told(own, "ecc_errors"))
+    return None
+
+
+def _slow_device(straggler: Case) -> Cause | None:
+    """What is left where nothing else matches: the GPU itself, without a word of its driver."""
+    own = straggler.own.vitals
+    if not _computes_slowly(straggler) or (own.gpu is None and own.clock is None):
+        return None
     pace = _clock_to_peers(straggler)
     if pace is not None and pace < _CLOCK:
         return Cause(
