@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
 import sys
+from array import array
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,6 +21,16 @@ from tfscale.console.report.recording import RecordingError, open_recording
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.simulation import Simulation, Slow
 from tfscale.core.codec import frame_to_json
+from tfscale.core.records import (
+    Activity,
+    ActivityKind,
+    Collective,
+    Frame,
+    ProbeState,
+    ProbeStatus,
+    TaskState,
+    TaskStatus,
+)
 
 BEGIN = 1_800_000_000.0
 """Of the recording, Unix seconds."""
@@ -75,6 +88,50 @@ def test_text_tells_what_happened_where_the_time_went_and_what_would_be(
     assert re.search(r"stragglers +\d+\.\d%", out)
     assert re.search(r"6 workers +\d.* to \d", out)
     assert re.search(r"worker:1 .* \d\.\d\d\n", out)
+
+
+def troubled() -> Iterator[dict[str, object]]:
+    """A run in which worker:2 joins 40 s late, and worker:1 is stuck after a minute of steps."""
+    yield from itertools.islice(lines(), 4)
+    running = TaskStatus(TaskState.RUNNING, 1, 1, started=0.0)
+    compiling = (Activity(ActivityKind.COMPILE, BEGIN + 30.0, BEGIN + 40.0),)
+    for second in range(1, 41):
+        for index in range(3):
+            status = running if index < 2 else TaskStatus(TaskState.PENDING)
+            waiting = Frame(second, float(second), status, ProbeStatus(ProbeState.WAITING) if index < 2 else None)
+            yield moved(
+                frame_to_json(f"worker:{index}", replace(waiting, activities=compiling if second == 40 else ()))
+            )
+    for task, frame in Simulation(3, 20.0, 60.0).frames():
+        steps = tuple(replace(each, end=array("d", [40.0 + end for end in each.end])) for each in frame.steps)
+        yield moved(frame_to_json(task, replace(frame, at=40.0 + frame.at, steps=steps)))
+        entered = frame.collective.entered if frame.collective else 0
+    for second in range(101, 176):
+        for index in range(3):
+            inside = Collective(entered + (index != 1), entered)
+            probe = ProbeStatus(ProbeState.MEASURING)
+            still = Frame(second, float(second), running, probe, collective=inside)
+            yield moved(frame_to_json(f"worker:{index}", still))
+
+
+def test_who_joined_late_who_got_stuck_and_where_the_time_went(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in troubled()))
+    assert command.run([str(path), "--format", "json"]) == 0
+    late, stuck = json.loads(capsys.readouterr().out)
+    assert (late["kind"], late["subject"], late["end"]) == ("not_started", "worker:2", pytest.approx(BEGIN + 41, abs=2))
+    assert (stuck["kind"], stuck["subject"], stuck["end"]) == ("hang", "worker:1", None)
+    assert stuck["begin"] == pytest.approx(BEGIN + 100, abs=2)
+    assert command.run([str(path)]) == 0
+    out = capsys.readouterr().out
+    shares = {bucket: float(share) for bucket, share in re.findall(r"^  ([a-z ]+?) +(\d+\.\d)%", out, re.MULTILINE)}
+    assert shares["start"] == pytest.approx(100 * 30 / 175, abs=2)
+    assert shares["compile"] == pytest.approx(100 * 10 / 175, abs=2)
+    assert shares["unknown"] == pytest.approx(100 * 75 / 175, abs=2)
+    assert shares["productive"] == pytest.approx(100 * 60 / 175 * 0.85, abs=3)
+    assert sum(shares.values()) == pytest.approx(100, abs=0.5)
 
 
 def test_a_healthy_run_says_so(recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
