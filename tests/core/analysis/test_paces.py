@@ -16,6 +16,7 @@ from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import (
     Coordinator,
     Diagnosis,
+    Exit,
     Frame,
     HostSample,
     Pressure,
@@ -195,6 +196,21 @@ def test_it_ends_when_the_worker_starts_anew(cluster: Make) -> None:
     assert [each.subject for each in findings.diagnoses] == ["worker:1"]
     observer.fold("worker:1", Frame(31, 31.0, replace(RUNNING, attempt=2)))
     assert [each.end for each in observer.diagnose(31.0).diagnoses] == [31.0]
+
+
+def test_a_worker_that_leaves_takes_nothing_of_what_is_known_of_the_others_along(cluster: Make) -> None:
+    observer = Diagnostician(cluster(6, chief=["10.0.1.1:1"]))
+    for name in ("chief:0", *(f"worker:{index}" for index in range(6))):
+        observer.link(name, True, 0.0)
+    slow = {4: {"compute": 0.03}}
+    batches = [steps(index, 60, 0.02, slow.get(index, {}), 0.0, 0.02) for index in range(6)]
+    for task, frame in frames(batches, 40):
+        if task == "worker:5" and frame.at > 20:
+            frame = replace(frame, status=replace(RUNNING, state=TaskState.EXITED, exit=Exit(0, None, 20.0)))
+        observer.fold(task, frame)
+        if task == "chief:0":
+            told = observer.diagnose(frame.at).diagnoses
+            assert frame.at < 8 or [each.subject for each in told] == ["worker:4"], frame.at
 
 
 def test_what_is_lost_is_what_the_slow_ones_do_not_make() -> None:

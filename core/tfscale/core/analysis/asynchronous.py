@@ -36,6 +36,8 @@ class Asynchronous:
         self._tables: dict[str, StepTable] = {}
         self._reporters: dict[str, str] = {}
         self._attempts: dict[str, tuple[int, int]] = {}
+        """(generation, attempt) of each worker when it was last judged."""
+        self._running: set[str] = set()
         self._ends: dict[str, Floats] = {}
         """Of the newest steps of those who are heard."""
 
@@ -56,8 +58,7 @@ class Asynchronous:
 
     def judge(self, tasks: dict[str, TaskView]) -> None:
         """Compare the paces of the workers that run."""
-        running = [subject for subject in self._tables if self._is_judged(subject, tasks)]
-        self._forget_restarted(running, tasks)
+        running = self._forget_restarted([name for name in self._tables if self._is_judged(name, tasks)], tasks)
         recent = {subject: self._tables[subject].recent(subject, SECONDS, STEPS) for subject in running}
         heard = tuple(sorted(_heard(recent), key=subject_order))
         self._ends = {subject: recent[subject] for subject in heard}
@@ -70,7 +71,7 @@ class Asynchronous:
 
     def step_time(self) -> float | None:
         """Seconds from step to step, of the middle worker."""
-        return known_median(np.array([np.median(np.diff(ends)) for ends in self._ends.values()]))
+        return known_median(np.array([_usual(ends) for ends in self._ends.values()]))
 
     def rate(self) -> float | None:
         """Steps a second of all together, None while nobody runs."""
@@ -102,12 +103,17 @@ class Asynchronous:
         attempt = self._tables[subject].attempt(subject)
         return bool(view and view.running and reporter and reporter.running and reporter.attempt == attempt)
 
-    def _forget_restarted(self, running: Sequence[str], tasks: dict[str, TaskView]) -> None:
+    def _forget_restarted(self, running: Sequence[str], tasks: dict[str, TaskView]) -> list[str]:
+        """Those of the running who did not begin anew since the last look; what the others made before is forgotten."""
         current = {subject: tasks[str(subject_task(subject))].attempt for subject in running}
-        changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
-        if changed:
-            self.watch.restart(changed)
-        self._attempts = current
+        anew = {name for name, attempt in current.items() if self._attempts.get(name, attempt) != attempt}
+        if left := (self._running - set(running)) | anew:
+            self.watch.restart(left)
+        for name in anew:
+            del self._tables[name]
+        self._attempts |= current
+        self._running = set(running) - anew
+        return [name for name in running if name not in anew]
 
     def _side_by_side(self, subjects: tuple[str, ...]) -> Aligned:
         ends = [self._tables[subject].recent(subject, 0.0, ROWS)[-ROWS:] for subject in subjects]
@@ -117,19 +123,25 @@ class Asynchronous:
         phases = np.concatenate([self._tables[subject].newest_of_each([subject], rows) for subject in subjects])
         # Nobody reduces anything, but in a step that is not known nothing is.
         phases[:, -1] = np.where(np.isnan(phases[:, :-1]).any(axis=1), np.nan, 0.0)
-        earliest = np.min([each[-rows:] for each in ends], axis=0)
-        return Aligned(subjects, np.arange(rows), earliest, phases.transpose(1, 2, 0), meets=False)
+        earliest = np.fmin.reduce([each[-rows:] for each in ends])
+        known = np.flatnonzero(np.isfinite(earliest))
+        return Aligned(subjects, known, earliest[known], phases.transpose(1, 2, 0)[:, known], meets=False)
 
 
 def _heard(recent: dict[str, Floats]) -> list[str]:
     """Those whose steps still come."""
-    known = {subject: ends for subject, ends in recent.items() if len(ends) > 1}
-    newest = max((float(ends[-1]) for ends in known.values()), default=0.0)
-    return [subject for subject, ends in known.items() if newest - float(ends[-1]) <= _patience(ends)]
+    newest = {subject: float(np.fmax.reduce(ends)) for subject, ends in recent.items() if np.isfinite(ends).sum() > 1}
+    leader = max(newest.values(), default=0.0)
+    return [subject for subject, at in newest.items() if leader - at <= _patience(recent[subject])]
 
 
 def _patience(ends: Floats) -> float:
-    return max(SILENT_SECONDS, SILENT_STEPS * float(np.median(np.diff(ends))))
+    return max(SILENT_SECONDS, SILENT_STEPS * _usual(ends))
+
+
+def _usual(ends: Floats) -> float:
+    """Median seconds from step to step, of (k,) ends of which some may be unknown, but not all but one."""
+    return float(np.median(np.diff(ends[np.isfinite(ends)])))
 
 
 def _own(summary: SubjectSummary) -> float | None:

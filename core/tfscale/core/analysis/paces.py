@@ -104,17 +104,19 @@ class PaceWatch:
     def restart(self, subjects: set[str]) -> None:
         """These began anew or ended: what was said of them, and the history, no longer hold."""
         self.names.drop(subjects)
-        self._blocks = None
+        if self._blocks is not None:
+            self.follow(tuple(subject for subject in self._blocks.subjects if subject not in subjects))
 
     def follow(self, subjects: tuple[str, ...]) -> float:
         """From now on these are watched. Returns up to when their steps need not be shown again."""
         if self._blocks is not None and self._blocks.subjects != subjects:
             gone = set(self._blocks.subjects) - set(subjects)
-            remain = [subject for subject in self._blocks.subjects if subject not in gone]
-            if len(remain) < 2 or tuple(remain) != subjects:
-                self._blocks = None
-            else:
+            remain = tuple(subject for subject in self._blocks.subjects if subject not in gone)
+            alike = self.rule.window(len(remain)) == self.rule.window(len(self._blocks.subjects))
+            if alike and remain == subjects and len(remain) >= 2:
                 self._blocks.forget(gone)
+            else:
+                self._blocks = None
         return self._blocks.until if self._blocks is not None else -np.inf
 
     def diagnose(self, paces: Sequence[Pace], window: Aligned) -> list[Diagnosis]:
