@@ -80,7 +80,7 @@ def steps_by_phase(report: Report, group: Group) -> str:
         return ""
     middle = np.nan_to_num(medians(parts, axis=2))
     stacked = np.vstack([np.zeros(len(at)), np.cumsum(middle, axis=0)])
-    axes = Axes((float(at[0]), float(at[-1])), (0.0, float(stacked[-1].max()) * 1.05))
+    axes = Axes((group.begin, group.end), (0.0, float(stacked[-1].max()) * 1.05))
     areas = []
     for row, part in enumerate(PARTS):
         outline = axes.path(at, stacked[row + 1]) + axes.path(at[::-1], stacked[row][::-1]).replace("M", "L", 1) + "Z"
@@ -96,7 +96,7 @@ def per_worker(report: Report, group: Group) -> str:
     lag = parts[:4].sum(axis=0)
     shown = _furthest(lag)
     known = lag[:, shown][np.isfinite(lag[:, shown])]
-    axes = Axes((float(at[0]), float(at[-1])), (0.0, float(known.max(initial=0.0)) * 1.05))
+    axes = Axes((group.begin, group.end), (0.0, float(known.max(initial=0.0)) * 1.05))
     lines = []
     for number, column in enumerate(shown):
         name = escape(group.timeline.subjects[column])
