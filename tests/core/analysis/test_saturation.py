@@ -136,7 +136,7 @@ def test_nothing_is_said_of_limits_while_somebody_straggles() -> None:
 HALF_BUSY = replace(BUSY_GPU, utilisation=0.5)
 LONG = {"transfer": 0.323, "links": {"default": "200Mbit/s"}, "seconds": 60.0}
 LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "communication": ({"transfer": 0.05}, {"transfer": 0.01}),
+    "communication": ({"transfer": 0.05}, {"transfer": 0.005}),
     "link": ({**LONG, "payload": 5_000_000}, {"links": {"default": "200Mbit/s"}, "payload": 50_000}),
     "input": (
         {"slow": tuple(Slow(worker, extra=0.04, phase="input") for worker in range(4))},

@@ -125,7 +125,8 @@ class Asynchronous:
         phases[:, -1] = np.where(np.isnan(phases[:, :-1]).any(axis=1), np.nan, 0.0)
         earliest = np.fmin.reduce([each[-rows:] for each in ends])
         known = np.flatnonzero(np.isfinite(earliest))
-        return Aligned(subjects, known, earliest[known], phases.transpose(1, 2, 0)[:, known], meets=False)
+        newest = phases.transpose(1, 2, 0)[:, known]
+        return Aligned(subjects, np.arange(len(known)), earliest[known], newest, meets=False)
 
 
 def _heard(recent: dict[str, Floats]) -> list[str]:

@@ -104,9 +104,10 @@ def explain(straggler: Case) -> Cause:
     matching = [cause for rule in _RULES if (cause := rule(straggler)) is not None]
     if not matching:
         return _slow_device(straggler) or Cause("unknown")
-    first, second = matching[0], next((cause for cause in matching if cause.kind != matching[0].kind), None)
-    if second is None:
+    first, *rest = matching
+    if not rest:
         return first
+    second = rest[0]
     evidence = {**second.evidence, **first.evidence, "also": second.kind}
     return Cause(first.kind, f"{first.clause}, and {second.clause}", evidence)
 

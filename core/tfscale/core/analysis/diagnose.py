@@ -83,7 +83,7 @@ class Diagnostician:
         windows = (tasks.window, replicas.window, apart.window)
         holding += self._insight.explain(named, windows, self._tasks)
         holding += not_finite(views)
-        main = apart if apart else tasks if tasks.table.subjects() else replicas
+        main: _Group | Asynchronous = apart if apart else tasks if tasks.table.subjects() else replicas
         straggles = any(found.kind == "straggler" for found in named)
         holding += self._insight.look(main.window, self._tasks, straggles, now)
         self._insight.count(*main.counted)

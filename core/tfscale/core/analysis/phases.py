@@ -66,7 +66,7 @@ def others_median(values: Floats) -> Floats:
 def excess(planes: Floats, column: int) -> Floats:
     """(p,) median seconds by which one subject exceeds the median of the others, from (p, k, n) phases; n >= 2."""
     extra = [plane[:, column] - others_median(filled(plane))[:, column] for plane in planes]
-    return np.nanmedian(np.array(extra), axis=1)
+    return np.asarray(np.nanmedian(extra, axis=1))
 
 
 def slowdown(lag: Floats, reduce: Floats, culprits: list[int]) -> float:
