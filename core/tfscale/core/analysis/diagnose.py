@@ -56,7 +56,7 @@ class Diagnostician:
             owner, _, replica = batch.subject.partition("/")
             if owner not in self._tasks:
                 continue
-            if batch.reporter != owner:
+            if batch.reporter.partition("/")[0] != owner:
                 self._asynchronous.add(batch)
             else:
                 self._groups["replica" if replica else "task"].table.add(batch)
