@@ -173,7 +173,7 @@ def test_each_limit_is_told_with_another(resource: str) -> None:
 
 def test_a_full_link_of_a_server_or_a_worker_is_told_from_its_interfaces(cluster: Callable[..., ClusterSpec]) -> None:
     spec = cluster(2, ps=["10.0.1.1:1"])
-    spec = replace(spec, links=dict.fromkeys(spec.tasks, 200000000.0))
+    spec = replace(spec, link_speeds={"default": 200e6})
     busy = {"ps:0": host(sent=24e6), "worker:1": host(received=22e6), "worker:0": host(sent=15e6)}
     observer = Diagnostician(spec)
     for second in range(1, 31):
