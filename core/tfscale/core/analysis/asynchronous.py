@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -94,8 +94,8 @@ class Asynchronous:
         known = {name: own for name in self._ends if (own := _own(found[name])) is not None}
         if len(known) < 2:
             return found
-        own = np.array([*known.values()])[None]
-        ratios = (own / others_median(own))[0]
+        row = np.array([*known.values()])[None]
+        ratios = (row / others_median(row))[0]
         return found | {name: replace(found[name], ratio=float(each)) for name, each in zip(known, ratios, strict=True)}
 
     def _is_judged(self, subject: str, tasks: dict[str, TaskView]) -> bool:
@@ -129,7 +129,7 @@ class Asynchronous:
         return Aligned(subjects, np.arange(len(known)), earliest[known], newest, meets=False)
 
 
-def _heard(recent: dict[str, Floats]) -> list[str]:
+def _heard(recent: Mapping[str, Floats]) -> list[str]:
     """Those whose steps still come."""
     newest = {subject: float(np.fmax.reduce(ends)) for subject, ends in recent.items() if np.isfinite(ends).sum() > 1}
     leader = max(newest.values(), default=0.0)
