@@ -152,20 +152,6 @@ def test_a_slow_worker_shows_in_its_own_functions_and_servers_end_with_their_chi
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-def test_a_slow_worker_is_named_and_costs_its_own_share_only(tmp_path: Path) -> None:
-    with running(tmp_path, "schedule", "--steps", "1000000", "--slow", "0.06") as cluster:
-        run = cluster.wait_for(lambda run: run.told("straggler") and run)
-    straggler = run.told("straggler")[-1]
-    assert {each["subject"] for each in run.told("straggler")} == {"worker:1"}
-    assert straggler["evidence"]["phase"] == "compute"
-    assert straggler["evidence"]["excess"] == pytest.approx(0.06, rel=0.2)
-    # At its worst it makes nothing, and the other one half of what two would make.
-    assert 1.2 < straggler["evidence"]["slowdown"] < 2
-    assert "nobody waits for it" in straggler["sentence"]
-
-
-@pytest.mark.slow
-@pytest.mark.tensorflow
 def test_each_step_of_a_fit_is_told_also_where_a_function_is_two(tmp_path: Path) -> None:
     with running(tmp_path, "fit", "--steps", "200") as cluster:
         run = cluster.wait_for(lambda run: has_ended(run) and run)
