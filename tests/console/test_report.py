@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
 import sys
+from array import array
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tfscale.console.report import command
 from tfscale.console.report.contents import MOST_POINTS, Timeline
-from tfscale.console.report.plots import ticks
+from tfscale.console.report.plots import events, per_worker, steps_by_phase, ticks
 from tfscale.console.report.recording import RecordingError, open_recording
+from tfscale.console.report.replay import report_recorded
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.simulation import Simulation, Slow
 from tfscale.core.codec import frame_to_json
+from tfscale.core.records import (
+    Activity,
+    ActivityKind,
+    Collective,
+    Frame,
+    ProbeState,
+    ProbeStatus,
+    TaskState,
+    TaskStatus,
+)
 
 BEGIN = 1_800_000_000.0
 """Of the recording, Unix seconds."""
@@ -75,6 +90,66 @@ def test_text_tells_what_happened_where_the_time_went_and_what_would_be(
     assert re.search(r"stragglers +\d+\.\d%", out)
     assert re.search(r"6 workers +\d.* to \d", out)
     assert re.search(r"worker:1 .* \d\.\d\d\n", out)
+
+
+def troubled() -> Iterator[dict[str, object]]:
+    """A run in which worker:2 joins 40 s late, and worker:1 is stuck after a minute of steps."""
+    yield from itertools.islice(lines(), 4)
+    running = TaskStatus(TaskState.RUNNING, 1, 1, started=0.0)
+    compiling = (Activity(ActivityKind.COMPILE, BEGIN + 30.0, BEGIN + 40.0),)
+    for second in range(1, 41):
+        for index in range(3):
+            status = running if index < 2 else TaskStatus(TaskState.PENDING)
+            waiting = Frame(second, float(second), status, ProbeStatus(ProbeState.WAITING) if index < 2 else None)
+            yield moved(
+                frame_to_json(f"worker:{index}", replace(waiting, activities=compiling if second == 40 else ()))
+            )
+    for task, frame in Simulation(3, 20.0, 60.0).frames():
+        steps = tuple(replace(each, end=array("d", [40.0 + end for end in each.end])) for each in frame.steps)
+        yield moved(frame_to_json(task, replace(frame, at=40.0 + frame.at, steps=steps)))
+        entered = frame.collective.entered if frame.collective else 0
+    for second in range(101, 176):
+        for index in range(3):
+            inside = Collective(entered + (index != 1), entered)
+            probe = ProbeStatus(ProbeState.MEASURING)
+            still = Frame(second, float(second), running, probe, collective=inside)
+            yield moved(frame_to_json(f"worker:{index}", still))
+
+
+def test_who_joined_late_who_got_stuck_and_where_the_time_went(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in troubled()))
+    assert command.run([str(path), "--format", "json"]) == 0
+    late, stuck = json.loads(capsys.readouterr().out)
+    assert (late["kind"], late["subject"], late["end"]) == ("not_started", "worker:2", pytest.approx(BEGIN + 41, abs=2))
+    assert (stuck["kind"], stuck["subject"], stuck["end"]) == ("hang", "worker:1", None)
+    assert stuck["begin"] == pytest.approx(BEGIN + 100, abs=2)
+    assert command.run([str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "worker:1 is stuck" in out
+    shares = {bucket: float(share) for bucket, share in re.findall(r"^  ([a-z ]+?) +(\d+\.\d)%", out, re.MULTILINE)}
+    assert shares["start"] == pytest.approx(100 * 30 / 175, abs=2)
+    assert shares["compile"] == pytest.approx(100 * 10 / 175, abs=2)
+    assert shares["unknown"] == pytest.approx(100 * 75 / 175, abs=2)
+    assert shares["productive"] == pytest.approx(100 * 60 / 175 * 0.85, abs=3)
+    assert sum(shares.values()) == pytest.approx(100, abs=0.5)
+
+
+def test_all_plots_have_the_whole_run_below_each_other_and_no_steps_where_there_were_none(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in troubled()))
+    (group,) = report_recorded(path, open_recording(path)).groups
+    assert (group.begin, group.end) == (BEGIN, BEGIN + 175)
+    at, parts = group.timeline.at - BEGIN, group.timeline.parts
+    came, stopped = parts[:, at < 100], parts[:, at > 115]
+    assert np.isfinite(came).all()
+    assert stopped.shape[1] > 50 and np.isnan(stopped).all()
+    report = report_recorded(path, open_recording(path))
+    pictures = [plot(report, report.groups[0]) for plot in (events, steps_by_phase, per_worker)]
+    moments = [re.findall(r">(\d\d:\d\d:\d\d)</text>", picture) for picture in pictures]
+    assert moments[0] == moments[1] == moments[2]
 
 
 def test_a_healthy_run_says_so(recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,7 +259,10 @@ def test_mistakes_are_one_line_and_exit_2(arguments: list[str], says: str) -> No
 def test_a_long_run_has_coarser_points_not_more_of_them() -> None:
     timeline = Timeline()
     for second in range(10_000):
-        timeline.add(float(second), Findings(step_time=0.1, subjects={"worker:0": SubjectSummary(compute=0.1)}))
+        timeline.add(
+            float(second),
+            Findings(steps_per_second=1.0, step_time=0.1, subjects={"worker:0": SubjectSummary(compute=0.1)}),
+        )
     assert MOST_POINTS / 2 <= len(timeline.at) <= MOST_POINTS
     assert timeline.at[-1] >= 9_900
     assert timeline.parts.shape == (6, len(timeline.at), 1)

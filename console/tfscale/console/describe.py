@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-
 from tfscale.console.events import CommandProgressed, Stage
+from tfscale.core.analysis.words import signal_name
 from tfscale.core.records import Exit, TaskState, TaskStatus
 
 
@@ -15,14 +14,6 @@ def describe_exit(exit: Exit | None) -> str:
     if exit.signal is not None:
         return f"killed {signal_name(exit.signal)}"
     return f"exited {exit.code}"
-
-
-def signal_name(number: int) -> str:
-    """`SIGKILL` for 9; the number where this system has no name for it."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def describe_change(status: TaskStatus) -> str:

@@ -147,6 +147,34 @@ def test_what_all_show_is_no_cause_of_one_being_slower(diagnostician: Make, name
     assert straggler.evidence["cause"] == "device"
 
 
+CPU, SWAP = {"pressure": Pressure(0.43, 0.0, 0.0)}, {"swap_used": lambda at: int(12e6 * (at - 14))}
+SECOND = {
+    "input": ({"host": CPU}, "cpu"),
+    "host": ({"host": CPU}, "cpu"),
+    "thermal": ({"host": SWAP}, "memory"),
+    "power brake": ({"examples": 96}, "uneven"),
+    "power cap": ({"host": CPU}, "cpu"),
+    "cpu": ({"gpu": {"xid": 48}}, "device"),
+    "cpu limit": ({"examples": 96}, "uneven"),
+    "memory": ({"examples": 96}, "uneven"),
+    "memory swap": ({"gpu": {"ecc_errors": 3}}, "device"),
+    "uneven": ({"gpu": {"xid": 48}}, "device"),
+    "device xid": ({"host": CPU}, "cpu"),
+}
+"""What is wrong beside each cause, and its name."""
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_each_cause_is_told_with_another(diagnostician: Make, name: str) -> None:
+    (counters, _, _), (beside, other) = CASES[name], SECOND[name]
+    arguments = {**counters, **beside}
+    slow = arguments.pop("slow", (COMPUTE,))
+    (straggler,) = watch(diagnostician(4), *slow, **arguments)  # type: ignore[misc, arg-type]
+    told = {straggler.evidence["cause"], straggler.evidence["also"]}
+    assert (straggler.subject, told) == (SLOW, {name.split()[0], other})
+    assert ", and " in straggler.sentence
+
+
 def test_of_two_causes_the_first_is_named_and_the_second_is_told(diagnostician: Make) -> None:
     (straggler,) = watch(
         diagnostician(4),

@@ -52,6 +52,12 @@ def test_equal_workers_in_noise_have_not_become_slower(diagnostician: Make, nois
     assert [each for each in found if each.kind == "slowdown"] == []
 
 
+def test_of_two_parts_that_take_longer_the_one_that_costs_more_is_told(diagnostician: Make) -> None:
+    slow = everybody("reduce", 0.03) + everybody("input", 0.015)
+    found = watch(diagnostician(3), Simulation(3, 20.0, 130.0, slow=slow))
+    assert [each.evidence["cause"] for each in found if each.kind == "slowdown"] == ["network"]
+
+
 def test_a_slowdown_ends(diagnostician: Make) -> None:
     slow = everybody("reduce", 0.03) + everybody("reduce", -0.03, begin=120.0)
     found = watch(diagnostician(3), Simulation(3, 20.0, 150.0, slow=slow))

@@ -43,7 +43,7 @@ def test_asynchronous_workers_are_in_no_step(view: View) -> None:
     functions = tuple(WorkerFunctions(f"worker:{index}", 7, 0, 0.1, 0.0) for index in range(2))
     chief = view("chief:0", progressed=99.0, coordinator=Coordinator(100.0, 0, 0.0, None, functions))
     said = headline((), [chief, view("worker:0"), view("worker:1"), view("ps:0")], 20.0)
-    assert said == "healthy: 2 workers at work, the furthest at 20 steps/s"
+    assert said == "healthy: 2 workers at work, 20 steps/s together"
 
 
 def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:

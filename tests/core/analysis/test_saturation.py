@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.analysis.saturation import Limit, Load, SaturationWatch, limits
 from tfscale.core.analysis.simulation import Simulation, Slow
 from tfscale.core.analysis.vitals import Vitals
-from tfscale.core.cluster import parse_cluster
-from tfscale.core.records import Diagnosis, GpuSample, HostSample, Interface, ProbeState, ProbeStatus
+from tfscale.core.cluster import ClusterSpec, parse_cluster
+from tfscale.core.records import (
+    Diagnosis,
+    Frame,
+    GpuSample,
+    HostSample,
+    Interface,
+    ProbeState,
+    ProbeStatus,
+    TaskState,
+    TaskStatus,
+)
 
 BUSY_GPU = GpuSample(0, "GPU-0", "H100", utilisation=0.97, memory_used=40 << 30, memory_total=80 << 30)
 
@@ -119,6 +131,58 @@ def test_full_gpu_memory_and_full_cpus() -> None:
 
 def test_nothing_is_said_of_limits_while_somebody_straggles() -> None:
     assert [each.kind for each in watch(transfer=0.05, slow=(Slow(1, extra=0.08),))] == ["straggler"]
+
+
+HALF_BUSY = replace(BUSY_GPU, utilisation=0.5)
+LONG = {"transfer": 0.323, "links": {"default": "200Mbit/s"}, "seconds": 60.0}
+LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "communication": ({"transfer": 0.05}, {"transfer": 0.005}),
+    "link": ({**LONG, "payload": 5_000_000}, {"links": {"default": "200Mbit/s"}, "payload": 50_000}),
+    "input": (
+        {"slow": tuple(Slow(worker, extra=0.04, phase="input") for worker in range(4))},
+        {"slow": tuple(Slow(worker, extra=0.004, phase="input") for worker in range(4))},
+    ),
+    "gpu": ({"gpu": BUSY_GPU}, {"gpu": HALF_BUSY}),
+    "gpu_memory": (
+        {"gpu": replace(HALF_BUSY, memory_used=79 << 30)},
+        {"gpu": replace(HALF_BUSY, memory_used=70 << 30)},
+    ),
+    "cpu": ({"sample": host(cpu=0.99)}, {"sample": host(cpu=0.9)}),
+}
+"""Raw counters and steps of each limit of the cluster, and those of a twin that is not at it."""
+
+
+@pytest.mark.parametrize("resource", LIMITS)
+def test_each_limit_is_told_and_its_healthy_twin_is_not(resource: str) -> None:
+    at_limit, healthy = LIMITS[resource]
+    (found,) = watch(**at_limit)
+    assert (found.kind, found.subject, found.evidence["resource"]) == ("saturation", "cluster", resource)
+    assert "also" not in found.evidence or found.evidence["also"] is None
+    assert watch(**healthy) == []
+
+
+@pytest.mark.parametrize("resource", LIMITS)
+def test_each_limit_is_told_with_another(resource: str) -> None:
+    beside: dict[str, Any] = (
+        {"gpu": replace(HALF_BUSY, memory_used=79 << 30)} if resource == "cpu" else {"sample": host(cpu=0.99)}
+    )
+    (found,) = watch(**{**LIMITS[resource][0], **beside})
+    told = {found.evidence["resource"], found.evidence["also"]}
+    assert told == {resource, "gpu_memory" if resource == "cpu" else "cpu"}
+
+
+def test_a_full_link_of_a_server_or_a_worker_is_told_from_its_interfaces(cluster: Callable[..., ClusterSpec]) -> None:
+    spec = cluster(2, ps=["10.0.1.1:1"])
+    spec = replace(spec, link_speeds={"default": 200e6})
+    busy = {"ps:0": host(sent=24e6), "worker:1": host(received=22e6), "worker:0": host(sent=15e6)}
+    observer = Diagnostician(spec)
+    for second in range(1, 31):
+        for task, sample in busy.items():
+            status = TaskStatus(TaskState.RUNNING, 1, 1, started=0.0)
+            observer.fold(task, Frame(second, float(second), status, host=sample))
+        findings = observer.diagnose(float(second))
+    full = {each.subject: each.evidence["resource"] for each in findings.diagnoses if each.kind == "saturation"}
+    assert full == {"ps:0": "server_link", "worker:1": "task_link"}
 
 
 LOAD = Load(step=1.0, transfer=0.1, input=0.01, compute=0.8, ranks=2)

@@ -120,6 +120,24 @@ def test_a_straggler_that_moves_is_an_imbalance_and_nobody_is_named(every: float
     assert told == {("imbalance", "cluster")}
 
 
+def test_what_lasts_longer_than_the_window_and_passes_is_named_once_and_then_known() -> None:
+    """12 s of slowness are a straggler of 12 s, with its begin and end; what comes again like it is usual here."""
+    lag = steady(1.0, 1.0, 1.0, 1.0, seconds=120.0)
+    rows = np.arange(len(lag)) * 0.06
+    for begin in (30.0, 60.0, 90.0):
+        lag[(rows >= begin) & (rows < begin + 12.0), 2] *= 1.5
+    watch, shown, told = StragglerWatch(), aligned(lag), []
+    for second in range(10, int(shown.end[-1])):
+        low, high = watch.follow(shown.subjects) + 1, int(np.searchsorted(shown.end, second))
+        news = Aligned(shown.subjects, shown.sequence[low:high], shown.end[low:high], shown.phases[:, low:high])
+        told += [(second, each) for each in watch.diagnose(news, shown.last(20)) if each.kind == "straggler"]
+    begin, end = shown.end[np.searchsorted(rows, [30.0, 42.0])]
+    assert {each.subject for _, each in told} == {"worker:2"}
+    assert [each.begin for _, each in told] == pytest.approx([begin] * len(told), abs=0.5)
+    assert told[0][0] <= begin + 7
+    assert end <= told[-1][0] <= end + 5
+
+
 def test_somebody_who_leaves_takes_nothing_of_what_is_known_of_the_others_along() -> None:
     watch, lag = StragglerWatch(), steady(1.0, 1.0, 1.0, 1.0, 1.5, 1.0, seconds=15.0)
     assert [each.subject for each in watch.diagnose(aligned(lag))] == ["worker:4"]

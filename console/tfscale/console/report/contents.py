@@ -30,12 +30,13 @@ class Timeline:
     _skipped: int = 0
 
     def add(self, at: float, findings: Findings) -> None:
-        """Take in the medians of one look."""
+        """Take in the medians of one look; where no steps come any more, that nothing is known."""
         self._skipped += 1
         if self._skipped < self._each or findings.step_time is None:
             return
         self._skipped = 0
-        row = {name: _parts(summary) for name, summary in findings.subjects.items()}
+        known = findings.subjects if findings.steps_per_second is not None else {}
+        row = {name: _parts(summary) for name, summary in known.items()}
         self.subjects += [name for name in row if name not in self.subjects]
         self._at.append(at)
         self._rows.append(row)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.report.contents import PARTS, Group, Report
 from tfscale.console.report.sizes import Sizes
+from tfscale.core.analysis.phases import medians
 from tfscale.core.analysis.words import duration
 
 Floats = NDArray[np.float64]
@@ -77,9 +78,9 @@ def steps_by_phase(report: Report, group: Group) -> str:
     parts, at = group.timeline.parts, group.timeline.at
     if parts.size == 0:
         return ""
-    middle = np.nan_to_num(_medians(parts))
+    middle = np.nan_to_num(medians(parts, axis=2))
     stacked = np.vstack([np.zeros(len(at)), np.cumsum(middle, axis=0)])
-    axes = Axes((float(at[0]), float(at[-1])), (0.0, float(stacked[-1].max()) * 1.05))
+    axes = Axes((group.begin, group.end), (0.0, float(stacked[-1].max()) * 1.05))
     areas = []
     for row, part in enumerate(PARTS):
         outline = axes.path(at, stacked[row + 1]) + axes.path(at[::-1], stacked[row][::-1]).replace("M", "L", 1) + "Z"
@@ -95,7 +96,7 @@ def per_worker(report: Report, group: Group) -> str:
     lag = parts[:4].sum(axis=0)
     shown = _furthest(lag)
     known = lag[:, shown][np.isfinite(lag[:, shown])]
-    axes = Axes((float(at[0]), float(at[-1])), (0.0, float(known.max(initial=0.0)) * 1.05))
+    axes = Axes((group.begin, group.end), (0.0, float(known.max(initial=0.0)) * 1.05))
     lines = []
     for number, column in enumerate(shown):
         name = escape(group.timeline.subjects[column])
@@ -183,14 +184,6 @@ def measured_scaling(sizes: Sizes) -> str:
     parts += [_tick_below(axes, tick, f"{tick:.4g}") for tick in ticks(*axes.x)]
     parts += [_tick_left(axes, tick, f"{tick:.4g}") for tick in ticks(*axes.y)]
     return _picture("".join(parts), "measured scaling", HEIGHT)
-
-
-def _medians(parts: Floats) -> Floats:
-    """(6, k) over the workers, NaN where nobody is known."""
-    known = np.isfinite(parts).any(axis=2)
-    made = np.full(parts.shape[:2], np.nan)
-    made[known] = np.nanmedian(parts[known], axis=1)
-    return made
 
 
 def _furthest(lag: Floats) -> list[int]:

@@ -13,7 +13,7 @@ WINDOW = 20
 """Blocks in a window. A block has at least one step, so that a window has at least 20."""
 KEEP = 1200
 """Blocks remembered: 60 windows."""
-_TINY = 1e-6
+TINY = 1e-6
 """Seconds below which a lag is not told from none."""
 
 
@@ -53,8 +53,8 @@ class Blocks:
         self.consumed = -1
         """The newest collective that is in a block."""
         self._origin: float | None = None
-        n = len(subjects)
-        self._lag, self._level = History(n), History(n)
+        self._each: list[History] = []
+        self._lag, self._level = self._series(), self._series()
         self._end, self._step, self._spread = History(1), History(1), History(1)
 
     def __len__(self) -> int:
@@ -90,6 +90,10 @@ class Blocks:
         """(N,) medians of the share of the step by which its slowest exceeds the others' median."""
         return self._spread.rows[:, 0]
 
+    def part(self, column: int) -> float:
+        """Share of the step that is this subject's lag, of late."""
+        return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.step[-WINDOW:]))
+
     def fold(self, aligned: Aligned) -> None:
         """Take in the steps that came since the last call, but for those of the block that is still open."""
         fresh = aligned.after(self.consumed)
@@ -106,17 +110,21 @@ class Blocks:
         self._condense(fresh, edges)
         self.consumed = int(fresh.sequence[edges[-1] - 1])
 
-    def without(self, subjects: set[str]) -> Blocks:
-        """What is remembered of the others: that somebody left is no reason to forget them."""
+    def forget(self, subjects: set[str]) -> None:
+        """Remember the others only: that somebody left is no reason to forget them."""
         kept = [column for column, subject in enumerate(self.subjects) if subject not in subjects]
         self.subjects = tuple(self.subjects[column] for column in kept)
-        for history in (self._lag, self._level):
+        for history in self._each:
             history.keep(kept)
-        return self
+
+    def _series(self) -> History:
+        """A history with a column for each subject."""
+        self._each.append(History(len(self.subjects)))
+        return self._each[-1]
 
     def _condense(self, fresh: Aligned, edges: Integers) -> None:
         own = fresh.lag[: edges[-1]]
-        lag = np.maximum(filled(own), _TINY)
+        lag = np.maximum(filled(own), TINY)
         peers = others_median(lag)
         network = transfer(fresh.reduce[: edges[-1]])
         step = longest(lag) + network

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from tfscale.core.analysis.gaps import made_whole
-from tfscale.core.analysis.phases import others_median, transfer
+from tfscale.core.analysis.phases import excess, others_median, transfer
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.vitals import UNKNOWN, Vitals, middle
 from tfscale.core.analysis.words import duration
@@ -94,7 +94,7 @@ class Case:
 def case(window: Aligned, column: int, own: Facts, peers: Sequence[Facts]) -> Case:
     """The case of the subject in this column, from steps of it and of its peers (n >= 2, at least one step)."""
     recent = made_whole(window.last(_ROWS))
-    extra = [float(np.median(plane[:, column] - others_median(plane)[:, column])) for plane in recent.phases[:-1]]
+    extra = excess(recent.phases[:-1], column).tolist()
     step = recent.lag.max(axis=1) + transfer(recent.reduce)
     return Case(dict(zip(LAG_PHASES, extra, strict=True)), float(np.median(step)), own, peers)
 
@@ -103,11 +103,11 @@ def explain(straggler: Case) -> Cause:
     """The first cause that matches; another that matches as well is told with it."""
     matching = [cause for rule in _RULES if (cause := rule(straggler)) is not None]
     if not matching:
-        return Cause("unknown")
+        return _slow_device(straggler) or Cause("unknown")
     first, *rest = matching
-    second = next((cause for cause in rest if cause.kind != "device"), None)
-    if second is None:
+    if not rest:
         return first
+    second = rest[0]
     evidence = {**second.evidence, **first.evidence, "also": second.kind}
     return Cause(first.kind, f"{first.clause}, and {second.clause}", evidence)
 
@@ -197,13 +197,21 @@ def _uneven(straggler: Case) -> Cause | None:
 
 def _device(straggler: Case) -> Cause | None:
     own = straggler.own.vitals
-    if not _computes_slowly(straggler) or (own.gpu is None and own.clock is None):
+    if not _computes_slowly(straggler):
         return None
     if own.xid is not None:
         return Cause("device", f"its GPU reports error XID {own.xid}", _told(own, "xid", "ecc_errors"))
     if own.ecc_errors:
         clause = f"its GPU's memory has {own.ecc_errors} new uncorrectable errors"
         return Cause("device", clause, _told(own, "ecc_errors"))
+    return None
+
+
+def _slow_device(straggler: Case) -> Cause | None:
+    """What is left where nothing else matches: the GPU itself, without a word of its driver."""
+    own = straggler.own.vitals
+    if not _computes_slowly(straggler) or (own.gpu is None and own.clock is None):
+        return None
     pace = _clock_to_peers(straggler)
     if pace is not None and pace < _CLOCK:
         return Cause(

@@ -10,7 +10,7 @@ import signal
 from dataclasses import dataclass, field
 
 from tfscale.core.analysis.tasks import ALIVE, TaskView
-from tfscale.core.analysis.words import clock, duration, listing
+from tfscale.core.analysis.words import clock, duration, listing, signal_name
 from tfscale.core.lastwords import PEER, Clue, clue
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
 
@@ -39,6 +39,8 @@ class Failure:
     signal: int | None
     lost: bool = False
     log: tuple[str, ...] = ()
+    clue: Clue | None = None
+    """The line that matters in the end of its log."""
 
     @property
     def primary(self) -> bool:
@@ -51,14 +53,9 @@ class Failure:
         return self.clue is not None and self.clue.kind == PEER and self.signal not in _PRIMARY
 
     @property
-    def clue(self) -> Clue | None:
-        """The line that matters in the end of its log."""
-        return clue(self.log)
-
-    @property
     def how(self) -> str:
         if self.signal is not None:
-            return f"was killed by {_signal_name(self.signal)}"
+            return f"was killed by {signal_name(self.signal)}"
         if self.code is not None:
             return f"exited {self.code}"
         return "was lost with its shim" if self.lost else "ended, nobody knows how"
@@ -71,7 +68,9 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
         return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
     if status.state is not TaskState.EXITED or ended is None or ended.well:
         return None
-    return Failure(task, status.generation, status.attempt, ended.at, ended.code, ended.signal, log=ended.log)
+    return Failure(
+        task, status.generation, status.attempt, ended.at, ended.code, ended.signal, log=ended.log, clue=clue(ended.log)
+    )
 
 
 def culprit(failures: list[Failure]) -> Failure:
@@ -159,7 +158,7 @@ def _describe(incident: _Incident) -> Diagnosis:
         sentence=sentence,
         evidence={
             "code": None if elsewhere else first.code,
-            "signal": None if first.signal is None else _signal_name(first.signal),
+            "signal": None if first.signal is None else signal_name(first.signal),
             "followers": ", ".join(each.task for each in followers) or None,
             "reason": first.clue.kind if first.clue else None,
             "line": first.clue.line if first.clue else None,
@@ -182,10 +181,3 @@ def _followed(first: Failure, followers: list[Failure]) -> str:
     when = f"{duration(later)} later" if later >= 0.05 else "at once"
     who = listing([f"{each.task} {each.how}" for each in followers])
     return f"{who}, {when}, because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from tfscale.core.analysis.asynchronous import Asynchronous
 from tfscale.core.analysis.crashes import CrashWatch
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.functions import unanswered
@@ -40,6 +41,7 @@ class Diagnostician:
     def __init__(self, spec: ClusterSpec, rule: Rule | None = None) -> None:
         self._tasks = {str(task): TaskView(task) for task in spec.tasks}
         self._groups = {"task": _Group(rule or Rule()), "replica": _Group(rule or Rule())}
+        self._asynchronous = Asynchronous(rule or Rule())
         self._insight = Insight(spec)
         self._crashes = CrashWatch()
         self._ledger = Ledger()
@@ -52,7 +54,11 @@ class Diagnostician:
         self._insight.fold(task, frame)
         for batch in frame.steps:
             owner, _, replica = batch.subject.partition("/")
-            if owner in self._tasks:
+            if owner not in self._tasks:
+                continue
+            if batch.reporter.partition("/")[0] != owner:
+                self._asynchronous.add(batch)
+            else:
                 self._groups["replica" if replica else "task"].table.add(batch)
 
     def link(self, task: str, up: bool, at: float) -> None:
@@ -70,26 +76,32 @@ class Diagnostician:
             *not_started(views, now),
             *unanswered(views),
         ]
-        main, replicas = self._groups["task"], self._groups["replica"]
-        for group in self._groups.values():
+        tasks, replicas, apart = self._groups["task"], self._groups["replica"], self._asynchronous
+        for group in self._all:
             group.judge(self._tasks)
-        named = one_name(main.diagnoses, replicas.diagnoses, replicas.window.subjects)
-        holding += self._insight.explain(named, (main.window, replicas.window), self._tasks)
+        named = [*one_name(tasks.diagnoses, replicas.diagnoses, replicas.window.subjects), *apart.diagnoses]
+        windows = (tasks.window, replicas.window, apart.window)
+        holding += self._insight.explain(named, windows, self._tasks)
         holding += not_finite(views)
-        if not main.table.subjects():
-            main = replicas
+        main: _Group | Asynchronous = apart if apart else tasks if tasks.table.subjects() else replicas
         straggles = any(found.kind == "straggler" for found in named)
         holding += self._insight.look(main.window, self._tasks, straggles, now)
-        self._insight.count(main.table, main.window.subjects)
+        self._insight.count(*main.counted)
         diagnoses = self._ledger.update(holding, now)
         return replace(self._findings(diagnoses, main, views), spent=self._insight.spent)
 
-    def _findings(self, diagnoses: tuple[Diagnosis, ...], main: _Group, views: tuple[TaskView, ...]) -> Findings:
+    @property
+    def _all(self) -> tuple[_Group | Asynchronous, ...]:
+        return (*self._groups.values(), self._asynchronous)
+
+    def _findings(
+        self, diagnoses: tuple[Diagnosis, ...], main: _Group | Asynchronous, views: tuple[TaskView, ...]
+    ) -> Findings:
         window = main.window
         rate = main.rate() if _is_moving(views) else None
-        subjects = {name: each for group in self._groups.values() for name, each in group.summaries().items()}
+        subjects = {name: each for group in self._all for name, each in group.summaries().items()}
         examples = next((view.probe.examples_per_step for view in views if view.probe and view.running), None)
-        costs = [cost for group in self._groups.values() if (cost := group.slowdown()) is not None]
+        costs = [cost for group in self._all if (cost := group.slowdown()) is not None]
         return Findings(
             diagnoses=diagnoses,
             headline=headline(diagnoses, views, rate),
@@ -127,6 +139,11 @@ class _Group:
         """When the newest steps of the subject that is furthest ended."""
         self._attempts: dict[str, tuple[int, int]] = {}
 
+    @property
+    def counted(self) -> tuple[StepTable, tuple[str, ...], str]:
+        """Whose steps stand for the time of the run."""
+        return self.table, self.window.subjects, ""
+
     def step_time(self) -> float | None:
         """Median seconds; from step to step of the leader where the phases are not known."""
         if len(self.window):
@@ -136,7 +153,7 @@ class _Group:
     def slowdown(self) -> float | None:
         """What the named cost, None while nothing lines up."""
         window = self.window
-        culprits = [window.subjects.index(name) for name in self.watch.named if name in window.subjects]
+        culprits = [window.subjects.index(name) for name in self.watch.names if name in window.subjects]
         return slowdown(window.lag, window.reduce, culprits) if len(window) else None
 
     def rate(self) -> float | None:

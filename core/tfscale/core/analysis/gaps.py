@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from tfscale.core.analysis.phases import filled
 from tfscale.core.analysis.steps import Aligned
 
 
@@ -16,6 +17,5 @@ def made_whole(window: Aligned) -> Aligned:
         return window
     kept = np.flatnonzero(~unknown.all(axis=1))
     phases, unknown = window.phases[:, kept], unknown[kept]
-    blank = np.where(unknown, np.float32(np.nan), phases)
-    middle = np.nanmedian(blank, axis=2, keepdims=True) if blank.size else blank
-    return Aligned(window.subjects, window.sequence[kept], window.end[kept], np.where(unknown, middle, phases))
+    whole = filled(np.where(unknown, np.float32(np.nan), phases))
+    return Aligned(window.subjects, window.sequence[kept], window.end[kept], whole)

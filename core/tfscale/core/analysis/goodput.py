@@ -38,6 +38,8 @@ _KINDS = {
 }
 
 Interval = tuple[float, float]
+Attempt = tuple[int | str, ...]
+"""Within which steps are numbered: (generation, attempt), and the worker where each has numbers of its own."""
 
 
 @dataclass(slots=True)
@@ -49,8 +51,8 @@ class Goodput:
     _spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BUCKETS, 0.0))
     _reached: float | None = None
     """Up to when everything is in a bucket."""
-    _attempt: tuple[int, int] | None = None
-    """(generation, attempt) of the newest steps."""
+    _attempt: Attempt | None = None
+    """Of the newest steps."""
     _consumed: int = -1
     """The newest collective of it that is in a bucket."""
     _highest: int = -1
@@ -67,21 +69,26 @@ class Goodput:
         for each in found:
             self._activities[task, each.kind, each.begin] = each
 
-    def next_step(self, attempt: tuple[int, int]) -> int:
-        """The first collective of this (generation, attempt) that is not in a bucket."""
+    def next_step(self, attempt: Attempt) -> int:
+        """The first collective of this attempt that is not in a bucket."""
         return self._consumed + 1 if attempt == self._attempt else 0
 
-    def steps(self, attempt: tuple[int, int], fresh: Aligned, newest_global: int | None) -> None:
+    def steps(self, attempt: Attempt, fresh: Aligned, newest_global: int | None) -> None:
         """Steps from `next_step` on that all workers have reported.
 
         `newest_global` is the global step of the last of them, None where the program does not count.
         """
+        if self._reached is not None:
+            fresh = fresh.since(self._reached)
         if len(fresh) == 0 or self.begin is None:
             return
         otherwise = "unknown" if attempt == self._attempt else "recovery" if self._attempt else "start"
         begin = self.begin if self._reached is None else self._reached
-        self._add(self._gap(begin, float(fresh.end[0] - _length(fresh)[0]), otherwise))
-        self._within(fresh, None if newest_global is None else newest_global - (fresh.sequence[-1] - fresh.sequence))
+        length = _length(fresh)
+        self._add(self._gap(begin, float(fresh.end[0] - length[0]), otherwise))
+        self._within(
+            fresh, length, None if newest_global is None else newest_global - (fresh.sequence[-1] - fresh.sequence)
+        )
         self._attempt, self._consumed, self._reached = attempt, int(fresh.sequence[-1]), float(fresh.end[-1])
         self._activities = {
             key: each for key, each in self._activities.items() if each.end is None or each.end > self._reached
@@ -103,9 +110,9 @@ class Goodput:
         whole = sum(spent.values())
         return spent[PRODUCTIVE] / whole if whole > 0 else None
 
-    def _within(self, fresh: Aligned, numbers: Floats | None) -> None:
+    def _within(self, fresh: Aligned, length: Floats, numbers: Floats | None) -> None:
         """Steps, and what lies between those that do not follow one another at once."""
-        length, fetch = _length(fresh), fresh.phases[2].mean(axis=1)
+        fetch = fresh.phases[2].mean(axis=1)
         waited = waits(fresh.reduce).mean(axis=1) if len(fresh.subjects) > 1 else np.zeros(len(fresh))
         repeated = np.zeros(len(fresh), bool) if numbers is None else numbers <= self._highest
         self._spent["lost_progress"] += float(length[repeated].sum())

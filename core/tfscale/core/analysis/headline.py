@@ -48,7 +48,7 @@ def _healthy(tasks: Sequence[TaskView], steps_per_second: float) -> str:
     coordinator = next((view.coordinator for view in tasks if view.coordinator), None)
     if coordinator is not None:
         working = sum(each.finished > 0 for each in coordinator.workers)
-        return f"healthy: {plural(working, 'worker')} at work, the furthest at {rate(steps_per_second)}"
+        return f"healthy: {plural(working, 'worker')} at work, {rate(steps_per_second)} together"
     training = [view for view in tasks if view.meets and view.progressed is not None]
     if len(training) <= 1:
         return f"healthy: {listing([view.name for view in training])} trains, {rate(steps_per_second)}"

@@ -76,16 +76,17 @@ class Insight:
             limited = self._saturation.diagnose(load, vitals, self._speeds(vitals), now)
         return [*self._drift.diagnose(recent, now), *limited]
 
-    def count(self, table: StepTable, subjects: Sequence[str]) -> None:
-        """Put the steps that came since the last call into the buckets of the run's time."""
+    def count(self, table: StepTable, subjects: Sequence[str], apart: str = "") -> None:
+        """Put the steps that came since the last call into the buckets of the run's time; `apart` names the one worker
+        whose steps stand for all, where each has numbers of its own."""
         if not subjects:
             return
         attempt = table.attempt(subjects[0])
-        fresh = table.aligned(subjects, first=self._goodput.next_step(attempt))
+        fresh = table.aligned(subjects, first=self._goodput.next_step((*attempt, apart)))
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:
             ahead = newest - int(fresh.sequence[-1])
-            self._goodput.steps(attempt, fresh, None if number is None else number - ahead)
+            self._goodput.steps((*attempt, apart), fresh, None if number is None else number - ahead)
 
     def _load(self, recent: Aligned, tasks: Mapping[str, TaskView], vitals: Mapping[str, Vitals]) -> Load:
         lag, network = recent.lag, transfer(recent.reduce)

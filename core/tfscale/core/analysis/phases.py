@@ -36,9 +36,9 @@ def longest(lag: Floats) -> Floats:
 
 
 def filled(values: Floats) -> Floats:
-    """(k, n) values with the median of the row in place of what is not known."""
+    """(..., n) values with the median of the row in place of what is not known."""
     missing = np.isnan(values)
-    return np.where(missing, medians(values, axis=1)[:, None], values) if missing.any() else values
+    return np.where(missing, medians(values, axis=-1)[..., None], values) if missing.any() else values
 
 
 def waits(reduce: Floats) -> Floats:
@@ -61,6 +61,12 @@ def others_median(values: Floats) -> Floats:
 
     low = without_own((n - 2) // 2)
     return low if n % 2 == 0 else (low + without_own((n - 1) // 2)) / 2
+
+
+def excess(planes: Floats, column: int) -> Floats:
+    """(p,) median seconds by which one subject exceeds the median of the others, from (p, k, n) phases; n >= 2."""
+    extra = [plane[:, column] - others_median(filled(plane))[:, column] for plane in planes]
+    return np.asarray(np.nanmedian(extra, axis=1))
 
 
 def slowdown(lag: Floats, reduce: Floats, culprits: list[int]) -> float:

@@ -175,6 +175,13 @@ class StepTable:
         start = min(int(known[0]), max(0, stop - steps)) if len(known) else 0
         return np.asarray(ends[start:][np.isfinite(ends[start:])])
 
+    def since(self, subject: str, at: float, first: int) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+        """((k,) ends, (5, k) phases) of one subject's steps from number `first` on that ended after `at`."""
+        column = self._columns[subject]
+        start, stop = max(0, first - self.base), max(0, column.newest - self.base + 1)
+        places = start + np.flatnonzero(self._end[column.position, start:stop] > at)
+        return self._end[column.position, places], _possible(self._phases[column.position][:, places])
+
     def _taken(self, positions: Integers, places: Integers) -> NDArray[np.float32]:
         """(n, 5, k) phases at these places."""
         planes = self._phases.take(places, axis=2)

@@ -12,12 +12,13 @@ Where noise hides a small slowdown in the window, the same rule asks windows up 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from tfscale.core.analysis.blocks import WINDOW, Blocks
 from tfscale.core.analysis.noise import longest_spell, margin
-from tfscale.core.analysis.phases import filled, others_median, slowdown
+from tfscale.core.analysis.phases import excess, slowdown
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.words import clock, duration
 from tfscale.core.records import LAG_PHASES, Diagnosis
@@ -154,8 +155,7 @@ def _middle(ranked: Floats) -> Floats:
 
 def _excess(blocks: Blocks, column: int, level: float) -> float:
     """What the worker takes beyond its peers' median, as a share of the step."""
-    lag, step = np.median(blocks.lag[-WINDOW:, column]), np.median(blocks.step[-WINDOW:])
-    return float((1 - np.exp(-level)) * lag / step)
+    return float((1 - np.exp(-level)) * blocks.part(column))
 
 
 def _pool(levels: Floats, column: int) -> Floats:
@@ -172,22 +172,59 @@ def change_point(values: Floats, level: float) -> int:
 
 
 @dataclass(slots=True)
-class StragglerWatch:
+class Names:
     """Adds hysteresis: whoever was named stays so until clearly no slower, and is told anew only when it matters."""
 
-    rule: Rule = field(default_factory=Rule)
-    _blocks: Blocks | None = None
+    rule: Rule
     _named: dict[str, tuple[int, Diagnosis]] = field(default_factory=dict)
-    _imbalance: Diagnosis | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._named)
+
+    def __len__(self) -> int:
+        return len(self._named)
 
     @property
-    def named(self) -> tuple[str, ...]:
-        """Who straggles now."""
-        return tuple(self._named)
+    def diagnoses(self) -> list[Diagnosis]:
+        """What holds of them."""
+        return [diagnosis for _, diagnosis in self._named.values()]
+
+    def drop(self, subjects: set[str]) -> None:
+        """What was said of these no longer holds."""
+        self._named = {name: entry for name, entry in self._named.items() if name not in subjects}
+
+    def look(self, blocks: Blocks, tell: Callable[[Verdict], Diagnosis]) -> None:
+        """Judge what is remembered, and `tell` what is news."""
+        self._end_recovered(blocks)
+        for verdict in judge(blocks, self.rule):
+            subject = blocks.subjects[verdict.column]
+            length, told = self._named.get(subject, (verdict.length, None))
+            if told is None or _differs(told, verdict):
+                self._named[subject] = (length, tell(verdict))
+
+    def _end_recovered(self, blocks: Blocks) -> None:
+        for subject, (length, _) in list(self._named.items()):
+            known = subject in blocks.subjects
+            if known and not persists(blocks, blocks.subjects.index(subject), length, self.rule):
+                del self._named[subject]
+
+
+@dataclass(slots=True)
+class StragglerWatch:
+    """Remembers the steps of those who meet in a collective, and says who straggles among them."""
+
+    rule: Rule = field(default_factory=Rule)
+    names: Names = field(init=False)
+    """Who straggles now."""
+    _blocks: Blocks | None = None
+    _imbalance: Diagnosis | None = None
+
+    def __post_init__(self) -> None:
+        self.names = Names(self.rule)
 
     def restart(self, subjects: set[str]) -> None:
         """A new attempt of these began, or they ended: what was said of them, and the history, no longer hold."""
-        self._named = {name: entry for name, entry in self._named.items() if name not in subjects}
+        self.names.drop(subjects)
         self._blocks = self._imbalance = None
 
     def follow(self, subjects: tuple[str, ...]) -> int:
@@ -198,7 +235,10 @@ class StragglerWatch:
             gone = set(blocks.subjects) - set(subjects)
             remain = tuple(subject for subject in blocks.subjects if subject not in gone)
             alike = self.rule.window(len(remain)) == self.rule.window(len(blocks.subjects))
-            self._blocks = blocks.without(gone) if alike and remain == subjects and len(remain) >= 2 else None
+            if alike and remain == subjects and len(remain) >= 2:
+                blocks.forget(gone)
+            else:
+                self._blocks = None
         return self._blocks.consumed if self._blocks is not None else -1
 
     def diagnose(self, aligned: Aligned, window: Aligned | None = None) -> list[Diagnosis]:
@@ -214,29 +254,15 @@ class StragglerWatch:
             self._blocks.fold(aligned)
             if len(self._blocks) >= LENGTHS[0]:
                 self._judge(self._blocks, aligned.last(4 * WINDOW) if window is None else window)
-        held = [diagnosis for _, diagnosis in self._named.values()]
+        held = self.names.diagnoses
         return [*held, self._imbalance] if self._imbalance else held
 
     def _judge(self, blocks: Blocks, window: Aligned) -> None:
-        self._end_recovered(blocks)
-        for verdict in judge(blocks, self.rule):
-            self._name(verdict, window)
+        self.names.look(blocks, lambda verdict: describe(verdict, window))
         self._judge_imbalance(blocks)
 
-    def _end_recovered(self, blocks: Blocks) -> None:
-        for subject, (length, _) in list(self._named.items()):
-            known = subject in blocks.subjects
-            if known and not persists(blocks, blocks.subjects.index(subject), length, self.rule):
-                del self._named[subject]
-
-    def _name(self, verdict: Verdict, window: Aligned) -> None:
-        subject = window.subjects[verdict.column]
-        length, told = self._named.get(subject, (verdict.length, None))
-        if told is None or _differs(told, verdict):
-            self._named[subject] = (length, describe(verdict, window))
-
     def _judge_imbalance(self, blocks: Blocks) -> None:
-        cost = 0.0 if self._named else lasting_imbalance(blocks)
+        cost = 0.0 if self.names else lasting_imbalance(blocks)
         if cost < (self.rule.imbalance_off if self._imbalance else self.rule.imbalance_on):
             self._imbalance = None
         elif self._imbalance is None:
@@ -284,12 +310,9 @@ def describe(verdict: Verdict, window: Aligned) -> Diagnosis:
 
 def guilty_phase(window: Aligned, column: int) -> tuple[str, float]:
     """(phase, seconds a step) in which the subject exceeds the median of its peers most."""
-    extra = [
-        float(np.nanmedian(plane[:, column] - others_median(filled(plane))[:, column]))
-        for plane in window.phases[: len(LAG_PHASES)]
-    ]
+    extra = excess(window.phases[:-1], column)
     most = int(np.argmax(extra))
-    return LAG_PHASES[most], extra[most]
+    return LAG_PHASES[most], float(extra[most])
 
 
 def _describe_imbalance(cost: float, begin: float) -> Diagnosis:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 
@@ -37,6 +38,14 @@ def listing(names: Sequence[str], most: int = 4) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 worker`, `3 workers`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` for 9; the number where this system has no name for it."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def bits(per_second: float) -> str:
