@@ -33,6 +33,13 @@ class Loop:
         self.at = 1000.0
         self.spans: list[Span] = []
 
+    def trace_again(self) -> None:
+        """From now on the steps are of another function with the same optimizer."""
+        collective = self.gradients.collective
+        self.input = self.sites.traced(Kind.INPUT, examples=16)
+        self.gradients = self.sites.traced(Kind.REDUCE, bytes=1000, in_run=True, collective=collective)
+        self.run = self.sites.traced(Kind.RUN, trains=True, counter=self.run.counter, program=self.run.program)
+
     def step(self, lengths: Sequence[float], amount: float = 0.0, waits: Sequence[tuple[float, float]] = ()) -> None:
         """A step of these five phases in milliseconds; of each wait its begin and length in parts of the step."""
         asked, ready, entered, reduced, updated = self.at + MS * np.cumsum(lengths)
@@ -64,6 +71,8 @@ def loops(draw: st.DrawFn) -> Loop:
     steps = draw(st.lists(st.tuples(lengths, st.lists(parts, max_size=2), st.integers(0, 40)), min_size=3, max_size=40))
     for each, waits, odd in steps:
         loop.step(each, amount=float(odd % 3), waits=waits if odd % 2 else ())
+        if odd == 8:
+            loop.trace_again()
         if odd == 9:
             loop.evaluation()
         if odd == 10:
@@ -78,7 +87,8 @@ def told(loop: Loop, ends: Sequence[float], delay: float, pause: bool) -> tuple[
     """What is found when the ring is read at these times, the newest `delay` seconds unsettled."""
     assembler = StepAssembler()
     fold = Fold(loop.sites.all, assembler)
-    loop.run.counter = Counter(7)
+    assert loop.run.counter is not None
+    loop.run.counter.count = 0
     steps: list[Step] = []
     before = 0.0
     for end in [*ends, np.inf]:
@@ -140,6 +150,17 @@ def test_what_is_unusual_goes_the_long_way_and_only_that() -> None:
     kinds = [type(steps) for steps in read(loop, 1000.5, 1002.3, 1003, 1003.2, 1010)]
     # One more than the read with the evaluation in it, which leaves a step half told.
     assert kinds == [list, StepColumns, list, list, StepColumns]
+
+
+def test_a_function_that_is_traced_again_goes_the_short_way_too() -> None:
+    loop = usual(40)
+    loop.trace_again()
+    for _ in range(40):
+        loop.step((2, 3, 5, 20, 10))
+    _, steps = read(loop, 1000.5, 1010)
+    assert isinstance(steps, StepColumns)
+    assert [step.examples for step in steps[-41:]] == [32.0, *[16.0] * 40]
+    assert [step.global_step for step in steps] == list(range(88 - len(steps), 88))
 
 
 def test_few_steps_are_not_worth_columns() -> None:

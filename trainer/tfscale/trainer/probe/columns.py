@@ -64,11 +64,10 @@ def _lists(steps: Sequence[Step]) -> Columns:
 
 
 def _arrays(steps: StepColumns) -> Columns:
-    first = steps.global_step
     return {
         "sequence": list(range(steps.first, steps.first + len(steps))),
         "end": steps.end.tolist(),
-        "global_step": [] if first is None else list(range(first, first + len(steps))),
+        "global_step": [] if steps.global_step is None else steps.global_step.tolist(),
         **{phase: _column(values.tolist()) for phase, values in zip(PHASES, steps.phases, strict=True)},
     }
 

@@ -33,8 +33,7 @@ class StepColumns(Sequence[Step]):
     """The five of `Step`, in the same order."""
     bytes: np.ndarray
     examples: np.ndarray
-    global_step: int | None
-    """Of the first."""
+    global_step: np.ndarray | None
     program: Program
 
     def __len__(self) -> int:
@@ -60,7 +59,7 @@ class StepColumns(Sequence[Step]):
             reduce=reduce,
             bytes=self.bytes[index].item(),
             examples=self.examples[index].item(),
-            global_step=None if self.global_step is None else self.global_step + index,
+            global_step=None if self.global_step is None else self.global_step[index].item(),
             program=self.program,
         )
 
@@ -70,10 +69,10 @@ class StepColumns(Sequence[Step]):
 
 
 def are_usual(sites: Sequence[Site]) -> bool:
-    """Whether these are the sites of one program's usual steps."""
-    places = [_place(site) for site in sites]
-    main = [place for place in places if place != _BESIDE]
-    return _OTHER not in main and len(main) == len(set(main))
+    """Whether these can be the sites of one program's usual steps, of which several functions may have been traced."""
+    programs = {site.program for site in sites if site.kind is Kind.RUN}
+    collectives = {site.collective for site in sites if _place(site) == _REDUCE}
+    return _OTHER not in map(_place, sites) and len(programs) <= 1 and len(collectives) <= 1
 
 
 def _place(site: Site) -> int:
@@ -104,7 +103,7 @@ def fold(spans: SpanTable, sites: Sequence[Site], assembler: StepAssembler) -> S
     if not in_order or (edges[2] - edges[1] > IDLE_SECONDS).any():
         return None
     phases = _phases(edges[:5], _waits(spans, places, edges[1]) if len(main) < len(places) else None)
-    found = _columns(steps, tail, phases, [sites[number] for number in steps.site[0]])
+    found = _columns(steps, tail, phases, sites)
     last = spans.end[(places == _REDUCE) | (places == _BESIDE)][-1]
     after = Tail(tail.sequence + len(found), found.end[-1].item(), edges[-1][-1].item(), last.item())
     assembler.go_on(after, (found.end - edges[0])[-REMEMBERED:].tolist(), found.bytes.max().item())
@@ -168,21 +167,40 @@ def _overlap(waits: SpanTable, first: np.ndarray, last: np.ndarray) -> np.ndarra
 
 
 def _columns(steps: SpanTable, tail: Tail, phases: list[np.ndarray], sites: Sequence[Site]) -> StepColumns:
-    batch, gradients, run = sites
     end = steps.end[:, _REDUCE]
-    count = len(end)
     reduced = end - _after(tail.exit, end)
     for phase in phases:
         reduced = reduced - phase
-    counter = run.counter
-    if counter is not None:
-        counter.count += count
+    gradients, run = (sites[number] for number in steps.site[0, _REDUCE:])
+    if not gradients.collective:
+        reduced = np.full(len(end), UNKNOWN)
     return StepColumns(
         first=tail.sequence,
         end=end,
-        phases=(*phases, reduced if gradients.collective else np.full(count, UNKNOWN)),
-        bytes=np.rint((gradients.bytes + steps.amount[:, _REDUCE]) * gradients.collective).astype(np.int64),
-        examples=batch.examples + steps.amount[:, _INPUT],
-        global_step=None if counter is None else counter.base + counter.count + 1 - count,
+        phases=(*phases, reduced),
+        bytes=np.rint(_amounts(sites, steps, _REDUCE)).astype(np.int64) * gradients.collective,
+        examples=_amounts(sites, steps, _INPUT),
+        global_step=_count(sites, steps.site[:, _RUN]),
         program=run.program,
     )
+
+
+def _amounts(sites: Sequence[Site], steps: SpanTable, place: int) -> np.ndarray:
+    """Bytes of each step's gradients, or examples of its batch."""
+    numbers = steps.site[:, place]
+    amounts: np.ndarray = steps.amount[:, place].copy()
+    for number in numbers_in(numbers):
+        amounts[numbers == number] += sites[number].bytes + sites[number].examples
+    return amounts
+
+
+def _count(sites: Sequence[Site], runs: np.ndarray) -> np.ndarray | None:
+    """Has the optimizers' iterations of these runs been counted; the number of each, None where one has no counter."""
+    counts = np.zeros(len(runs), np.int64)
+    counters = {id(sites[number].counter): sites[number].counter for number in numbers_in(runs)}
+    for counter in counters.values():
+        counted = np.isin(runs, [number for number in numbers_in(runs) if sites[number].counter is counter])
+        if counter is not None:
+            counts[counted] = counter.base + counter.count + 1 + np.arange(counted.sum())
+            counter.count += int(counted.sum())
+    return None if None in counters.values() else counts
