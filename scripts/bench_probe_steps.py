@@ -40,7 +40,7 @@ SEVERAL = len(TASK["cluster"]["worker"]) > 1
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
 CASES = {"0.5 ms": (8, 0.0, 600), "2 ms": (420, 0.0, 200), "20 ms": (8, 0.0192, 25), "100 ms": (8, 0.0992, 6)}
 """Width of the model, seconds of sleep, steps in a slice."""
-COPIES, PAIRS, PEER_PAIRS = (1, 2, 1) if QUICK else (6, 48, 30)
+COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (6, 48, 30)
 
 Steps = Callable[[int], None]
 During = Callable[[], AbstractContextManager[Any]]
