@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,9 @@ def main() -> int:
     print("|  | step | what | pairs | without | with | added a step | 95 % of the median | ratio | its threads |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for workers, name in ((1, "one device"), (2, "two workers")):
-        rows = measured(workers, quick)
-        for row in rows:
+        rows = []
+        for row in measured(workers, quick):
+            rows.append(row)
             print(line(name, row), flush=True)
         missed += [f"{name}, {problem}" for problem in judged(rows)]
     if quick:
@@ -52,22 +54,33 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def measured(workers: int, quick: bool) -> list[dict[str, Any]]:
-    """The rows that the program of one cluster found; all but some of the profiler's, where that crashed it."""
+def measured(workers: int, quick: bool) -> Iterator[dict[str, Any]]:
+    """The rows that the program of one cluster finds, as they come; without some of the profiler's where it crashes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         out, cluster = folder / "rows.json", write_cluster(folder, workers)
         command = [sys.executable, STEPS, out, *["--quick"] * quick]
         variables = {"TF_USE_LEGACY_KERAS": "", "PYTHONFAULTHANDLER": "1"}
         with running(folder, cluster, workers, command, variables), watching(cluster):
-            while not out.exists() and (crashed := crash(folder)) is None:
-                time.sleep(1)
-        if out.exists():
-            return json.loads(out.read_text())
-        if "profiler_v2.py" not in crashed or not out.with_suffix(".part").exists():
-            raise SystemExit(f"the steps failed:\n{crashed}")
-        print("TensorFlow's profiler crashed its program: not all of its rows are there", file=sys.stderr)
-        return json.loads(out.with_suffix(".part").read_text())
+            yield from written(out, folder)
+
+
+def written(out: Path, folder: Path) -> Iterator[dict[str, Any]]:
+    """The rows in a file that grows, until the program is done or has crashed."""
+    told = 0
+    while True:
+        done, crashed = out.with_suffix(".done").exists(), crash(folder)
+        rows = json.loads(out.read_text()) if out.exists() else []
+        yield from rows[told:]
+        told = len(rows)
+        if done:
+            return
+        if crashed is not None:
+            if "profiler_v2.py" not in crashed:
+                raise SystemExit(f"the steps failed:\n{crashed}")
+            print("TensorFlow's profiler crashed its program: not all of its rows are there", file=sys.stderr)
+            return
+        time.sleep(1)
 
 
 def crash(folder: Path) -> str | None:

@@ -220,14 +220,15 @@ def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[s
 
 def main() -> None:
     """Each row is on disk as soon as it is known."""
-    is_first, part = TASK["task"]["index"] == 0, OUT.with_suffix(".part")
     found: list[dict[str, Any]] = []
     for row in probe_and_peers(CASES):
         found.append(row)
-        if is_first:
-            part.write_text(json.dumps(found))
-    if is_first:
-        part.rename(OUT)
+        if TASK["task"]["index"] == 0:
+            whole = OUT.with_suffix(".new")
+            whole.write_text(json.dumps(found))
+            whole.replace(OUT)
+    if TASK["task"]["index"] == 0:
+        OUT.with_suffix(".done").touch()
 
 
 if __name__ == "__main__":

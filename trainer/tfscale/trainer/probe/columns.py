@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from tfscale.trainer.probe.plain import StepColumns
 from tfscale.trainer.probe.report import Report
 from tfscale.trainer.probe.steps import Step
 from tfscale.trainer.probe.timeline import UNKNOWN
@@ -18,12 +19,11 @@ PHASES = ("update", "host", "input", "compute", "reduce")
 def batches(task: str, steps: Sequence[Step], lost: int) -> Iterator[Columns]:
     """The fields of each batch that tells of `steps` and of `lost` ones before, but for who reports."""
     if lost and not steps:
-        yield {**_columns(steps), "subject": task, "lost": lost}
-    for _, alike in groupby(steps, key=lambda step: len(step.earlier)):
-        rows = list(alike)
-        yield {**_columns(rows), "subject": task, "lost": lost, "clamped": sum(step.clamped for step in rows)}
+        yield _columns(task, steps, lost)
+    for rows in _alike(steps):
+        yield _columns(task, rows, lost)
         for replica in range(len(rows[0].earlier)):
-            yield {**_columns([_of_replica(step, replica) for step in rows]), "subject": f"{task}/replica:{replica}"}
+            yield _columns(f"{task}/replica:{replica}", [_of_replica(step, replica) for step in rows])
         lost = 0
 
 
@@ -31,14 +31,15 @@ def report_batches(task: str, report: Report) -> Iterator[Columns]:
     """The fields of all batches in a report of `task`, its own and those of its workers, but for who reports."""
     yield from batches(task, report.steps, report.lost)
     for measured in report.workers:
-        columns = _columns(measured.steps)
-        yield {
-            **columns,
-            "subject": measured.worker,
-            "lost": measured.lost,
-            "clamped": sum(step.clamped for step in measured.steps),
-            "pull": _column(measured.pulls),
-        }
+        yield {**_columns(measured.worker, measured.steps, measured.lost), "pull": _column(measured.pulls)}
+
+
+def _alike(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
+    """Steps of as many replicas each."""
+    if isinstance(steps, StepColumns):
+        yield steps
+    else:
+        yield from (list(alike) for _, alike in groupby(steps, key=lambda step: len(step.earlier)))
 
 
 def _of_replica(step: Step, replica: int) -> Step:
@@ -47,13 +48,27 @@ def _of_replica(step: Step, replica: int) -> Step:
     return step._replace(compute=step.compute - earlier, reduce=step.reduce + earlier)
 
 
-def _columns(steps: Sequence[Step]) -> Columns:
+def _columns(subject: str, steps: Sequence[Step], lost: int = 0) -> Columns:
+    return {"subject": subject, "lost": lost, **(_arrays(steps) if isinstance(steps, StepColumns) else _lists(steps))}
+
+
+def _lists(steps: Sequence[Step]) -> Columns:
     known = all(step.global_step is not None for step in steps)
     return {
         "sequence": [step.sequence for step in steps],
         "end": [step.end for step in steps],
         "global_step": [step.global_step for step in steps] if known else [],
         **{phase: _column([getattr(step, phase) for step in steps]) for phase in PHASES},
+        "clamped": sum(step.clamped for step in steps),
+    }
+
+
+def _arrays(steps: StepColumns) -> Columns:
+    return {
+        "sequence": list(range(steps.first, steps.first + len(steps))),
+        "end": steps.end.tolist(),
+        "global_step": [] if steps.global_step is None else steps.global_step.tolist(),
+        **{phase: _column(values.tolist()) for phase, values in zip(PHASES, steps.phases, strict=True)},
     }
 
 
@@ -62,6 +77,11 @@ def _column(values: list[float]) -> list[float]:
     return [] if all(map(math.isnan, values)) else values
 
 
-def without_phases(step: Step) -> Step:
-    """A step of which only its end is to be believed."""
-    return step._replace(update=UNKNOWN, host=UNKNOWN, input=UNKNOWN, compute=UNKNOWN, reduce=UNKNOWN, earlier=())
+def without_phases(steps: Sequence[Step]) -> Sequence[Step]:
+    """The steps of which only their ends are to be believed."""
+    if isinstance(steps, StepColumns):
+        return steps.without_phases()
+    return [
+        step._replace(update=UNKNOWN, host=UNKNOWN, input=UNKNOWN, compute=UNKNOWN, reduce=UNKNOWN, earlier=())
+        for step in steps
+    ]

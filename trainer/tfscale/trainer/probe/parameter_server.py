@@ -27,6 +27,7 @@ from tfscale.trainer.probe.graph import is_looped, other_bytes
 from tfscale.trainer.probe.hooks import Method, wrap
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.recorder import Recorder
+from tfscale.trainer.probe.ring import NO_ROWS
 from tfscale.trainer.probe.spans import Kind, Program
 from tfscale.trainer.probe.worker_ring import Position, WorkerRing, read_worker
 from tfscale.trainer.probe.workers import Account, Traffic, Workers
@@ -140,8 +141,8 @@ class ParameterServer:
                     rows, account.position, lost = read_worker(account.position or Position())
             except tf.errors.OpError:
                 # Nothing was stamped, or the worker has just died, which the next function will find out.
-                rows, lost = [], 0
-            account.collected(self._recorder.spans_of(rows), lost)
+                rows, lost = NO_ROWS, 0
+            account.collected(self._recorder.table_of(rows).spans(self._recorder.sites.all), lost)
 
     def _hook_waits(self) -> None:
         def wait(method: Method, *args: Any, **kwargs: Any) -> Any:

@@ -17,6 +17,7 @@ from tfscale.trainer.probe import hooks, tpu
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
 from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.columns import without_phases
+from tfscale.trainer.probe.fold import Fold
 from tfscale.trainer.probe.keras_hooks import KerasHooks
 from tfscale.trainer.probe.parameter_server import ParameterServer
 from tfscale.trainer.probe.program import program_of
@@ -25,16 +26,13 @@ from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.report import Collective, Report, Sink, Training
 from tfscale.trainer.probe.spans import Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
-from tfscale.trainer.probe.steps import Step, StepAssembler
+from tfscale.trainer.probe.steps import StepAssembler
+from tfscale.trainer.probe.table import SpanTable, numbers_in
 from tfscale.trainer.probe.workers import Coordinator
 
 READ_SECONDS = 0.5
 _SETTLING_SECONDS = 0.02
 """Spans younger than this wait for the next read: a neighbour with an earlier end may still be on its way."""
-_AT_ONCE = 64
-"""Spans: some 0.3 ms of work."""
-_BREATH = 0.0002
-"""Seconds."""
 
 
 class Probe:
@@ -49,7 +47,7 @@ class Probe:
         self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
         self._assembler = StepAssembler()
-        self._pending: list[Span] = []
+        self._fold = Fold(self.recorder.sites.all, self._assembler)
         self._clock = ClockWatch()
         self._entered = 0
         self._left = 0
@@ -153,17 +151,17 @@ class Probe:
         # Counted before the spans are read: what is left afterwards had been entered.
         self._count_entered(self.recorder.entered)
         changes = self._activities.drain()
-        spans, lost = self.recorder.drain()
-        self._left += sum(span.site.collective for span in spans)
+        table, eager, lost = self.recorder.drain()
+        self._left += self._collectives(table, eager)
         if lost:
             self._left = self._entered
-        steps = self._assemble(self._settled(spans, horizon), _intervals(changes))
+        steps = self._fold.feed(table, eager, _intervals(changes), horizon)
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         measured = self._parameter_server.workers.drain()
         if self._clock.jumped():
-            steps = [without_phases(step) for step in steps]
-            measured = [each._replace(steps=list(map(without_phases, each.steps))) for each in measured]
+            steps = without_phases(steps)
+            measured = [each._replace(steps=without_phases(each.steps)) for each in measured]
         by_workers = [step for each in measured for step in each.steps]
         self._status = replace(
             self._status.after(steps or by_workers),
@@ -178,19 +176,10 @@ class Probe:
     def _coordinator(self) -> Coordinator | None:
         return self._parameter_server.workers.coordinator()
 
-    def _assemble(self, spans: list[Span], pauses: list[tuple[float, float]]) -> list[Step]:
-        """The steps of these spans; the program, which may wait for the GIL meanwhile, gets it every now and then."""
-        steps = self._assembler.feed(spans[:_AT_ONCE], pauses)
-        for first in range(_AT_ONCE, len(spans), _AT_ONCE):
-            time.sleep(_BREATH)
-            steps += self._assembler.feed(spans[first : first + _AT_ONCE])
-        return steps
-
-    def _settled(self, fresh: list[Span], horizon: float) -> list[Span]:
-        self._pending = sorted(self._pending + fresh, key=lambda span: span.end)
-        settled = [span for span in self._pending if span.end <= horizon]
-        self._pending = self._pending[len(settled) :]
-        return settled
+    def _collectives(self, table: SpanTable, eager: list[Span]) -> int:
+        sites = self.recorder.sites.all
+        numbers = (number for number in numbers_in(table.site) if sites[number].collective)
+        return sum(span.site.collective for span in eager) + sum(int((table.site == each).sum()) for each in numbers)
 
     def _count_entered(self, entered: int) -> None:
         if entered != self._entered:

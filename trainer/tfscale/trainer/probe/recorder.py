@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
@@ -27,8 +28,9 @@ from tfscale.trainer.probe.graph import (
     updates_fed_by,
     variable_updates,
 )
-from tfscale.trainer.probe.ring import WIDTH, Ring, is_own
-from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Member, Program, Site, Sites, Span
+from tfscale.trainer.probe.ring import NO_ROWS, WIDTH, Ring, is_own
+from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Program, Site, Sites, Span
+from tfscale.trainer.probe.table import Member, RowKinds, SpanTable
 
 Call = Callable[[], Any]
 
@@ -73,6 +75,7 @@ class Recorder:
 
     def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
         self.sites = Sites()
+        self._rows = RowKinds()
         self.ring: Ring | None = None
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
@@ -167,17 +170,17 @@ class Recorder:
         """Collectives entered so far; readable while the main thread is blocked in one."""
         return self.eager_entered + (self.ring.entered() if self.ring else 0)
 
-    def drain(self) -> tuple[list[Span], int]:
-        """The spans since the last call, and how many were lost to an overrun."""
+    def drain(self) -> tuple[SpanTable, list[Span], int]:
+        """The spans since the last call, of graphs and of eager code, and how many were lost to an overrun."""
         eager = [self.eager.popleft() for _ in range(len(self.eager))]
-        rows, lost = self.ring.read() if self.ring else ([], 0)
-        return eager + self.spans_of(rows), lost
+        rows, lost = self.ring.read() if self.ring else (NO_ROWS, 0)
+        return self.table_of(rows), eager, lost
 
-    def spans_of(self, rows: Sequence[Sequence[float]]) -> list[Span]:
+    def table_of(self, rows: np.ndarray) -> SpanTable:
         """What rows of a ring say."""
-        if rows:
+        if len(rows):
             self._resolve()
-        return [span for row in rows for span in self.sites.spans_of(row)]
+        return self._rows.table(rows)
 
     def traced(self, graph: Any) -> None:
         """All of a graph has been traced: its stamps are written, in as few rows as will do.
@@ -209,7 +212,7 @@ class Recorder:
             site, numbers = stamped.pop(0)
             members.append(Member(site, len(numbers)))
             values += numbers
-        ring.write(self.sites.add_row(members), values)
+        ring.write(self._rows.add(members), values)
 
     def _write(self, site: Site, *values: tf.Tensor) -> None:
         """Have a span written when its graph has been traced."""

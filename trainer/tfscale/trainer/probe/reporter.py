@@ -89,6 +89,8 @@ class Reporter:
             done = threading.Event()
             response = call.future(self._requests(done))
             response.add_done_callback(lambda _: done.set())
+            # The result by itself would be asked for ten times a second, each time with the GIL.
+            done.wait()
             response.result()
 
     def _requests(self, done: threading.Event) -> Iterator[report_pb2.TaskReport]:

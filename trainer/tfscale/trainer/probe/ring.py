@@ -21,6 +21,7 @@ ROWS = 4096
 """A power of two. At 3 rows a step and 2 reads a second, enough for 2,700 steps a second."""
 WIDTH = 12
 """Numbers in a row: which kind of row it is, and those of its spans."""
+NO_ROWS = np.empty((0, WIDTH))
 
 _ENDLESS = 2**62
 MARK = "_independent_side_effects"
@@ -91,26 +92,32 @@ class Ring:
             kind = tf.constant(float(number), tf.float64)
             # The padding repeats what is there: each constant would be one op more.
             row = tf.stack([kind, *values, *[kind] * (WIDTH - 1 - len(values))])
-            # count_up_to hands out each number once, which assign_add followed by a read would not.
-            count = _free(gen_state_ops.resource_count_up_to(self._written.handle, limit=_ENDLESS, T=tf.int64))
+            rows, written, ready = self._handles()
+            with ops.control_dependencies(ready):
+                # count_up_to hands out each number once, which assign_add followed by a read would not.
+                count = _free(gen_state_ops.resource_count_up_to(written, limit=_ENDLESS, T=tf.int64))
             slot = gen_bitwise_ops.bitwise_and(count, tf.constant(ROWS - 1, tf.int64))
-            _free(gen_resource_variable_ops.resource_scatter_update(self._rows.handle, slot, row))
+            _free(gen_resource_variable_ops.resource_scatter_update(rows, slot, row))
 
-    def read(self) -> tuple[list[list[float]], int]:
+    def _handles(self) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+        """Of the rows, of their count, and after what both can be used."""
+        return self._rows.handle, self._written.handle, []
+
+    def read(self) -> tuple[np.ndarray, int]:
         """The rows since the last read, and how many were overwritten before."""
-        written = _value(self._written)
+        written = number_at(self._written.handle)
         first = max(self._counted, written - ROWS)
         lost = first - self._counted
         slots = np.append(self._awaited, np.arange(first, written) & (ROWS - 1))
         self._counted = written
         if not len(slots):
-            return [], lost
-        rows = gen_resource_variable_ops.resource_gather(self._rows.handle, slots, tf.float64).numpy()
+            return NO_ROWS, lost
+        rows = rows_at(self._rows.handle, slots)
         # A row may still be on its way when its number is counted.
         arrived = rows[:, 1] != self._seen[slots]
         self._awaited = slots[~arrived]
         self._seen[slots] = rows[:, 1]
-        return rows[arrived].tolist(), lost
+        return rows[arrived], lost
 
     @property
     def variables(self) -> dict[str, ResourceVariable]:
@@ -119,7 +126,7 @@ class Ring:
 
     def entered(self) -> int:
         """Collectives entered so far; readable while the main thread is blocked in one."""
-        return _value(self._entered)
+        return number_at(self._entered.handle)
 
 
 def is_own(op: tf.Operation) -> bool:
@@ -127,9 +134,16 @@ def is_own(op: tf.Operation) -> bool:
     return op.type in ("ResourceCountUpTo", "ResourceScatterUpdate") and MARK in op.node_def.attr
 
 
-def _value(scalar: ResourceVariable) -> int:
+def number_at(handle: tf.Tensor) -> int:
+    """What an int64 scalar variable holds."""
     # By the op itself: a variable's own methods take several times as long, and the program waits for the GIL.
-    return int(gen_resource_variable_ops.read_variable_op(scalar.handle, tf.int64).numpy())
+    return int(gen_resource_variable_ops.read_variable_op(handle, tf.int64).numpy())
+
+
+def rows_at(handle: tf.Tensor, slots: np.ndarray) -> np.ndarray:
+    """These rows of a ring, each of WIDTH float64."""
+    rows: np.ndarray = gen_resource_variable_ops.resource_gather(handle, slots, tf.float64).numpy()
+    return rows
 
 
 @contextmanager

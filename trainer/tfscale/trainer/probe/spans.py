@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -99,42 +99,21 @@ class Span(NamedTuple):
     """Beyond what is fixed with the site: of INPUT examples, of REDUCE bytes."""
 
 
-class Member(NamedTuple):
-    """A span's part of a row: `width` numbers, of its begin, end and amount as many as there are."""
-
-    site: Site
-    width: int
-
-
 class Sites:
-    """All sites of this process, and how they share rows. Graphs are traced in several threads (one a replica)."""
+    """All sites of this process. Graphs are traced in several threads (one a replica)."""
 
     def __init__(self) -> None:
-        self._sites: list[Site] = []
-        self._rows: list[tuple[Member, ...]] = []
+        self.all: list[Site] = []
+        """By number."""
         self._eager: dict[Hashable, Site] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-
-    def add_row(self, members: Sequence[Member]) -> int:
-        """The number of a new kind of row, which holds these spans in this order."""
-        with self._lock:
-            self._rows.append(tuple(members))
-            return len(self._rows) - 1
-
-    def spans_of(self, row: Sequence[float]) -> Iterator[Span]:
-        """What a row says: its number, and then the numbers of its spans."""
-        at = 1
-        for site, width in self._rows[int(row[0])]:
-            begin, *more = row[at : at + width]
-            yield Span(site, begin, *(more or [begin]))
-            at += width
 
     def traced(self, kind: Kind, **traits: Any) -> Site:
         """A new site of a graph."""
         with self._lock:
             site = Site(next(self._numbers), kind, **traits)
-            self._sites.append(site)
+            self.all.append(site)
             return site
 
     def eager(self, kind: Kind, key: Hashable = None, **traits: Any) -> Site:

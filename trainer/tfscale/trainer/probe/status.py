@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tfscale.trainer.probe.plain import StepColumns
 from tfscale.trainer.probe.spans import Program
 from tfscale.trainer.probe.steps import Step
 
@@ -29,7 +30,10 @@ class Status:
             return self
         newest = steps[-1]
         # The largest of the batch: the last one of an epoch may be a part.
-        local = max(step.examples for step in steps if step.program is newest.program)
+        if isinstance(steps, StepColumns):
+            local = steps.examples.max().item()
+        else:
+            local = max(step.examples for step in steps if step.program is newest.program)
         workers = newest.program.replicas / newest.program.local_replicas
         return replace(
             self,

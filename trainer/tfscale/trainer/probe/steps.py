@@ -20,8 +20,11 @@ _TOGETHER = 0.001
 """Seconds between two batches up to which they are parts of one (two data sets, read one after the other)."""
 _LARGE = 0.01
 """Of the largest reduction in a step: what is smaller is no gradients."""
-_IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
+IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
 """Time on the host beyond both is no part of a step, but a pause between two."""
+
+REMEMBERED = 64
+"""Newest steps, by which it is told what is usual."""
 
 
 class Step(NamedTuple):
@@ -45,6 +48,19 @@ class Step(NamedTuple):
     """By how much each local replica's gradients were ready before the slowest replica's; empty for one replica."""
     global_step: int | None = None
     program: Program = Program()
+
+
+class Tail(NamedTuple):
+    """Where the steps so far end and the next one begins; Unix seconds."""
+
+    sequence: int
+    """Of the next step."""
+    exit: float
+    """The gradients of the newest step were reduced."""
+    updated: float
+    """The updates made of them were done."""
+    reduced: float
+    """The newest reduction was over."""
 
 
 class _Part(NamedTuple):
@@ -76,7 +92,7 @@ class StepAssembler:
     _pauses: list[Interval] = field(default_factory=list)
     _idle: list[Activity] = field(default_factory=list)
     _usual_bytes: float = 0.0
-    _durations: deque[float] = field(default_factory=lambda: deque(maxlen=64))
+    _durations: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _reduced: float = -math.inf
     _exit: float = UNKNOWN
     _updated: float = UNKNOWN
@@ -85,6 +101,21 @@ class StepAssembler:
         """The steps that these spans complete; `pauses` are what else the process did meanwhile."""
         self._pauses += pauses
         return [step for span in spans if (step := self._fold(span)) is not None]
+
+    @property
+    def tail(self) -> Tail | None:
+        """None where the next step has begun already, or what it is depends on more than this."""
+        begun = self._batches or self._parts or self._pauses or self._ready or self.evaluation.is_open
+        if begun or math.isnan(self._exit) or any(span.end > self._updated for span in self._reductions):
+            return None
+        return Tail(self.sequence, self._exit, self._updated, self._reduced)
+
+    def go_on(self, tail: Tail, durations: Iterable[float], most_bytes: int) -> None:
+        """Usual steps that were put together elsewhere have come, up to `tail`; seconds of the newest."""
+        self._durations.extend(durations)
+        self._usual_bytes = max(self._usual_bytes, most_bytes)
+        self._reductions = []
+        self.sequence, self._exit, self._updated, self._reduced = tail
 
     def drain_activities(self, now: float) -> list[Activity]:
         """Evaluation and idle time that began or ended since the last call."""
@@ -176,7 +207,7 @@ class StepAssembler:
             return None
         if not self._exit <= self._updated <= begin <= end <= reduction.begin <= reduction.end <= run.end:
             return None
-        if begin - self._updated > _IDLE_SECONDS or not all(other.site.beside for other in others):
+        if begin - self._updated > IDLE_SECONDS or not all(other.site.beside for other in others):
             return None
         waits = [other[1:3] for other in others]
         edges = self._exit, self._updated, begin, end, reduction.begin
@@ -307,7 +338,7 @@ class StepAssembler:
     def _find_idle(self, line: Timeline) -> None:
         usual = statistics.median(self._durations) if self._durations else 0.0
         for phase, begin, end, net in line.legs:
-            if phase == HOST and net > max(_IDLE_SECONDS, _IDLE_STEPS * usual):
+            if phase == HOST and net > max(IDLE_SECONDS, _IDLE_STEPS * usual):
                 line.phases[HOST] -= net
                 self._idle.append(Activity(IDLE, max(begin, *(p[1] for p in line.pauses if p[1] < end), begin), end))
 

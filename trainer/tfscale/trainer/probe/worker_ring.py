@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import gen_bitwise_ops, gen_resource_variable_ops, gen_state_ops
+from tensorflow.python.ops import gen_resource_variable_ops
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
-from tfscale.trainer.probe.ring import _ENDLESS, ROWS, WIDTH, Ring, _beside, _free
+from tfscale.trainer.probe.ring import NO_ROWS, ROWS, WIDTH, Ring, _free, number_at, rows_at
 
 _ROWS_NAME, _WRITTEN_NAME = "tfscale_ring", "tfscale_written"
 
@@ -35,19 +35,13 @@ class WorkerRing(Ring):
     def enter(self, stamp: tf.Tensor) -> None:
         """Nobody waits for others here."""
 
-    def write(self, number: int, values: Sequence[tf.Tensor]) -> None:
-        with _beside([]):
-            kind = tf.constant(float(number), tf.float64)
-            row = tf.stack([kind, *values, *[kind] * (WIDTH - 1 - len(values))])
-            rows, written = _rows_handle(), _written_handle()
-            with ops.control_dependencies([_made(rows, written)]):
-                count = _free(gen_state_ops.resource_count_up_to(written, limit=_ENDLESS, T=tf.int64))
-            slot = gen_bitwise_ops.bitwise_and(count, tf.constant(ROWS - 1, tf.int64))
-            _free(gen_resource_variable_ops.resource_scatter_update(rows, slot, row))
+    def _handles(self) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+        rows, written = _rows_handle(), _written_handle()
+        return rows, written, [_made(rows, written)]
 
-    def read(self) -> tuple[list[list[float]], int]:
+    def read(self) -> tuple[np.ndarray, int]:
         """Nothing: no row is written in this process."""
-        return [], 0
+        return NO_ROWS, 0
 
     def entered(self) -> int:
         return 0
@@ -64,30 +58,24 @@ class Position(NamedTuple):
     mark: float = 0.0
 
 
-def read_worker(position: Position) -> tuple[list[list[float]], Position, int]:
+def read_worker(position: Position) -> tuple[np.ndarray, Position, int]:
     """Of the worker on whose device this is called: the rows after `position`, the new position, and how many rows
     were overwritten before they were read. A worker that was restarted meanwhile counts from 0 again.
 
     Raises tf.errors.OpError where there is no such ring, or no such worker any more.
     """
-    written = int(gen_resource_variable_ops.read_variable_op(_written_handle(), tf.int64).numpy())
+    written = number_at(_written_handle())
     last = position.read - 1
     if position.read and (last >= written or _rows(last, last + 1)[0][1] != position.mark):
         # Either the row was overwritten, or it is another process's.
         position = position if written > last + ROWS else Position()
     since = max(position.read, written - ROWS)
     rows = _rows(since, written)
-    return rows, Position(written, rows[-1][1]) if rows else position, since - position.read
+    return rows, Position(written, rows[-1, 1]) if len(rows) else position, since - position.read
 
 
-def _rows(since: int, until: int) -> list[list[float]]:
-    if since == until:
-        return []
-    slots = tf.constant(np.arange(since, until) & (ROWS - 1))
-    rows: list[list[float]] = (
-        gen_resource_variable_ops.resource_gather(_rows_handle(), slots, tf.float64).numpy().tolist()
-    )
-    return rows
+def _rows(since: int, until: int) -> np.ndarray:
+    return rows_at(_rows_handle(), np.arange(since, until) & (ROWS - 1)) if since < until else NO_ROWS
 
 
 def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:

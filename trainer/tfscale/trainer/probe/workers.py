@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -73,7 +73,7 @@ class Measured(NamedTuple):
     """Steps of one worker, with the seconds of each one's compute in which it waited for variables."""
 
     worker: str
-    steps: list[Step]
+    steps: Sequence[Step]
     pulls: list[float]
     lost: int
 

@@ -1,0 +1,199 @@
+"""Many usual steps at once: the same steps as one by one, whatever a program does and whenever it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tfscale.trainer.probe import fold as folding
+from tfscale.trainer.probe.columns import batches, without_phases
+from tfscale.trainer.probe.fold import Fold
+from tfscale.trainer.probe.plain import StepColumns
+from tfscale.trainer.probe.spans import Counter, Kind, Program, Sites, Span
+from tfscale.trainer.probe.status import Status
+from tfscale.trainer.probe.steps import Step, StepAssembler
+from tfscale.trainer.probe.table import NO_SPANS, Member, RowKinds, SpanTable
+
+MS = 0.001
+
+
+class Loop:
+    """The spans of a loop under MultiWorkerMirrored, as a ring's rows tell them."""
+
+    def __init__(self, collective: bool = True) -> None:
+        self.sites = Sites()
+        self.input = self.sites.traced(Kind.INPUT, examples=32)
+        self.gradients = self.sites.traced(Kind.REDUCE, bytes=1000, in_run=True, collective=collective)
+        self.run = self.sites.traced(Kind.RUN, trains=True, counter=Counter(7), program=Program("A", 2, 1))
+        self.metric = self.sites.traced(Kind.REDUCE, bytes=4, beside=True, collective=True)
+        self.test = self.sites.traced(Kind.RUN)
+        self.at = 1000.0
+        self.spans: list[Span] = []
+
+    def trace_again(self) -> None:
+        """From now on the steps are of another function with the same optimizer."""
+        collective = self.gradients.collective
+        self.input = self.sites.traced(Kind.INPUT, examples=16)
+        self.gradients = self.sites.traced(Kind.REDUCE, bytes=1000, in_run=True, collective=collective)
+        self.run = self.sites.traced(Kind.RUN, trains=True, counter=self.run.counter, program=self.run.program)
+
+    def step(self, lengths: Sequence[float], amount: float = 0.0, waits: Sequence[tuple[float, float]] = ()) -> None:
+        """A step of these five phases in milliseconds; of each wait its begin and length in parts of the step."""
+        asked, ready, entered, reduced, updated = self.at + MS * np.cumsum(lengths)
+        self.spans += [
+            Span(self.input, asked, ready, amount),
+            Span(self.gradients, entered, reduced, 2 * amount),
+            Span(self.run, updated, updated),
+        ]
+        for begin, length in waits:
+            since = self.at + begin * (updated - self.at)
+            self.spans.append(Span(self.metric, since, since + length * (updated - self.at)))
+        self.at = updated
+
+    def evaluation(self) -> None:
+        self.spans += [Span(self.input, self.at, self.at + MS), Span(self.test, self.at + 2 * MS, self.at + 2 * MS)]
+        self.at += 3 * MS
+
+    def table(self, spans: Sequence[Span]) -> SpanTable:
+        columns = zip(*((span.site.number, *span[1:]) for span in spans), strict=True)
+        return SpanTable(*map(np.array, columns)) if spans else NO_SPANS
+
+
+@st.composite
+def loops(draw: st.DrawFn) -> Loop:
+    """Mostly usual steps, with whatever may come between."""
+    loop = Loop(draw(st.booleans()))
+    lengths = st.lists(st.integers(0, 9), min_size=5, max_size=5)
+    parts = st.tuples(st.floats(0, 1), st.floats(0, 0.6))
+    steps = draw(st.lists(st.tuples(lengths, st.lists(parts, max_size=2), st.integers(0, 40)), min_size=3, max_size=40))
+    for each, waits, odd in steps:
+        loop.step(each, amount=float(odd % 3), waits=waits if odd % 2 else ())
+        if odd == 8:
+            loop.trace_again()
+        if odd == 9:
+            loop.evaluation()
+        if odd == 10:
+            # The next batch is fetched ahead: iterations overlap.
+            loop.at -= 2 * MS
+        if odd == 11:
+            loop.at += 1.5
+    return loop
+
+
+def told(loop: Loop, ends: Sequence[float], delay: float, pause: bool) -> tuple[list[Step], StepAssembler]:
+    """What is found when the ring is read at these times, the newest `delay` seconds unsettled."""
+    assembler = StepAssembler()
+    fold = Fold(loop.sites.all, assembler)
+    assert loop.run.counter is not None
+    loop.run.counter.count = 0
+    steps: list[Step] = []
+    before = 0.0
+    for end in [*ends, np.inf]:
+        fresh = [span for span in loop.spans if before < span.end <= end]
+        pauses = [(end - 0.003, end - 0.002)] if pause and end < np.inf else []
+        steps += fold.feed(loop.table(fresh), [], pauses, end - delay)
+        assembler.drain_activities(end if end < np.inf else loop.at)
+        before = end
+    return steps, assembler
+
+
+@settings(max_examples=150, deadline=None)
+@given(loops(), st.lists(st.floats(0, 1), max_size=4), st.sampled_from([0.0, 0.003, 0.02]), st.booleans())
+def test_together_is_as_one_by_one(loop: Loop, cuts: list[float], delay: float, pause: bool) -> None:
+    ends = sorted(1000 + cut * (loop.at - 1000) for cut in cuts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folding, "_MANY", 2)
+        together, one = told(loop, ends, delay, pause)
+        patch.setattr(folding, "_MANY", 10_000)
+        singly, other = told(loop, ends, delay, pause)
+    assert len(together) == len(singly)
+    for mine, theirs in zip(together, singly, strict=True):
+        np.testing.assert_allclose(mine[1:7], theirs[1:7], rtol=0, atol=1e-6)
+        assert mine[0] == theirs[0] and mine[7:] == theirs[7:]
+    assert one.tail == other.tail
+    assert loop.run.counter is not None and loop.run.counter.count == len(together)
+
+
+def usual(number: int, collective: bool = True) -> Loop:
+    loop = Loop(collective)
+    for each in range(number):
+        loop.step((2, 3, 5, 20 + each % 3, 10), waits=[(0.3, 0.1)] if each % 5 == 0 else ())
+    return loop
+
+
+def read(loop: Loop, *ends: float) -> list[Sequence[Step]]:
+    """What each read finds."""
+    fold, found, before = Fold(loop.sites.all, StepAssembler()), [], 0.0
+    for end in ends:
+        fresh = [span for span in loop.spans if before < span.end <= end]
+        found.append(fold.feed(loop.table(fresh), [], [], end - 0.02))
+        before = end
+    return found
+
+
+@pytest.mark.parametrize("collective", [True, False])
+def test_after_the_first_read_usual_steps_come_as_columns(collective: bool) -> None:
+    first, second, third = read(usual(100, collective), 1000.5, 1002.5, 1010)
+    assert (type(first), type(second), type(third)) == (list, StepColumns, StepColumns)
+    assert len(first) + len(second) + len(third) == 100
+    assert [step.sequence for step in third] == list(range(len(first) + len(second), 100))
+
+
+def test_what_is_unusual_goes_the_long_way_and_only_that() -> None:
+    loop = usual(60)
+    loop.evaluation()
+    for _ in range(60):
+        loop.step((2, 3, 5, 20, 10))
+    kinds = [type(steps) for steps in read(loop, 1000.5, 1002.3, 1003, 1003.2, 1010)]
+    # One more than the read with the evaluation in it, which leaves a step half told.
+    assert kinds == [list, StepColumns, list, list, StepColumns]
+
+
+def test_a_function_that_is_traced_again_goes_the_short_way_too() -> None:
+    loop = usual(40)
+    loop.trace_again()
+    for _ in range(40):
+        loop.step((2, 3, 5, 20, 10))
+    _, steps = read(loop, 1000.5, 1010)
+    assert isinstance(steps, StepColumns)
+    assert [step.examples for step in steps[-41:]] == [32.0, *[16.0] * 40]
+    assert [step.global_step for step in steps] == list(range(88 - len(steps), 88))
+
+
+def test_few_steps_are_not_worth_columns() -> None:
+    assert [type(steps) for steps in read(usual(20), 1000.5, 1001)] == [list, list]
+
+
+@pytest.mark.parametrize("seen", [lambda steps: steps, without_phases])
+@pytest.mark.parametrize("collective", [True, False])
+def test_columns_are_told_as_their_steps_would_be(
+    seen: Callable[[Sequence[Step]], Sequence[Step]], collective: bool
+) -> None:
+    _, steps = read(usual(100, collective), 1000.5, 1010)
+    assert isinstance(steps, StepColumns)
+    (mine,), (theirs,) = batches("worker:1", seen(steps), 3), batches("worker:1", seen(list(steps)), 3)
+    assert {"clamped": 0, **mine} == theirs
+    assert Status().after(steps) == Status().after(list(steps))
+
+
+def test_a_row_tells_its_spans_whatever_else_lies_between() -> None:
+    loop, kinds = Loop(), RowKinds()
+    step = kinds.add([Member(loop.input, 3), Member(loop.gradients, 2), Member(loop.run, 1)])
+    metric = kinds.add([Member(loop.metric, 2)])
+    rows = np.zeros((3, 12))
+    rows[0, :7] = step, 1, 2, 32, 3, 4, 5
+    rows[1, :3] = metric, 6, 7
+    rows[2, :7] = step, 8, 9, 16, 10, 11, 12
+    assert sorted(kinds.table(rows).spans(loop.sites.all), key=lambda span: span.end) == [
+        Span(loop.input, 1, 2, 32),
+        Span(loop.gradients, 3, 4),
+        Span(loop.run, 5, 5),
+        Span(loop.metric, 6, 7),
+        Span(loop.input, 8, 9, 16),
+        Span(loop.gradients, 10, 11),
+        Span(loop.run, 12, 12),
+    ]
+    assert kinds.table(rows[:0]).spans(loop.sites.all) == []

@@ -1,0 +1,91 @@
+"""Many spans as columns: what a read of the ring says, without a Python object for each span."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from tfscale.trainer.probe.spans import Site, Span
+
+
+class SpanTable(NamedTuple):
+    """Spans as arrays of equal length: the number of each one's site, and the fields of `Span`."""
+
+    site: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    amount: np.ndarray
+
+    def where(self, chosen: np.ndarray) -> SpanTable:
+        """Those that a mask or a list of indices chooses."""
+        return SpanTable(*(column[chosen] for column in self))
+
+    def reshaped(self, *shape: int) -> SpanTable:
+        return SpanTable(*(column.reshape(shape) for column in self))
+
+    def spans(self, sites: Sequence[Site]) -> list[Span]:
+        """The same as objects."""
+        rows = zip(*(column.tolist() for column in self), strict=True)
+        return [Span(sites[number], begin, end, amount) for number, begin, end, amount in rows]
+
+
+NO_SPANS = SpanTable(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0))
+
+
+def joined(tables: Sequence[SpanTable]) -> SpanTable:
+    """All spans of these tables, one table after the other."""
+    filled = [table for table in tables if len(table.end)]
+    if len(filled) < 2:
+        return filled[0] if filled else NO_SPANS
+    return SpanTable(*map(np.concatenate, zip(*filled, strict=True)))
+
+
+class Member(NamedTuple):
+    """A span's part of a row: `width` numbers, of its begin, end and amount as many as there are."""
+
+    site: Site
+    width: int
+
+
+class RowKinds:
+    """How sites share rows: each row has the number of its kind, and then the numbers of its spans."""
+
+    def __init__(self) -> None:
+        self._kinds: list[_RowKind] = []
+        self._lock = threading.Lock()
+
+    def add(self, members: Sequence[Member]) -> int:
+        """The number of a new kind of row, which holds these spans in this order."""
+        with self._lock:
+            self._kinds.append(_RowKind(members))
+            return len(self._kinds) - 1
+
+    def table(self, rows: np.ndarray) -> SpanTable:
+        """What rows say."""
+        numbers = rows[:, 0].astype(np.int64)
+        return joined([self._kinds[number].table(rows[numbers == number]) for number in numbers_in(numbers)])
+
+
+class _RowKind:
+    """Where the numbers of each span stand."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        widths = np.array([member.width for member in members])
+        self._sites = np.array([member.site.number for member in members])
+        self._begins = np.cumsum(widths) - widths + 1
+        self._ends = self._begins + (widths > 1)
+        self._amounts = np.flatnonzero(widths > 2)
+
+    def table(self, rows: np.ndarray) -> SpanTable:
+        amounts = np.zeros((len(rows), len(self._sites)))
+        amounts[:, self._amounts] = rows[:, self._begins[self._amounts] + 2]
+        begins, ends = rows[:, self._begins], rows[:, self._ends]
+        return SpanTable(np.tile(self._sites, len(rows)), begins.ravel(), ends.ravel(), amounts.ravel())
+
+
+def numbers_in(numbers: np.ndarray) -> list[int]:
+    """Each number that occurs, once."""
+    found: list[int] = np.flatnonzero(np.bincount(numbers)).tolist()
+    return found
