@@ -3,13 +3,15 @@
 With TF_USE_LEGACY_KERAS=1 `tf.keras` is tf_keras; `keras` is always Keras 3, whose layers only its own models take.
 """
 
+import os
+
 import numpy as np
 import tensorflow as tf
 
-if tf.keras.__version__.startswith("3"):
-    import keras
-else:
+if os.environ.get("TF_USE_LEGACY_KERAS") == "1":
     import tf_keras as keras
+else:
+    import keras
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 keras.mixed_precision.set_global_policy("mixed_float16")

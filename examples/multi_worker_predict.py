@@ -13,7 +13,8 @@ with strategy.scope():
     model = tf.keras.Sequential(
         [tf.keras.Input((16,)), tf.keras.layers.Dense(64, activation="relu"), tf.keras.layers.Dense(4)]
     )
-    model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(tf.keras.optimizers.Adam(0.01), loss, metrics=["accuracy"])
 
 # Each worker has its own share of the data: nothing is to be sharded for it.
 options = tf.data.Options()

@@ -93,8 +93,10 @@ class Scheduler:
 
     def __call__(self, iterator: Any, steps: int) -> PendingLogs:
         while len(self._scheduled) >= self._window:
-            # Only to wait: what an execution raises is raised by `schedule` or `join`.
-            self._scheduled.popleft()._status_available_event.wait()
+            # Only to wait: what an execution raises is raised by `schedule` or `join`. It tells its end to nobody
+            # once its value has gone, so the value has to be held meanwhile.
+            oldest = self._scheduled.popleft()
+            oldest._status_available_event.wait()
         self._scheduled.append(self._coordinator.schedule(self._function, args=(iterator, tf.constant(steps))))
         return PendingLogs(self._scheduled)
 

@@ -1,0 +1,59 @@
+"""How many executions the chief of a ParameterServerStrategy schedules before it waits."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+
+class Value:
+    """As TensorFlow's RemoteValue: its closure knows it by a weak reference alone."""
+
+    def __init__(self) -> None:
+        self._status_available_event = threading.Event()
+
+
+class Coordinator:
+    """One worker, which takes 20 ms for each."""
+
+    def __init__(self, _strategy: Any) -> None:
+        self._cluster = SimpleNamespace(workers=[None])
+        self.scheduled = self.finished = 0
+
+    def schedule(self, _function: Any, args: Any) -> Value:
+        assert len(args) == 2
+        value = Value()
+        known = weakref.ref(value)
+        self.scheduled += 1
+        threading.Timer(0.02 * (self.scheduled - self.finished), self._finish, (known,)).start()
+        return value
+
+    def _finish(self, known: weakref.ref[Value]) -> None:
+        self.finished += 1
+        if (value := known()) is not None:
+            value._status_available_event.set()
+
+
+def test_a_full_window_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tfscale.trainer.compat.keras3 import parameter_server
+
+    monkeypatch.setattr(parameter_server.cluster_coordinator, "ClusterCoordinator", Coordinator)
+    scheduler = parameter_server.Scheduler(None, None)
+    ahead = []
+
+    def schedule() -> None:
+        for _ in range(3 * parameter_server.IN_FLIGHT):
+            scheduler(None, 1)
+            ahead.append(scheduler._coordinator.scheduled - scheduler._coordinator.finished)
+
+    thread = threading.Thread(target=schedule, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert len(ahead) == 3 * parameter_server.IN_FLIGHT
+    assert max(ahead) <= parameter_server.IN_FLIGHT
