@@ -56,7 +56,7 @@ def _fill(entry: recording_pb2.Entry, event: Event, cluster: str) -> None:
         case FrameArrived(_, task, frame, message):
             entry.task = str(task)
             if message is not None:
-                entry.frame.ParseFromString(message())
+                entry.frame.ParseFromString(message)
             else:
                 fill(entry.frame, frame)
         case AgentDescribed(_, task, description):
@@ -80,9 +80,8 @@ def _event(entry: recording_pb2.Entry, cluster: str) -> Event | None:
         case "second":
             return SecondPassed(entry.at)
         case "frame":
-            return FrameArrived(
-                entry.at, Task.parse(entry.task), wire.frame(entry.frame), entry.frame.SerializeToString
-            )
+            message = entry.frame.SerializeToString()
+            return FrameArrived(entry.at, Task.parse(entry.task), wire.frame(entry.frame), message)
         case "link":
             return LinkChanged(entry.at, Task.parse(entry.task), LinkState(entry.link.state), entry.link.reason)
         case "description":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -55,11 +56,11 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def count_up(values: Any) -> array[int]:
+def count_up(values: Any) -> Sequence[int]:
     """A repeated field of rising numbers, which mostly have no gap between them."""
     if not values:
-        return array("Q")
+        return range(0)
     first, last = values[0], values[-1]
     if last - first == len(values) - 1:
-        return array("Q", range(first, last + 1))
+        return range(first, last + 1)
     return array("Q", values[:])

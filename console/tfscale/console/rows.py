@@ -94,6 +94,8 @@ def _column(batch: StepBatch, name: str) -> Sequence[Any]:
     values = getattr(batch, name)
     if not len(values):
         return [None] * len(batch.sequence)
+    if isinstance(values, range):
+        return values
     if getattr(values, "typecode", "d") in "fd":
         return [round(value, 9) if math.isfinite(value) else None for value in values]
     return list(values)
@@ -155,7 +157,7 @@ def _shape(name: str, hint: Any) -> _Shape:
     return _Shape(name, None, hint if hint in (int, float, bool) else str)
 
 
-_FRAME = tuple(each for each in _shapes(Frame))
+_FRAME = _shapes(Frame)
 
 
 def _columns(prefix: str, shapes: tuple[_Shape, ...]) -> Iterator[Column]:

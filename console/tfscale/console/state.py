@@ -109,7 +109,7 @@ class ClusterState:
             if task is not None and len(batch.sequence):
                 self._reporting.add(task)
         self._note_status(view.status, event)
-        self._views[event.task] = replace(view, frame=replace(event.frame, steps=()))
+        self._views[event.task] = replace(view, frame=event.frame.with_steps(()))
 
     def _note_status(self, before: TaskStatus | None, event: FrameArrived) -> None:
         after = event.frame.status

@@ -94,7 +94,7 @@ class TaskView:
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
         self.collective, self.coordinator = frame.collective, frame.coordinator
-        self.stopped = bool(frame.host and frame.host.task and frame.host.task.stopped)
+        self.stopped = frame.is_stopped
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == self.attempt and len(batch.end):
                 self._progress(batch)

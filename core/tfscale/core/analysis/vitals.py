@@ -30,15 +30,6 @@ POWER_CAP = 0x04
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """Host and GPUs at one moment."""
-
-    at: float
-    host: HostSample | None
-    gpus: tuple[GpuSample, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Vitals:
     """Medians over the window; None unknown. Of several GPUs or interfaces, the worst one."""
 
@@ -82,13 +73,13 @@ UNKNOWN = Vitals()
 class Samples:
     """The newest samples of one task's agent."""
 
-    _kept: deque[Sample] = field(default_factory=deque)
+    _kept: deque[Frame] = field(default_factory=deque)
 
     def add(self, frame: Frame) -> None:
         """Keep what a frame says of host and GPUs."""
-        if frame.host is None and not frame.gpus:
+        if not frame.has_counters:
             return
-        self._kept.append(Sample(frame.at, frame.host, frame.gpus))
+        self._kept.append(frame.with_steps(()))
         while self._kept[0].at < frame.at - KEEP_SECONDS:
             self._kept.popleft()
 
