@@ -12,8 +12,8 @@ from tfscale.console import wire
 from tfscale.console.channels import Channels, first_line
 from tfscale.console.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
-from tfscale.console.sources.silence import Silence
 from tfscale.console.sources.seconds import tell_seconds
+from tfscale.console.sources.silence import Silence
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.task import Task

@@ -10,7 +10,6 @@ from rich.style import Style
 from tfscale.console.widgets.look import LETTERS, PARTS, Look, style
 from tfscale.core.analysis.diagnose import SubjectSummary
 
-
 Draw = Callable[[list[tuple[str, int]], Look, str], Segment]
 """One cell, from its parts and their eighths."""
 
