@@ -79,7 +79,10 @@ class Result:
         )
 
 
-HEAD = f"{'program':<10}{'tasks':>6}{'CPU':>8}{'agents':>8}{'memory':>12}{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}{'keys':>7}{'lost':>6}"
+HEAD = (
+    f"{'program':<10}{'tasks':>6}{'CPU':>8}{'agents':>8}{'memory':>12}"
+    f"{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}{'keys':>7}{'lost':>6}"
+)
 
 
 class BenchAgent(AgentServicer):

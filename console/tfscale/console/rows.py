@@ -94,8 +94,6 @@ def _column(batch: StepBatch, name: str) -> Sequence[Any]:
     values = getattr(batch, name)
     if not len(values):
         return [None] * len(batch.sequence)
-    if isinstance(values, range):
-        return values
     if getattr(values, "typecode", "d") in "fd":
         return [round(value, 9) if math.isfinite(value) else None for value in values]
     return list(values)

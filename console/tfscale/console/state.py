@@ -193,9 +193,10 @@ def _with_findings(view: TaskView, found: _Findings) -> TaskView:
     return replace(view, summary=summary, replicas=replicas, diagnoses=tuple(found.diagnoses))
 
 
-def _said(diagnosis: Diagnosis) -> tuple[str, str, float | None]:
-    """What makes a diagnosis new to its reader; the numbers of its evidence move all the time."""
-    return diagnosis.sentence, diagnosis.severity, diagnosis.end
+def _said(diagnosis: Diagnosis) -> tuple[object, ...]:
+    """What makes a diagnosis new to its reader; its sentence and the numbers of its evidence move all the time."""
+    about = diagnosis.evidence
+    return diagnosis.severity, diagnosis.end, about.get("phase"), about.get("cause")
 
 
 def _is_over(command: CommandProgressed) -> bool:

@@ -171,13 +171,13 @@ class StepTable:
         return _possible(np.where((places == within)[:, None], phases, np.float32(np.nan)))
 
     def recent(self, subject: str, seconds: float, steps: int) -> NDArray[np.float64]:
-        """(k,) ends of one subject's newest steps: `seconds` of them, but `steps` at least."""
+        """(k,) ends of one subject's newest steps: `seconds` of them, but `steps` at least; NaN unknown."""
         column = self._columns[subject]
         stop = column.newest - self.base + 1
         ends = self._end[column.position, : max(0, stop)]
         known = np.flatnonzero(ends >= ends[-1] - max(seconds, 0.0)) if stop > 0 else np.empty(0, np.int64)
         start = min(int(known[0]), max(0, stop - steps)) if len(known) else 0
-        return np.asarray(ends[start:][np.isfinite(ends[start:])])
+        return np.array(ends[start:])
 
     def _taken(self, positions: Integers, places: Integers) -> NDArray[np.float32]:
         """(n, 5, k) phases at these places."""
@@ -305,9 +305,7 @@ def _possible(seconds: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _has_gaps(sequence: Sequence[int]) -> bool:
     """Whether any step is not the one after the step before it."""
-    if sequence[-1] - sequence[0] != len(sequence) - 1:
-        return True
-    return not isinstance(sequence, range) and not _ascends(np.asarray(sequence, dtype=np.int64))
+    return sequence[-1] - sequence[0] != len(sequence) - 1 or not _ascends(np.asarray(sequence, dtype=np.int64))
 
 
 def _ascends(sequence: Integers) -> bool:
