@@ -9,8 +9,8 @@ _LOOKS = 5
 
 
 class Silence:
-    """Lets each wait last `patience` seconds for which the console itself was there to hear: one that was held up, or
-    stopped, finds what was said meanwhile instead of a thousand broken connections."""
+    """Lets each wait last `patience` seconds for which the console itself was there to hear: one that was held up
+    finds what was said meanwhile, instead of a thousand broken connections."""
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
