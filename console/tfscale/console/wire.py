@@ -163,7 +163,7 @@ def frame(message: telemetry_pb2.Frame) -> Frame:
         "coordinator": _coordinator(message.coordinator) if message.HasField("coordinator") else None,
     }
     has_counters, is_stopped = message.HasField("host") or len(message.gpus) > 0, message.host.task.stopped > 0
-    for name in ("steps", "status", "probe"):
+    for name in _EAGER:
         message.ClearField(name)
     return ArrivedFrame.of(rest, message.SerializeToString() if has_counters else b"", is_stopped)
 
