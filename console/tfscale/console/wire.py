@@ -95,6 +95,9 @@ class ArrivedFrame(Frame):
     """A frame whose host and GPUs stay bytes until somebody looks: of a thousand tasks, most are not looked at."""
 
     __slots__ = ("_counters", "_is_stopped", "_seen")
+    _counters: bytes
+    _is_stopped: bool
+    _seen: tuple[HostSample | None, tuple[GpuSample, ...]] | None
 
     def __new__(cls, **values: Any) -> Frame:  # type: ignore[misc]  # that is what `dataclasses.replace` shall make
         return Frame(**values)
@@ -111,11 +114,11 @@ class ArrivedFrame(Frame):
         return made
 
     @property
-    def host(self) -> HostSample | None:  # type: ignore[override]  # a field there
+    def host(self) -> HostSample | None:
         return self._look()[0]
 
     @property
-    def gpus(self) -> tuple[GpuSample, ...]:  # type: ignore[override]
+    def gpus(self) -> tuple[GpuSample, ...]:
         return self._look()[1]
 
     @property
@@ -131,11 +134,12 @@ class ArrivedFrame(Frame):
         return ArrivedFrame.of({**rest, "steps": steps}, self._counters, self._is_stopped)
 
     def _look(self) -> tuple[HostSample | None, tuple[GpuSample, ...]]:
-        if self._seen is None:
+        seen = self._seen
+        if seen is None:
             message = telemetry_pb2.Frame.FromString(self._counters)
-            host = _host(message.host) if message.HasField("host") else None
-            object.__setattr__(self, "_seen", (host, tuple(map(_gpu, message.gpus))))
-        return self._seen
+            seen = _host(message.host) if message.HasField("host") else None, tuple(map(_gpu, message.gpus))
+            object.__setattr__(self, "_seen", seen)
+        return seen
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Frame):
