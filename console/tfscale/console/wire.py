@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -167,8 +168,9 @@ def frame(message: telemetry_pb2.Frame) -> Frame:
         "coordinator": _coordinator(message.coordinator) if message.HasField("coordinator") else None,
     }
     has_counters, is_stopped = message.HasField("host") or len(message.gpus) > 0, message.host.task.stopped > 0
+    clear: Callable[[Any], None] = message.ClearField
     for name in _EAGER:
-        message.ClearField(name)
+        clear(name)
     return ArrivedFrame.of(rest, message.SerializeToString() if has_counters else b"", is_stopped)
 
 
@@ -297,6 +299,6 @@ _OF_GPU = tuple(each.name for each in fields(GpuSample) if each.default is None)
 
 
 def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:
-    is_known = message.HasField
+    is_known: Callable[[Any], bool] = message.HasField
     optional = [getattr(message, name) if is_known(name) else None for name in _OF_GPU]
     return GpuSample(message.index, message.uuid, message.name, *optional)

@@ -40,7 +40,8 @@ def phase_bar(parts: Mapping[str, float], scale: float, width: int, look: Look, 
     """The bar of one step in exactly `width` cells; a full bar stands for `scale` seconds."""
     edges = _edges(parts, scale, width)
     draw = _letter if look.letters else _block
-    segments, at = [], 0
+    segments: list[Segment] = []
+    at = 0
     # Only the cells in which a part ends need to be looked at one by one.
     for cell in sorted({until // 8 for _, _, until in edges if until % 8}):
         segments += _whole_cells(edges, at, cell, draw, look, background)
