@@ -4,9 +4,10 @@
     ./scripts/bench_console.py                          # 10, 100, 1,000 and 4,000 tasks, a minute each
     ./scripts/bench_console.py --tasks 100 --seconds 15 # a short look
 
-For each size: CPU and memory of the console's process, and how long the screen takes to answer a key; beside a
-Textual DataTable of the same rows in the same terminal. Exit status 1 when a budget is missed at 1,000 tasks.
-The fake agents share one process per 500: they send frames of 100 steps a second, one a second each.
+For each size: CPU and memory of the console's process alone, what the fake agents beside it take of the same cores, and
+how long the screen takes to answer a key; the same while it records; and a Textual DataTable of as many rows in the
+same terminal. Exit status 1 when a budget is missed at 1,000 tasks.
+The fake agents share one process per 500: they send frames of 100 steps and 8 GPUs, one a second each.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import json
 import os
 import platform
 import pty
+import random
 import re
 import select
 import signal
@@ -60,6 +62,8 @@ class Result:
     program: str
     tasks: int
     cpu: float
+    agents: float
+    """The same of the fake agents' processes, which have the same cores."""
     memory: int
     key_p50: float
     key_p95: float
@@ -69,14 +73,15 @@ class Result:
 
     def line(self) -> str:
         return (
-            f"{self.program:<10}{self.tasks:>6,}{self.cpu:>8.0%}{self.memory / 1e6:>9.0f} MB"
+            f"{self.program:<10}{self.tasks:>6,}{self.cpu:>8.0%}{self.agents:>8.0%}{self.memory / 1e6:>9.0f} MB"
             f"{self.key_p50 * 1e3:>8.1f}{self.key_p95 * 1e3:>8.1f}{self.key_p99 * 1e3:>8.1f}"
             f"{self.keys:>7}{self.unanswered:>6}"
         )
 
 
 HEAD = (
-    f"{'program':<10}{'tasks':>6}{'CPU':>8}{'memory':>12}{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}{'keys':>7}{'lost':>6}"
+    f"{'program':<10}{'tasks':>6}{'CPU':>8}{'agents':>8}{'memory':>12}"
+    f"{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}{'keys':>7}{'lost':>6}"
 )
 
 
@@ -120,14 +125,20 @@ class BenchAgent(AgentServicer):
             ),
             collective=telemetry_pb2.Collective(entered=self._sequence * STEPS, left=self._sequence * STEPS),
             host=telemetry_pb2.HostSample(
-                cpu=0.61, cores=16, load=6.2, memory_used=21 << 30, memory_total=64 << 30,
+                cpu=random.random(), cores=16, load=6.2, memory_used=21 << 30, memory_total=64 << 30,
                 interfaces=[telemetry_pb2.Interface(name="eth0", received=118e6, sent=117e6, speed=10e9)],
             ),
-            gpus=[
-                telemetry_pb2.GpuSample(index=index, utilisation=0.97, memory_used=33 << 30, memory_total=40 << 30)
-                for index in range(8)
-            ],
+            gpus=[self._gpu(index) for index in range(8)],
             steps=[_batch(self.index, int(time.time()))],
+        )  # fmt: skip
+
+    def _gpu(self, index: int) -> telemetry_pb2.GpuSample:
+        return telemetry_pb2.GpuSample(
+            index=index, uuid=f"GPU-5f1c2a{self.index:04}-9d1e-4c55-8a{index}", name="NVIDIA A100-SXM4-40GB",
+            utilisation=random.uniform(0.9, 1.0), memory_used=random.randrange(30 << 30, 34 << 30),
+            memory_total=40 << 30, power=random.uniform(350.0, 400.0), power_limit=400.0,
+            temperature=random.uniform(55.0, 65.0), clock=random.randrange(1_350_000_000, 1_410_000_000),
+            clock_max=1_410_000_000, clock_event_reasons=0, ecc_errors=0,
         )  # fmt: skip
 
 
@@ -245,16 +256,22 @@ def measure(program: str, command: list[str], tasks: int, seconds: float, warm_u
             raise SystemExit(f"bench_console: {program} drew no task in time")
         time.sleep(warm_up)
         process = psutil.Process(terminal.pid)
-        before, begin = process.cpu_times(), time.perf_counter()
+        servers = [child for child in psutil.Process().children() if child.pid != terminal.pid]
+        before, begin = (_cpu([process]), _cpu(servers)), time.perf_counter()
         answers = _type(terminal, seconds, selected, min(tasks - 1, 30))
-        spent, after = time.perf_counter() - begin, process.cpu_times()
-        cpu = (after.user + after.system - before.user - before.system) / spent
+        spent, after = time.perf_counter() - begin, (_cpu([process]), _cpu(servers))
+        cpu, agents = ((late - early) / spent for early, late in zip(before, after, strict=True))
         known = sorted(each for each in answers if each is not None)
         p50, p95, p99 = (float(np.quantile(known, q)) if known else float("nan") for q in (0.5, 0.95, 0.99))
         lost = len(answers) - len(known)
-        return Result(program, tasks, cpu, process.memory_info().rss, p50, p95, p99, len(answers), lost)
+        return Result(program, tasks, cpu, agents, process.memory_info().rss, p50, p95, p99, len(answers), lost)
     finally:
         terminal.end()
+
+
+def _cpu(processes: list[psutil.Process]) -> float:
+    """Seconds."""
+    return sum(times.user + times.system for times in (each.cpu_times() for each in processes))
 
 
 def _type(terminal: Terminal, seconds: float, selected: str, last: int) -> list[float | None]:
@@ -273,13 +290,15 @@ def _type(terminal: Terminal, seconds: float, selected: str, last: int) -> list[
 
 
 def bench(tasks: int, seconds: float, warm_up: float, folder: Path) -> list[Result]:
-    """The console and the DataTable at one size."""
+    """The console, the console while it records, and the DataTable at one size."""
     red, green, blue = bytes.fromhex(next(iter(PALETTES.values())).selected.lstrip("#"))
     with agents(tasks, folder) as cluster:
         command = [sys.executable, "-m", "tfscale.console.cli", "--cluster", str(cluster)]
-        console = measure("console", command, tasks, seconds, warm_up, f"{red};{green};{blue}")
+        results = [measure("console", command, tasks, seconds, warm_up, f"{red};{green};{blue}")]
+        command += ["--record", str(folder / f"{tasks}.tfrec")]
+        results.append(measure("recording", command, tasks, seconds, warm_up, f"{red};{green};{blue}"))
     command = [sys.executable, __file__, "--data-table", str(tasks)]
-    return [console, measure("DataTable", command, tasks, seconds, 3.0, r"\d+;\d+;\d+")]
+    return [*results, measure("DataTable", command, tasks, seconds, 3.0, r"\d+;\d+;\d+")]
 
 
 def show_data_table(tasks: int) -> None:

@@ -35,6 +35,10 @@ def found(events: list[Event], workers: int) -> list[Diagnosis]:
     return told
 
 
+def test_of_a_healthy_cluster_nothing_is_found() -> None:
+    assert found(simulated(40, 4), 4) == []
+
+
 def test_every_step_of_every_worker_is_told_once_and_adds_up() -> None:
     events = simulated(20, 3)
     for worker in range(3):

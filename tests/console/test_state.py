@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import fakes
+import pytest
 from tfscale.console.events import (
     AgentDescribed,
     CommandProgressed,
@@ -18,7 +19,7 @@ from tfscale.console.model import Moment
 from tfscale.console.state import MOMENTS_KEPT, OUTCOME_SHOWN, ClusterState
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
-from tfscale.core.records import Exit, TaskState
+from tfscale.core.records import Diagnosis, Exit, TaskState
 from tfscale.core.task import Role, Task
 
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
@@ -86,17 +87,41 @@ def test_a_lost_connection_keeps_what_was_said_and_its_return_is_told() -> None:
     ]
 
 
-def test_changes_are_new_diagnoses_and_new_words_but_not_new_numbers() -> None:
+def test_changes_are_new_diagnoses_and_their_end_but_not_new_numbers() -> None:
     analysis = fakes.FakeAnalysis(fakes.straggler_findings(SPEC))
     state = ClusterState(SPEC, analysis)
     assert state.snapshot(fakes.NOW).changes == analysis.findings.diagnoses
     (found,) = analysis.findings.diagnoses
-    analysis.findings = Findings((replace(found, evidence={"ratio": 2.2}),))
+    analysis.findings = Findings((replace(found, evidence={**found.evidence, "ratio": 2.2}),))
     assert state.snapshot(fakes.NOW).changes == ()
     ended = replace(found, end=fakes.NOW)
     analysis.findings = Findings((ended,))
     assert state.snapshot(fakes.NOW).changes == (ended,)
     assert said(state)[-1] == ("good", "worker:1", "straggler is over, after 100 s")
+
+
+def test_a_hang_is_told_once_though_its_sentence_tells_how_long_it_lasts() -> None:
+    hang = Diagnosis("hang", "worker:1", fakes.NOW, None, "critical", "stuck (61 s)", {"quiet": 61.0})
+    analysis = fakes.FakeAnalysis(Findings((hang,)))
+    state = ClusterState(SPEC, analysis)
+    assert state.snapshot(fakes.NOW).changes == (hang,)
+    longer = replace(hang, sentence="stuck (62 s)", evidence={"quiet": 62.0})
+    analysis.findings = Findings((longer,))
+    assert state.snapshot(fakes.NOW).changes == ()
+    ended = replace(longer, end=fakes.NOW)
+    analysis.findings = Findings((ended,))
+    assert state.snapshot(fakes.NOW).changes == (ended,)
+
+
+@pytest.mark.parametrize(("severity", "cause"), [("critical", "unknown"), ("serious", "cpu")])
+def test_a_severity_and_a_cause_that_change_are_told(severity: str, cause: str) -> None:
+    found = replace(fakes.straggler(), severity="serious", evidence={"phase": "compute", "cause": "unknown"})
+    analysis = fakes.FakeAnalysis(Findings((found,)))
+    state = ClusterState(SPEC, analysis)
+    state.snapshot(fakes.NOW)
+    other = replace(found, severity=severity, evidence={"phase": "compute", "cause": cause})
+    analysis.findings = Findings((other,))
+    assert state.snapshot(fakes.NOW).changes == (other,)
 
 
 def test_a_picture_does_not_diagnose() -> None:

@@ -21,6 +21,7 @@ from tfscale.core.records import (
     StepBatch,
     TaskState,
     TaskStatus,
+    TaskUsage,
     Training,
 )
 from tfscale.v1 import telemetry_pb2
@@ -50,6 +51,17 @@ def test_a_full_frame_comes_through() -> None:
 def test_the_least_that_an_agent_can_say_comes_through() -> None:
     least = Frame(0, 1.0, TaskStatus(TaskState.PENDING))
     assert through(least) == least
+
+
+def test_host_and_gpus_are_there_when_somebody_looks_and_stay_where_steps_go() -> None:
+    usage = TaskUsage(processes=2, threads=8, cpu=None, memory=1, stopped=1)
+    host = HostSample(0.5, 4, None, 1, 2, 0, task=usage)
+    sent = replace(fakes.frame(FIRST), host=host, gpus=(GpuSample(0, "GPU-1", "A100", xid=79),))
+    for frame in (through(sent), through(sent).with_steps(())):
+        assert (frame.host, frame.gpus, frame.has_counters, frame.is_stopped) == (host, sent.gpus, True, True)
+    assert replace(through(sent), host=None) == replace(sent, host=None)
+    bare = through(replace(sent, host=None, gpus=()))
+    assert (bare.host, bare.gpus, bare.has_counters, bare.is_stopped) == (None, (), False, False)
 
 
 @pytest.mark.parametrize("sequence", [[], [7], [7, 8, 9], [7, 9, 10], [300, 1 << 40]])

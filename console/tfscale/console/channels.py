@@ -43,14 +43,16 @@ class Channels:
         self.spec = spec
         self._credentials = _credentials(spec.tls) if spec.tls else None
         self._channels: dict[Task, grpc.aio.Channel] = {}
+        self._stubs: dict[Task, AgentAsyncStub] = {}
         if not insecure and spec.tls is None:
             _refuse_open_network(spec)
 
     def stub(self, task: Task) -> AgentAsyncStub:
         """What to call the task's agent with. Must be used in one event loop."""
-        if task not in self._channels:
+        if task not in self._stubs:
             self._channels[task] = self._open(str(self.spec.agents[task]))
-        return AgentStub(self._channels[task])
+            self._stubs[task] = AgentStub(self._channels[task])
+        return self._stubs[task]
 
     def _open(self, address: str) -> grpc.aio.Channel:
         if self._credentials is None:
@@ -62,6 +64,7 @@ class Channels:
         for channel in self._channels.values():
             await channel.close()
         self._channels.clear()
+        self._stubs.clear()
 
 
 def first_line(error: grpc.aio.AioRpcError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -243,6 +244,9 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
         ascii=settings.ascii or not speaks_utf8(environment),
         until=Until(settings.until, settings.seconds),
     )
+    # What is loaded by now stays. Looking through it for garbage, again and again, would keep keys waiting.
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
     app.run()
     if tape.problem:
         _say(f"--record {tape.problem}")

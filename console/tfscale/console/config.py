@@ -137,7 +137,6 @@ def configure(arguments: Sequence[str], environment: Mapping[str, str], commands
 
 
 def _parser(commands: Mapping[str, str]) -> _Parser:
-    shown = ", ".join(f"{name} {argument}".strip() for name, argument in commands.items())
     parser = _Parser(
         prog="tfscale-console",
         description="Watch a TensorFlow cluster live, see who makes it slow and why, and restart tasks.",
@@ -152,17 +151,20 @@ def _parser(commands: Mapping[str, str]) -> _Parser:
         else:
             action = "append" if option.is_list else "store"
             parser.add_argument(flag, action=action, metavar=option.metavar, help=option.help, dest=name)
-    parser.add_argument("command", nargs="*", metavar="COMMAND", help=f"instead of watching: {shown}")
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help=f"instead of watching: {_shown(commands)}")
     parser.add_argument("--version", action="version", version=f"tfscale {installed_version() or '(not installed)'}")
     return parser
+
+
+def _shown(commands: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {argument}".strip() for name, argument in commands.items())
 
 
 def _command(words: list[str], commands: Mapping[str, str]) -> tuple[str, ...]:
     if not words:
         return ()
-    shown = ", ".join(f"{name} {argument}".strip() for name, argument in commands.items())
     if words[0] not in commands:
-        raise UsageError(f"{words[0]!r} is no command: use {shown}")
+        raise UsageError(f"{words[0]!r} is no command: use {_shown(commands)}")
     if len(words) != 1 + bool(commands[words[0]]):
         raise UsageError(f"{' '.join(words)!r}: write {words[0]} {commands[words[0]]}".rstrip())
     return tuple(words)

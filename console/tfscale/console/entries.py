@@ -29,6 +29,9 @@ _NUMBERS: dict[Enum, int] = {
     state: getattr(telemetry_pb2, f"{prefix}_{state.name}") for kind, prefix in _PREFIXES.items() for state in kind
 }
 
+_ENTRIES = recording_pb2.Entries.ENTRIES_FIELD_NUMBER
+_FRAME = recording_pb2.Entry.FRAME_FIELD_NUMBER
+
 
 class EntryError(ValueError):
     """Bytes that hold no entries."""
@@ -36,10 +39,7 @@ class EntryError(ValueError):
 
 def encode(events: Iterable[Event], cluster: str) -> bytes:
     """Events in their order as one `Entries` message, without the `cluster` that agents describe and all know."""
-    entries = recording_pb2.Entries()
-    for event in events:
-        _fill(entries.entries.add(at=event.at), event, cluster)
-    return entries.SerializeToString()
+    return b"".join(_delimited(_ENTRIES, _entry(event, cluster)) for event in events)
 
 
 def decode(data: bytes, cluster: str) -> list[Event]:
@@ -51,14 +51,32 @@ def decode(data: bytes, cluster: str) -> list[Event]:
         raise EntryError(str(error)) from None
 
 
+def _entry(event: Event, cluster: str) -> bytes:
+    entry = recording_pb2.Entry(at=event.at)
+    if isinstance(event, FrameArrived) and event.message is not None:
+        # What came as bytes goes as bytes: a thousand frames a second are not worth reading and writing again.
+        entry.task = str(event.task)
+        return entry.SerializeToString() + _delimited(_FRAME, event.message)
+    _fill(entry, event, cluster)
+    return entry.SerializeToString()
+
+
+def _delimited(number: int, payload: bytes) -> bytes:
+    """A field of a message, with its number (below 16) and its length."""
+    head = bytearray([number << 3 | 2])
+    left = len(payload)
+    while left > 0x7F:
+        head.append(left & 0x7F | 0x80)
+        left >>= 7
+    head.append(left)
+    return bytes(head) + payload
+
+
 def _fill(entry: recording_pb2.Entry, event: Event, cluster: str) -> None:
     match event:
-        case FrameArrived(_, task, frame, message):
+        case FrameArrived(_, task, frame):
             entry.task = str(task)
-            if message is not None:
-                entry.frame.ParseFromString(message())
-            else:
-                fill(entry.frame, frame)
+            fill(entry.frame, frame)
         case AgentDescribed(_, task, description):
             entry.task = str(task)
             fill(entry.description, description)
@@ -80,9 +98,8 @@ def _event(entry: recording_pb2.Entry, cluster: str) -> Event | None:
         case "second":
             return SecondPassed(entry.at)
         case "frame":
-            return FrameArrived(
-                entry.at, Task.parse(entry.task), wire.frame(entry.frame), entry.frame.SerializeToString
-            )
+            message = entry.frame.SerializeToString()
+            return FrameArrived(entry.at, Task.parse(entry.task), wire.frame(entry.frame), message)
         case "link":
             return LinkChanged(entry.at, Task.parse(entry.task), LinkState(entry.link.state), entry.link.reason)
         case "description":

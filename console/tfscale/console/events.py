@@ -5,7 +5,6 @@ Every event carries `at`, Unix seconds on the console's own clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -45,7 +44,7 @@ class FrameArrived:
     at: float
     task: Task
     frame: Frame
-    message: Callable[[], bytes] | None = field(default=None, compare=False, repr=False)
+    message: bytes | None = field(default=None, compare=False, repr=False)
     """The frame as it travelled, where it did: spares a recording from encoding it."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from functools import lru_cache
 from typing import Any
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -61,5 +62,11 @@ def count_up(values: Any) -> array[int]:
         return array("Q")
     first, last = values[0], values[-1]
     if last - first == len(values) - 1:
-        return array("Q", range(first, last + 1))
+        return _counted(first, last)
     return array("Q", values[:])
+
+
+@lru_cache(maxsize=1024)
+def _counted(first: int, last: int) -> array[int]:
+    """Workers that meet in every step count the same ones."""
+    return array("Q", range(first, last + 1))

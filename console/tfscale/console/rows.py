@@ -155,7 +155,7 @@ def _shape(name: str, hint: Any) -> _Shape:
     return _Shape(name, None, hint if hint in (int, float, bool) else str)
 
 
-_FRAME = tuple(each for each in _shapes(Frame))
+_FRAME = _shapes(Frame)
 
 
 def _columns(prefix: str, shapes: tuple[_Shape, ...]) -> Iterator[Column]:

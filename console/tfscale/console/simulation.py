@@ -43,6 +43,8 @@ _SILENCE = 2.5
 _KEPT = 600
 """Frames that an agent keeps for a console that comes back."""
 _BYTES = 7_450_000
+_USE = 0.86
+"""Of a GPU: it is idle while Python and the input are at work. One that is never idle would be a finding."""
 _GIB = 1 << 30
 _HW_SLOWDOWN, _HW_THERMAL = 0x08, 0x40
 
@@ -228,7 +230,7 @@ class _Agent:
             index=0,
             uuid=f"GPU-{self.task.index:08x}",
             name="NVIDIA A100-SXM4-40GB",
-            utilisation=1.0 if runs else 0.0,
+            utilisation=_USE if runs else 0.0,
             memory_used=33 * _GIB if runs else 0,
             memory_total=40 * _GIB,
             power=(210.0 if hot else 330.0) if runs else 52.0,

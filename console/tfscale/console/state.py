@@ -109,7 +109,7 @@ class ClusterState:
             if task is not None and len(batch.sequence):
                 self._reporting.add(task)
         self._note_status(view.status, event)
-        self._views[event.task] = replace(view, frame=replace(event.frame, steps=()))
+        self._views[event.task] = replace(view, frame=event.frame.with_steps(()))
 
     def _note_status(self, before: TaskStatus | None, event: FrameArrived) -> None:
         after = event.frame.status
@@ -193,9 +193,10 @@ def _with_findings(view: TaskView, found: _Findings) -> TaskView:
     return replace(view, summary=summary, replicas=replicas, diagnoses=tuple(found.diagnoses))
 
 
-def _said(diagnosis: Diagnosis) -> tuple[str, str, float | None]:
-    """What makes a diagnosis new to its reader; the numbers of its evidence move all the time."""
-    return diagnosis.sentence, diagnosis.severity, diagnosis.end
+def _said(diagnosis: Diagnosis) -> tuple[object, ...]:
+    """What makes a diagnosis new to its reader; its sentence and the numbers of its evidence move all the time."""
+    about = diagnosis.evidence
+    return diagnosis.severity, diagnosis.end, about.get("phase"), about.get("cause")
 
 
 def _is_over(command: CommandProgressed) -> bool:

@@ -54,7 +54,7 @@ def thinned(event: Event, share: int) -> Event:
     if not isinstance(event, FrameArrived) or not event.frame.steps:
         return event
     steps = tuple(_thin(batch, share) for batch in event.frame.steps)
-    return replace(event, frame=replace(event.frame, steps=steps), message=None)
+    return replace(event, frame=event.frame.with_steps(steps), message=None)
 
 
 def _thin(batch: StepBatch, share: int) -> StepBatch:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
+from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -41,6 +44,8 @@ _KINDS = {
     each.number: _TYPECODES[each.type] for each in telemetry_pb2.StepBatch.DESCRIPTOR.fields if each.type in _TYPECODES
 }
 _COLUMNS = {each.number: each.name for each in telemetry_pb2.StepBatch.DESCRIPTOR.fields if each.number in _KINDS}
+_TASKS = 4096
+"""Of whom the newest state is remembered as it came, so that the same one need not be read again."""
 _STAGES = {getattr(agent_pb2, f"STAGE_{stage.name}"): stage for stage in Stage}
 
 
@@ -87,21 +92,97 @@ def progress_message(event: CommandProgressed) -> agent_pb2.Progress:
     )
 
 
+class ArrivedFrame(Frame):
+    """A frame whose host and GPUs stay bytes until somebody looks: of a thousand tasks, most are not looked at."""
+
+    __slots__ = ("_counters", "_is_stopped", "_seen")
+    _counters: bytes
+    _is_stopped: bool
+    _seen: tuple[HostSample | None, tuple[GpuSample, ...]] | None
+
+    def __new__(cls, **values: Any) -> Frame:  # type: ignore[misc]  # that is what `dataclasses.replace` shall make
+        return Frame(**values)
+
+    @classmethod
+    def of(cls, rest: dict[str, Any], counters: bytes, is_stopped: bool) -> ArrivedFrame:
+        """`rest` are all fields but `host` and `gpus`, which are in `counters`, a Frame message."""
+        made = object.__new__(cls)
+        for name, value in rest.items():
+            object.__setattr__(made, name, value)
+        object.__setattr__(made, "_counters", counters)
+        object.__setattr__(made, "_is_stopped", is_stopped)
+        object.__setattr__(made, "_seen", None)
+        return made
+
+    @property
+    def host(self) -> HostSample | None:
+        return self._look()[0]
+
+    @property
+    def gpus(self) -> tuple[GpuSample, ...]:
+        return self._look()[1]
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._is_stopped
+
+    @property
+    def has_counters(self) -> bool:
+        return bool(self._counters)
+
+    def with_steps(self, steps: tuple[StepBatch, ...]) -> Frame:
+        rest = {name: getattr(self, name) for name in _EAGER}
+        return ArrivedFrame.of({**rest, "steps": steps}, self._counters, self._is_stopped)
+
+    def _look(self) -> tuple[HostSample | None, tuple[GpuSample, ...]]:
+        seen = self._seen
+        if seen is None:
+            message = telemetry_pb2.Frame.FromString(self._counters)
+            seen = _host(message.host) if message.HasField("host") else None, tuple(map(_gpu, message.gpus))
+            object.__setattr__(self, "_seen", seen)
+        return seen
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return all(getattr(self, each.name) == getattr(other, each.name) for each in fields(Frame))
+
+    __hash__ = Frame.__hash__
+
+
+_EAGER = tuple(each.name for each in fields(Frame) if each.name not in ("host", "gpus"))
+
+
 def frame(message: telemetry_pb2.Frame) -> Frame:
-    return Frame(
-        sequence=message.sequence,
-        at=message.at,
-        status=task_status(message.status),
-        probe=_probe(message.probe) if message.HasField("probe") else None,
-        collective=_collective(message.collective) if message.HasField("collective") else None,
-        host=_host(message.host) if message.HasField("host") else None,
-        gpus=tuple(map(_gpu, message.gpus)),
-        steps=tuple(map(_steps, message.steps)),
-        dropped=message.dropped,
-        training=_training(message.training) if message.HasField("training") else None,
-        activities=tuple(_activity(each) for each in message.activities if each.kind in _ACTIVITIES),
-        coordinator=_coordinator(message.coordinator) if message.HasField("coordinator") else None,
-    )
+    """What `message` says. The message is used up."""
+    rest = {
+        "sequence": message.sequence,
+        "at": message.at,
+        "status": _same_status(message.status.SerializeToString()),
+        "probe": _same_probe(message.probe.SerializeToString()) if message.HasField("probe") else None,
+        "collective": _collective(message.collective) if message.HasField("collective") else None,
+        "steps": tuple(map(_steps, message.steps)),
+        "dropped": message.dropped,
+        "training": _training(message.training) if message.HasField("training") else None,
+        "activities": tuple(_activity(each) for each in message.activities if each.kind in _ACTIVITIES),
+        "coordinator": _coordinator(message.coordinator) if message.HasField("coordinator") else None,
+    }
+    has_counters, is_stopped = message.HasField("host") or len(message.gpus) > 0, message.host.task.stopped > 0
+    clear: Callable[[Any], None] = message.ClearField
+    for name in _EAGER:
+        clear(name)
+    return ArrivedFrame.of(rest, message.SerializeToString() if has_counters else b"", is_stopped)
+
+
+@lru_cache(maxsize=_TASKS)
+def _same_status(data: bytes) -> TaskStatus:
+    """Told once a second, and changed once in hours."""
+    return task_status(telemetry_pb2.TaskStatus.FromString(data))
+
+
+@lru_cache(maxsize=_TASKS)
+def _same_probe(data: bytes) -> ProbeStatus:
+    return _probe(telemetry_pb2.ProbeStatus.FromString(data))
 
 
 def task_status(message: telemetry_pb2.TaskStatus) -> TaskStatus:
@@ -214,8 +295,10 @@ def _usage(message: telemetry_pb2.TaskUsage) -> TaskUsage:
     return TaskUsage(message.processes, message.threads, _known(message, "cpu"), message.memory, message.stopped)
 
 
+_OF_GPU = tuple(each.name for each in fields(GpuSample) if each.default is None)
+
+
 def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:
-    # One look at what is there costs a third of asking for each field.
-    known: dict[str, Any] = {"index": 0, "uuid": "", "name": ""}
-    known.update((field.name, value) for field, value in message.ListFields())
-    return GpuSample(**known)
+    is_known: Callable[[Any], bool] = message.HasField
+    optional = [getattr(message, name) if is_known(name) else None for name in _OF_GPU]
+    return GpuSample(message.index, message.uuid, message.name, *optional)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 SCHEMA_VERSION = 1
@@ -297,6 +297,20 @@ class Frame:
     activities: tuple[Activity, ...] = ()
     """Ended since the frame before, or still lasting."""
     coordinator: Coordinator | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped a process of the task."""
+        return bool(self.host and self.host.task and self.host.task.stopped)
+
+    @property
+    def has_counters(self) -> bool:
+        """Whether it says anything of the host or its GPUs."""
+        return self.host is not None or bool(self.gpus)
+
+    def with_steps(self, steps: tuple[StepBatch, ...]) -> Frame:
+        """The same with other steps, or none."""
+        return replace(self, steps=steps)
 
 
 @dataclass(frozen=True, slots=True)

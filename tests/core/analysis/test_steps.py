@@ -2,7 +2,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from tfscale.core.analysis.steps import StepTable
+from tfscale.core.analysis.summary import steps_per_second
 from tfscale.core.records import StepBatch
 
 Batch = Callable[..., StepBatch]
@@ -39,6 +41,15 @@ def test_an_unknown_column_lines_nothing_up_but_is_kept(batch: Batch) -> None:
     phases = table.newest_of_each(BOTH, 20)
     assert np.isfinite(phases[0, :, 10:]).all() and np.isnan(phases[..., :10]).all()
     assert np.isnan(phases[1, 2]).all() and np.isfinite(phases[1, 3, 10:]).all()
+
+
+def test_the_rate_counts_the_steps_that_never_came(batch: Batch) -> None:
+    table = StepTable()
+    for first in range(0, 256, 64):
+        table.add(batch("worker:0", first, 32))
+    ends = table.recent("worker:0", 5.0, 20)
+    assert (len(ends), np.isnan(ends).sum()) == (96, 32)
+    assert steps_per_second(ends) == pytest.approx(20.0)
 
 
 def test_sequences_that_do_not_overlap_line_nothing_up(batch: Batch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -71,22 +70,14 @@ def run(arguments: Sequence[str]) -> int:
     request = parse(arguments)
     text = _WRITERS[request.format](make(request))
     if request.out is None:
-        _print(text)
+        sys.stdout.write(text)
+        sys.stdout.flush()
         return 0
     try:
         request.out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--out {request.out}: {error.strerror}") from None
     return 0
-
-
-def _print(text: str) -> None:
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Its reader has seen enough; Python would complain once more when it flushes stdout at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def make(request: Request) -> Report:

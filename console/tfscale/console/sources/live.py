@@ -13,6 +13,7 @@ from tfscale.console.channels import Channels, first_line
 from tfscale.console.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
 from tfscale.console.sources.seconds import tell_seconds
+from tfscale.console.sources.silence import Silence
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.task import Task
@@ -51,10 +52,12 @@ class LiveSource:
         return self._clock()
 
     async def run(self, inbox: Inbox) -> None:
-        door = asyncio.Lock()
+        door, silence = asyncio.Lock(), Silence(self._patience.silence)
         async with asyncio.TaskGroup() as group:
             for task in self.spec.agents:
-                group.create_task(_Watch(self._channels, task, self._patience, self._clock, inbox, door).run())
+                watch = _Watch(self._channels, task, self._patience, self._clock, inbox, door, silence)
+                group.create_task(watch.run())
+            group.create_task(silence.run())
             group.create_task(tell_seconds(inbox, self._clock))
 
 
@@ -76,9 +79,11 @@ class _Watch:
         clock: Clock,
         inbox: Inbox,
         door: asyncio.Lock,
+        silence: Silence,
     ) -> None:
         self._channels = channels
         self._door = door
+        self._silence = silence
         self._task = task
         self._patience = patience
         self._clock = clock
@@ -106,18 +111,22 @@ class _Watch:
     async def _follow(self) -> None:
         request = agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=self._since)
         call = self._channels.stub(self._task).Watch(request)
+        limit = asyncio.timeout(None)
         try:
-            while True:
-                async with asyncio.timeout(self._patience.silence):
+            async with limit:
+                while True:
+                    self._silence.begin(limit)
                     reply = await call.read()
-                if reply is grpc.aio.EOF or not isinstance(reply, agent_pb2.WatchReply):
-                    raise _LinkError(LinkState.DOWN, "the agent ended the stream")
-                await self._take_in_turn(reply)
+                    self._silence.end(limit)
+                    if reply is grpc.aio.EOF or not isinstance(reply, agent_pb2.WatchReply):
+                        raise _LinkError(LinkState.DOWN, "the agent ended the stream")
+                    await self._take_in_turn(reply)
         except TimeoutError:
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
             raise _LinkError(_state_of(error), first_line(error)) from None
         finally:
+            self._silence.end(limit)
             call.cancel()
 
     async def _take_in_turn(self, reply: agent_pb2.WatchReply) -> None:
@@ -160,7 +169,8 @@ class _Watch:
         # A snapshot after a reconnect begins with frames that came before it was cut.
         if message.sequence > self._newest:
             self._newest, self._since = message.sequence, message.at
-            self._inbox.put(FrameArrived(self._clock(), self._task, wire.frame(message), message.SerializeToString))
+            whole = message.SerializeToString()
+            self._inbox.put(FrameArrived(self._clock(), self._task, wire.frame(message), whole))
 
     def _say(self, state: LinkState, reason: str = "") -> None:
         if (state, reason) != self._link:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 
 from rich.segment import Segment
 from rich.style import Style
 from tfscale.console.widgets.look import LETTERS, PARTS, Look, style
 from tfscale.core.analysis.diagnose import SubjectSummary
+
+Draw = Callable[[list[tuple[str, int]], Look, str], Segment]
+"""One cell, from its parts and their eighths."""
 
 
 def parts_of(summary: SubjectSummary | None) -> dict[str, float]:
@@ -37,12 +40,34 @@ def phase_bar(parts: Mapping[str, float], scale: float, width: int, look: Look, 
     """The bar of one step in exactly `width` cells; a full bar stands for `scale` seconds."""
     edges = _edges(parts, scale, width)
     draw = _letter if look.letters else _block
-    cells = (draw(_shares(edges, cell * 8), look, background) for cell in range(width))
-    # Most neighbours look alike: one segment for each run of them.
+    segments: list[Segment] = []
+    at = 0
+    # Only the cells in which a part ends need to be looked at one by one.
+    for cell in sorted({until // 8 for _, _, until in edges if until % 8}):
+        segments += _whole_cells(edges, at, cell, draw, look, background)
+        segments.append(draw(_shares(edges, cell * 8), look, background))
+        at = cell + 1
+    segments += _whole_cells(edges, at, width, draw, look, background)
     return [
         Segment("".join(each.text for each in run), drawn)
-        for drawn, run in ((drawn, list(run)) for drawn, run in groupby(cells, key=lambda cell: cell.style))
+        for drawn, run in ((drawn, list(run)) for drawn, run in groupby(segments, key=lambda segment: segment.style))
     ]
+
+
+def _whole_cells(
+    edges: list[tuple[str, int, int]], first: int, stop: int, draw: Draw, look: Look, background: str
+) -> Iterator[Segment]:
+    """The cells from `first` up to `stop`, in each of which there is one part or none."""
+    at = first
+    for part, begin, until in edges:
+        count = min(until // 8, stop) - max(begin // 8, at)
+        if count > 0:
+            one = draw([(part, 8)], look, background)
+            yield Segment(one.text * count, one.style)
+            at += count
+    if at < stop:
+        blank = draw([], look, background)
+        yield Segment(blank.text * (stop - at), blank.style)
 
 
 def _edges(parts: Mapping[str, float], scale: float, width: int) -> list[tuple[str, int, int]]:

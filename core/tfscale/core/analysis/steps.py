@@ -103,20 +103,24 @@ class StepTable:
             return
         column = self._column(batch.subject)
         column.attempt = batch.attempt
+        if _has_gaps(batch.sequence):
+            self._add_scattered(column, batch)
+            return
+        first, last = int(batch.sequence[0]), int(batch.sequence[-1])
+        self._make_room(first, last)
+        late = max(0, self.base - first)
+        if late < len(batch.sequence):
+            places = slice(first + late - self.base, last + 1 - self.base)
+            self._write(column.position, places, batch, slice(late, None) if late else None)
+        self._remember(column, batch, last, -1)
+
+    def _add_scattered(self, column: _Column, batch: StepBatch) -> None:
         sequence = np.asarray(batch.sequence, dtype=np.int64)
-        first, last = int(sequence[0]), int(sequence[-1])
-        if last - first != len(sequence) - 1 or not _ascends(sequence):
-            first, last = int(sequence.min()), int(sequence.max())
-            self._make_room(first, last)
-            kept = np.flatnonzero(sequence >= self.base)
-            self._write(column.position, sequence[kept] - self.base, batch, kept)
-        else:
-            self._make_room(first, last)
-            late = max(0, self.base - first)
-            if late < len(sequence):
-                places = slice(first + late - self.base, last + 1 - self.base)
-                self._write(column.position, places, batch, slice(late, None) if late else None)
-        self._remember(column, batch, sequence, last)
+        last = int(sequence.max())
+        self._make_room(int(sequence.min()), last)
+        kept = np.flatnonzero(sequence >= self.base)
+        self._write(column.position, sequence[kept] - self.base, batch, kept)
+        self._remember(column, batch, last, int(sequence.argmax()))
 
     def attempt(self, subject: str) -> tuple[int, int]:
         """(generation, attempt) of the subject's steps here."""
@@ -167,13 +171,13 @@ class StepTable:
         return _possible(np.where((places == within)[:, None], phases, np.float32(np.nan)))
 
     def recent(self, subject: str, seconds: float, steps: int) -> NDArray[np.float64]:
-        """(k,) ends of one subject's newest steps: `seconds` of them, but `steps` at least."""
+        """(k,) ends of one subject's newest steps: `seconds` of them, but `steps` at least; NaN unknown."""
         column = self._columns[subject]
         stop = column.newest - self.base + 1
         ends = self._end[column.position, : max(0, stop)]
         known = np.flatnonzero(ends >= ends[-1] - max(seconds, 0.0)) if stop > 0 else np.empty(0, np.int64)
         start = min(int(known[0]), max(0, stop - steps)) if len(known) else 0
-        return np.asarray(ends[start:][np.isfinite(ends[start:])])
+        return np.array(ends[start:])
 
     def since(self, subject: str, at: float, first: int) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """((k,) ends, (5, k) phases) of one subject's steps from number `first` on that ended after `at`."""
@@ -256,12 +260,12 @@ class StepTable:
             self._columns[subject] = _Column(position=len(self._columns))
         return self._columns[subject]
 
-    def _remember(self, column: _Column, batch: StepBatch, sequence: Integers, last: int) -> None:
+    def _remember(self, column: _Column, batch: StepBatch, last: int, row: int) -> None:
+        """The newest step of a batch is `last`, in this row."""
         if last > column.newest:
             column.newest = last
             if len(batch.global_step):
-                newest = -1 if sequence[-1] == last else int(sequence.argmax())
-                column.global_step = int(batch.global_step[newest])
+                column.global_step = int(batch.global_step[row])
 
     def _make_room(self, first: int, last: int) -> None:
         width, steps = self._end.shape
@@ -304,6 +308,11 @@ def _possible(seconds: NDArray[np.float32]) -> NDArray[np.float32]:
     if not seconds.size or (seconds.min() >= 0 and seconds.max() < _LONGEST):
         return seconds
     return np.where((seconds >= 0) & (seconds < _LONGEST), seconds, np.float32(np.nan))
+
+
+def _has_gaps(sequence: Sequence[int]) -> bool:
+    """Whether any step is not the one after the step before it."""
+    return sequence[-1] - sequence[0] != len(sequence) - 1 or not _ascends(np.asarray(sequence, dtype=np.int64))
 
 
 def _ascends(sequence: Integers) -> bool:

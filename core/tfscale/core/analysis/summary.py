@@ -28,10 +28,12 @@ def summaries(table: StepTable, window: Aligned, steps: int) -> dict[str, Subjec
 
 
 def steps_per_second(end: Floats) -> float | None:
-    """The rate of the steps with these (k,) ends, None for fewer than two."""
-    if len(end) < 2 or end[-1] <= end[0]:
+    """The rate of the steps with these (k,) ends, those included of which the end is not known (NaN). None for fewer
+    than two."""
+    known = np.flatnonzero(np.isfinite(end))
+    if len(known) < 2 or end[known[-1]] <= end[known[0]]:
         return None
-    return float((len(end) - 1) / (end[-1] - end[0]))
+    return float((known[-1] - known[0]) / (end[known[-1]] - end[known[0]]))
 
 
 def _together(window: Aligned) -> dict[str, tuple[float | None, float | None]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from tfscale.core.records import (
@@ -32,6 +32,7 @@ class TaskView:
     """One task and its agent, as of the newest frame."""
 
     task: Task
+    name: str = field(init=False)
     up: bool = False
     """Whether there is a connection to the agent."""
     since: float | None = None
@@ -56,9 +57,8 @@ class TaskView:
     """Since when its loss is no number."""
     not_finite_step: int | None = None
 
-    @property
-    def name(self) -> str:
-        return str(self.task)
+    def __post_init__(self) -> None:
+        self.name = str(self.task)
 
     @property
     def state(self) -> TaskState | None:
@@ -94,7 +94,7 @@ class TaskView:
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
         self.collective, self.coordinator = frame.collective, frame.coordinator
-        self.stopped = bool(frame.host and frame.host.task and frame.host.task.stopped)
+        self.stopped = frame.is_stopped
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == self.attempt and len(batch.end):
                 self._progress(batch)

@@ -18,7 +18,9 @@ from tfscale.core.records import Frame, GpuSample, HostSample, Interface
 KEEP_SECONDS = 60.0
 """How far back samples are kept; an agent sends one a second."""
 WINDOW_SECONDS = 15.0
-"""Over how much of it counters are condensed: the pressure figures themselves look 10 s back."""
+"""Over how much of it counters are condensed: the pressure figures themselves look 10 s back..."""
+OLDER_SECONDS = 5.0
+"""... of what is older, one sample in so many seconds is kept: a thousand hosts tell a megabyte a second."""
 FEWEST_SECONDS = 3.0
 
 HEAT = 0x40 | 0x20
@@ -27,15 +29,6 @@ POWER_BRAKE = 0x80 | 0x08
 """HwPowerBrakeSlowdown; HwSlowdown, which without a thermal reason is a power or supply fault."""
 POWER_CAP = 0x04
 """SwPowerCap: normal for a GPU at work, and a cause only where the clocks give way to it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Host and GPUs at one moment."""
-
-    at: float
-    host: HostSample | None
-    gpus: tuple[GpuSample, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +75,29 @@ UNKNOWN = Vitals()
 class Samples:
     """The newest samples of one task's agent."""
 
-    _kept: deque[Sample] = field(default_factory=deque)
+    _recent: deque[Frame] = field(default_factory=deque)
+    _older: deque[Frame] = field(default_factory=deque)
+    _most_moved: float | None = None
 
     def add(self, frame: Frame) -> None:
         """Keep what a frame says of host and GPUs."""
-        if frame.host is None and not frame.gpus:
+        if not frame.has_counters:
             return
-        self._kept.append(Sample(frame.at, frame.host, frame.gpus))
-        while self._kept[0].at < frame.at - KEEP_SECONDS:
-            self._kept.popleft()
+        self._recent.append(frame.with_steps(()))
+        while self._recent[0].at < frame.at - WINDOW_SECONDS:
+            old = self._recent.popleft()
+            if not self._older or old.at >= self._older[-1].at + OLDER_SECONDS:
+                self._older.append(old)
+        while self._older and self._older[0].at < frame.at - KEEP_SECONDS:
+            self._older.popleft()
 
     def vitals(self, since: float = -math.inf) -> Vitals:
         """The newest samples in medians, after `since` where there are some; all None where nothing came."""
-        if not self._kept:
+        if not self._recent:
             return UNKNOWN
-        newest = self._kept[-1].at
+        newest = self._recent[-1].at
         begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
-        recent = list(takewhile(lambda each: each.at > begin, reversed(self._kept)))[::-1]
+        recent = list(takewhile(lambda each: each.at > begin, reversed(self._recent)))[::-1]
         hosts = [(each.at, each.host) for each in recent if each.host is not None]
         gpus = _of_gpus([each.gpus for each in recent if each.gpus])
         return Vitals(**_of_host(hosts), **gpus, ecc_errors=self._new_ecc_errors())
@@ -107,15 +106,18 @@ class Samples:
         """Over all that is kept: what made a GPU slow came before it was slow."""
         counts = [
             sum(known)
-            for each in self._kept
+            for each in (*self._older, *self._recent)
             if (known := [gpu.ecc_errors for gpu in each.gpus if gpu.ecc_errors is not None])
         ]
         return max(0, counts[-1] - counts[0]) if counts else None
 
     def most_moved(self) -> float | None:
-        """The most bytes that one interface moved in any one second, either way."""
-        links = (_busiest(each.host) for each in self._kept if each.host is not None)
-        return max((max(link.sent, link.received) for link in links if link), default=None)
+        """The most bytes that one interface moved in any one second, either way, as far as this was asked often enough:
+        once in WINDOW_SECONDS."""
+        links = [link for each in self._recent if each.host is not None and (link := _busiest(each.host))]
+        before = () if self._most_moved is None else (self._most_moved,)
+        self._most_moved = max((*before, *(max(link.sent, link.received) for link in links)), default=None)
+        return self._most_moved
 
 
 def _of_host(samples: Sequence[tuple[float, HostSample]]) -> dict[str, Any]:
