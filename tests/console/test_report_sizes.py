@@ -18,7 +18,8 @@ def group(workers: int, step: float, examples: int | None = None) -> Group:
     """A run of this many workers with steps of this many seconds."""
     timeline = Timeline()
     summary = SubjectSummary(update=0.0, host=0.0, input=0.0, compute=step, reduce=0.0, wait=0.0)
-    timeline.add(1.0, Findings(step_time=step, subjects={f"worker:{index}": summary for index in range(workers)}))
+    subjects = {f"worker:{index}": summary for index in range(workers)}
+    timeline.add(1.0, Findings(step_time=step, steps_per_second=1 / step, subjects=subjects))
     return Group(f"{workers}", timeline, {}, 10, 0.0, 1.0, workers=workers, examples=examples)
 
 
