@@ -18,7 +18,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tfscale.agent import wire
 from tfscale.agent.daemon import Daemon, DaemonError, sole_agent
-from tfscale.agent.journal import Journal
+from tfscale.agent.journal import Intent, Journal
 from tfscale.agent.servers import ServerError
 from tfscale.agent.settings import Settings
 from tfscale.core.cluster import ClusterSpec
@@ -311,6 +311,17 @@ async def test_a_clean_end_begins_anew_and_an_unattended_one_is_only_reported(
     Journal(settings.files.journal).update(drained=False)
     async with agent(replace(settings, restart=True)):
         assert (await status_when(settings, lambda s: ended(s) and s.generation == 3)).exit is not None
+
+
+async def test_an_agent_killed_just_before_it_started_its_task_goes_on_in_that_generation(
+    settings_of: Callable[..., Settings],
+) -> None:
+    settings = settings_of(W0)
+    settings.files.folder.mkdir(parents=True, exist_ok=True)
+    intent = Intent("restart", ("worker:0",), 2, True, "by request")
+    Journal(settings.files.journal).update(generation=2, task_generation=2, attempt=1, intent=intent)
+    async with agent(settings):
+        assert (await runs(settings)).generation == 2
 
 
 async def test_a_busy_port_is_one_clear_error_before_anything_starts(settings_of: Callable[..., Settings]) -> None:

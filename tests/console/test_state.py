@@ -124,6 +124,16 @@ def test_a_severity_and_a_cause_that_change_are_told(severity: str, cause: str) 
     assert state.snapshot(fakes.NOW).changes == (other,)
 
 
+def test_who_follows_a_death_is_told() -> None:
+    death = Diagnosis("crash", "worker:1", fakes.NOW, None, "critical", "killed", {"followers": None})
+    analysis = fakes.FakeAnalysis(Findings((death,)))
+    state = ClusterState(SPEC, analysis)
+    state.snapshot(fakes.NOW)
+    more = replace(death, sentence="killed; worker:0 exited 1", evidence={"followers": "worker:0"})
+    analysis.findings = Findings((more,))
+    assert state.snapshot(fakes.NOW + 4).changes == (more,)
+
+
 def test_a_picture_does_not_diagnose() -> None:
     analysis = fakes.FakeAnalysis(fakes.straggler_findings(SPEC))
     state = ClusterState(SPEC, analysis)

@@ -141,12 +141,18 @@ class Daemon:
             _say("the trainer part of tfscale is not installed beside the agent: steps will not be measured")
         if self._gang is None:
             self._job(self._join()) if cold else None
-        elif cold:
+        elif cold and not self._was_starting(status):
             await self._gang.begin()
         else:
             self._gang.resume()
             if _ended_well(status):
                 self._job(self._finish(self._gang))
+
+    def _was_starting(self, status: TaskStatus) -> bool:
+        """Whether the last agent was killed in a command just before it started the own task."""
+        entry = self._journal.entry
+        started = entry.intent is not None and entry.intent.starting
+        return started and status.state is TaskState.PENDING and not entry.drained
 
     async def _join(self) -> None:
         """Start in the generation that the lead's agent tells."""

@@ -196,7 +196,7 @@ def _with_findings(view: TaskView, found: _Findings) -> TaskView:
 def _said(diagnosis: Diagnosis) -> tuple[object, ...]:
     """What makes a diagnosis new to its reader; its sentence and the numbers of its evidence move all the time."""
     about = diagnosis.evidence
-    return diagnosis.severity, diagnosis.end, about.get("phase"), about.get("cause")
+    return diagnosis.severity, diagnosis.end, *(about.get(name) for name in ("phase", "cause", "followers"))
 
 
 def _is_over(command: CommandProgressed) -> bool:
