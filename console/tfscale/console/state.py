@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tfscale.console.describe import describe_change, describe_progress
 from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, Stage
+from tfscale.console.history import History
 from tfscale.console.model import Link, Moment, Snapshot, TaskView
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import ClusterSpec
@@ -33,6 +34,7 @@ class ClusterState:
     def __init__(self, spec: ClusterSpec, analysis: Analysis) -> None:
         self._spec = spec
         self._analysis = analysis
+        self._history = History(spec.tasks)
         self._views = {task: TaskView(task, spec.agents[task]) for task in spec.tasks}
         self._moments: deque[Moment] = deque(maxlen=MOMENTS_KEPT)
         self._findings = Findings()
@@ -99,11 +101,13 @@ class ClusterState:
             changes=changes,
             moments=tuple(sorted(self._moments, key=lambda moment: moment.at)),
             command=self._command,
+            history=self._history,
         )
 
     def _fold_frame(self, event: FrameArrived) -> None:
         view = self._views[event.task]
         self._analysis.fold(str(event.task), event.frame)
+        self._history.fold(event.at, event.task, event.frame)
         for batch in event.frame.steps:
             task = subject_task(batch.subject)
             if task is not None and len(batch.sequence):
