@@ -28,6 +28,7 @@ from tfscale.core.records import (
     Diagnosis,
     Exit,
     Frame,
+    GpuSample,
     HostSample,
     Interface,
     Pressure,
@@ -133,6 +134,25 @@ def healthy_events(cluster: ClusterSpec) -> list[Event]:
     return events
 
 
+def gpu_events(cluster: ClusterSpec) -> list[Event]:
+    """All healthy, with eight GPUs a host; those of worker:1 are warm."""
+    events = []
+    for event in healthy_events(cluster):
+        if isinstance(event, FrameArrived):
+            warm = event.task == worker(1)
+            gpus = tuple(gpu(index, 90.0 if warm else 55.0 + index) for index in range(8))
+            event = replace(event, frame=replace(event.frame, gpus=gpus))
+        events.append(event)
+    return events
+
+
+def gpu(index: int, temperature: float) -> GpuSample:
+    return GpuSample(
+        index, f"GPU-{index}", "A100", utilisation=0.97 - 0.02 * index, memory_used=33_000_000_000,
+        memory_total=40_000_000_000, power=310.0, temperature=temperature, clock=1_410_000_000, clock_max=1_410_000_000,
+    )  # fmt: skip
+
+
 def killed_events(cluster: ClusterSpec) -> list[Event]:
     """worker:1 was killed, all others exited 1 after it."""
     events = healthy_events(cluster)
@@ -196,6 +216,47 @@ def crash_findings(cluster: ClusterSpec) -> Findings:
 
 def cut_findings(cluster: ClusterSpec) -> Findings:
     return replace(healthy_findings(cluster), headline="no contact with the agent of worker:1")
+
+
+DIAGNOSES: dict[str, Diagnosis] = {
+    each.kind: each
+    for each in (
+        Diagnosis(
+            "hang", "worker:1", NOW - 95, None, "critical",
+            "worker:1 is stuck since 07:58:25 (95 s): it has not entered the all-reduce in which worker:0 and worker:2 "
+            "wait; see its log and its stack",
+        ),
+        Diagnosis(
+            "not_started", "worker:1", NOW - 40, None, "serious",
+            "worker:1 has not joined: its process says nothing; worker:0 and worker:2 wait for it, 40 s now",
+        ),
+        Diagnosis(
+            "not_finite", "cluster", NOW - 9, None, "serious",
+            "the loss is not a number since 07:59:51, seen at step 1,196: what is trained from here on is lost",
+        ),
+        Diagnosis(
+            "slowdown", "cluster", NOW - 50, None, "warning",
+            "since 07:59:10 the all-reduce takes 2.1x as long as before (+13 ms a step); it costs the cluster 17% of "
+            "its throughput", {"part": "transfer", "cause": "network"},
+        ),
+        Diagnosis(
+            "imbalance", "cluster", NOW - 70, None, "warning",
+            "the slowest of each step costs the cluster 34% of its throughput, but it is not always the same one: "
+            "uneven work or noisy hosts, nobody to repair; mostly in compute", {"phase": "compute"},
+        ),
+        Diagnosis(
+            "saturation", "cluster", NOW - 70, None, "serious",
+            "communication-bound: the all-reduce takes 62% of each step; what would help: gradients cast to bfloat16 "
+            "for the wire (at most +45% throughput)",
+            {"remedies": "gradients cast to bfloat16 for the wire; accumulating 4 micro-batches (+87% throughput)"},
+        ),
+    )
+}  # fmt: skip
+
+
+def findings_of(kind: str, cluster: ClusterSpec) -> Findings:
+    found = DIAGNOSES[kind]
+    return replace(healthy_findings(cluster), diagnoses=(found,), headline=found.sentence)
 
 
 class FakeAnalysis:

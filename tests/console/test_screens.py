@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ CASES: dict[str, tuple[Callable[[ClusterSpec], list[Event]], Callable[[ClusterSp
     "straggler": (fakes.healthy_events, fakes.straggler_findings),
     "crashed": (fakes.killed_events, fakes.crash_findings),
     "down": (fakes.cut_events, fakes.cut_findings),
+    **{kind: (fakes.healthy_events, partial(fakes.findings_of, kind)) for kind in fakes.DIAGNOSES},
 }
 
 
@@ -68,7 +70,7 @@ def lines(app: ConsoleApp) -> list[str]:
     return [table.render_line(y).text for y in range(table.size.height)]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("case", CASES)
 def test_cluster_looks_as_before(snap_compare: Any, case: str, size: tuple[int, int]) -> None:
     assert snap_compare(build(case), terminal_size=size, run_before=settled)

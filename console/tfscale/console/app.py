@@ -19,6 +19,7 @@ from tfscale.console.events import CommandProgressed, Event, Stage
 from tfscale.console.model import Snapshot
 from tfscale.console.recorder import Tape
 from tfscale.console.recording import SUFFIX
+from tfscale.console.remembered import Memory, View
 from tfscale.console.replay import Remote
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.screens.cluster import ClusterScreen
@@ -75,6 +76,7 @@ class ConsoleApp(App[None]):
         *,
         ascii: bool = False,
         until: Until | None = None,
+        memory: Memory | None = None,
     ) -> None:
         super().__init__()
         self._engine = engine
@@ -82,6 +84,7 @@ class ConsoleApp(App[None]):
         self._commands = commands
         self._tape = tape or Tape(self._spec)
         self._until = until or Until()
+        self._memory = memory or Memory()
         self._remote = Remote(engine.source) if isinstance(engine.source, Player) else None
         self._waiting: Snapshot | None = None
         """The newest, while the one before it has not been on the screen for long enough."""
@@ -91,14 +94,15 @@ class ConsoleApp(App[None]):
         self._is_paused = False
         for name in PALETTES:
             self.register_theme(theme(name))
-        self.theme = next(iter(PALETTES))
+        remembered = self._memory.view.theme
+        self.theme = remembered if remembered in PALETTES else next(iter(PALETTES))
 
     @property
     def look(self) -> Look:
         return Look(PALETTES[self.theme], self._glyphs, self._letters)
 
     def on_mount(self) -> None:
-        self.cluster = ClusterScreen(None, self.look)
+        self.cluster = ClusterScreen(None, self.look, self._memory.view)
         self.push_screen(self.cluster)
         self._watch()
         self._record()
@@ -152,6 +156,16 @@ class ConsoleApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, SnapshotScreen):
                 screen.look = self.look
+        self._remember(replace(self._memory.view, theme=self.theme))
+
+    def on_cluster_screen_viewed(self, message: ClusterScreen.Viewed) -> None:
+        self._remember(replace(message.view, theme=self._memory.view.theme))
+
+    def _remember(self, view: View) -> None:
+        try:
+            self._memory.keep(view)
+        except OSError as error:
+            self.notify(f"{self._memory.path}: not remembered: {error.strerror}", severity="warning")
 
     def action_pause(self) -> None:
         if self._remote is not None:

@@ -22,6 +22,7 @@ from tfscale.console.once import Once, is_healthy, snapshot_line
 from tfscale.console.outputs import Csv, JsonLines, Output, Parquet, Rotated
 from tfscale.console.recorder import Tape
 from tfscale.console.recording import Recording
+from tfscale.console.remembered import Memory, state_path
 from tfscale.console.sources.recorded import Player, RecordedSource
 from tfscale.console.state import ClusterState
 from tfscale.console.until import Until
@@ -242,6 +243,7 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
         tape,
         ascii=settings.ascii or not speaks_utf8(environment),
         until=Until(settings.until, settings.seconds),
+        memory=Memory.at(state_path(environment)),
     )
     app.run()
     if tape.problem:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from statistics import fmean
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,6 +20,13 @@ def parts_of(summary: SubjectSummary | None) -> dict[str, float]:
     transfer = None if summary.reduce is None else max(0.0, summary.reduce - (wait or 0.0))
     known = (summary.update, summary.host, summary.input, summary.compute, transfer, wait)
     return {part: value for part, value in zip(PARTS, known, strict=True) if value is not None}
+
+
+def mean_parts(summaries: Sequence[SubjectSummary | None]) -> dict[str, float]:
+    """Mean seconds by part over those of whom it is known."""
+    every = [parts_of(summary) for summary in summaries]
+    known = {part: [parts[part] for parts in every if part in parts] for part in PARTS}
+    return {part: fmean(values) for part, values in known.items() if values}
 
 
 def scale_for(longest: float) -> float:

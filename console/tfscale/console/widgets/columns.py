@@ -225,11 +225,11 @@ def _flag_value(view: TaskView, scene: Scene) -> str:
     return " ".join([said, *(each.kind for each in view.diagnoses)])
 
 
-def _flag_rank(view: TaskView, scene: Scene) -> float:
-    """The most severe first, and of those and of all others the slowest."""
+def _flag_rank(view: TaskView, scene: Scene) -> int:
+    """The most severe first, and of those and of all others the slowest, to a tenth."""
     said, severity = words.flags(view, scene.now, scene.glyphs)
     ratio = (view.summary.ratio if view.summary else None) or 0.0
-    return (_RANKS.index(severity) * 1000.0 if said else 0.0) + round(ratio, 2)
+    return (_RANKS.index(severity) * 1000 if said else 0) + min(999, round(10 * ratio))
 
 
 def _nothing(_view: TaskView, _scene: Scene) -> Cell:
@@ -238,7 +238,7 @@ def _nothing(_view: TaskView, _scene: Scene) -> Cell:
 
 COLUMNS: tuple[Column, ...] = (
     Column(
-        "task", "role and index", 8, lambda view, _: str(view.task), lambda view, _: (str(view.task), "text"), right=False
+        "task", "role and index", 8, lambda view, _: str(view.task), lambda view, _: (str(view.task), "text")
     ),
     _text("role", "chief, worker, ps, evaluator", 9, lambda view: str(view.task.role), 14),
     _text("host", "the host that it runs on", 8, lambda view: view.host, 4),
@@ -256,7 +256,7 @@ COLUMNS: tuple[Column, ...] = (
         unit=1e-3,
     ),
     Column(
-        "trend", "the step time of the last minute, each task on its own scale", 20, _of_summary("step_time"), _nothing, 3,
+        "trend", "the step time of the last minute", 16, _of_summary("step_time"), _nothing, 1,
         drawn=Drawn.TREND, unit=1e-3,
     ),
     _number("lag", "one step without the all-reduce", 7, _of_summary("lag"), format.seconds, 10, unit=1e-3, total=max),
@@ -264,11 +264,12 @@ COLUMNS: tuple[Column, ...] = (
     _number("wait", "lost waiting for somebody slower", 7, _of_summary("wait"), format.seconds, 10, unit=1e-3),
     _number("transfer", "the all-reduce itself", 8, _transfer, format.seconds, 12, unit=1e-3),
     Column(
-        "device", "GPU in use, else CPU", 9, _in_use, _device, 1, right=True, unit=0.01, total=fmean, shown=format.percent
+        "device", "GPU in use, else CPU", 9, _in_use, _device, 2, right=True, unit=0.01, total=fmean,
+        shown=format.percent,
     ),
     _number("gpu", "GPUs in use", 5, _gpu_use, format.percent, 11, unit=0.01),
     _number("cpu", "the host's CPUs in use", 5, _cpu, format.percent, 11, unit=0.01),
-    _number("memory", "of the GPUs, else of the process", 8, _memory, format.size, 2, unit=1e9, total=sum),
+    _number("memory", "of the GPUs, else of the process", 8, _memory, format.size, 3, unit=1e9, total=sum),
     _number("heat", "the hottest GPU", 6, _of_gpus("temperature", max), format.celsius, 11, total=max),
     _number("power", "of its GPUs", 7, _of_gpus("power", sum), format.watts, 12, total=sum),
     _number("clock", "the slowest GPU's", 8, _of_gpus("clock", min), format.hertz, 12, unit=1e6, total=min),
@@ -282,7 +283,8 @@ COLUMNS: tuple[Column, ...] = (
 )  # fmt: skip
 BY_NAME = {column.name: column for column in COLUMNS}
 USUAL = (
-    "task", "host", "state", "up", "gen", "step", "time", "phases", "trend", "device", "memory", "received", "sent", "flag",
+    "task", "host", "state", "up", "gen", "step", "time", "phases", "trend", "device", "memory", "received", "sent",
+    "flag",
 )  # fmt: skip
 """What is shown until something else is chosen."""
 
@@ -292,7 +294,7 @@ def _times(value: float | None) -> str:
 
 
 _GAP = 2
-_GOOD_BAR = 24
+_GOOD_BAR = 20
 _WIDEST_BAR = 72
 _GOOD_FLAGS = 20
 """Other columns go before the bar and the flags get narrower than is good."""
