@@ -119,7 +119,8 @@ class ClusterScreen(SnapshotScreen):
             yield self.table.data_bind(**bound)
         yield Moments().data_bind(**bound)
         yield Static(id="wrong", markup=False)
-        yield Input(placeholder="words, or host:gpu07 state:running !flag:straggler step>100 time>80ms", compact=True)
+        hint = "words, or host:gpu07 state:running !flag:straggler step>100 time>80ms"
+        yield Input(placeholder=hint, compact=True, select_on_focus=False)
         keys = Keys().data_bind(**bound)
         keys.keys = KEYS
         yield keys

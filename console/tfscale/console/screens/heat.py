@@ -85,8 +85,8 @@ class HeatScreen(SnapshotScreen):
 
     def action_measure(self, by: int) -> None:
         names = [name for name in MEASURES if MEASURES[name].of_gpus or not self.map.by_gpu]
-        at = names.index(self.map.measure) if self.map.measure in names else 0
-        self.map.measure = names[(at + by) % len(names)]
+        at = names.index(self.map.measure) + by if self.map.measure in names else 0
+        self.map.measure = names[at % len(names)]
         self._measured(self.map.measure)
 
     def action_unit(self) -> None:

@@ -325,9 +325,8 @@ def layout(width: int, chosen: Sequence[str], names: Sequence[str], hosts: Seque
 def _fitting(columns: Sequence[Column], needs: dict[str, int], width: int) -> list[Column]:
     good = {**needs, "phases": _GOOD_BAR, "flag": _GOOD_FLAGS}
     kept = list(columns)
-    while sum(good[column.name] + _GAP for column in kept) - _GAP > width:
-        last = max(kept, key=lambda column: column.drop)
-        if not last.drop:
-            break
-        kept.remove(last)
+    # What was asked for beyond the usual ones is wanted more than they are.
+    dropping = sorted((each for each in columns if each.drop), key=lambda each: (each.name in USUAL, each.drop))
+    while dropping and sum(good[column.name] + _GAP for column in kept) - _GAP > width:
+        kept.remove(dropping.pop())
     return kept
