@@ -30,7 +30,7 @@ def test_a_cause_goes_before_the_phase_that_it_shows_in() -> None:
 
 
 def test_the_reason_of_a_crash_says_what_to_change_before_it_is_restarted() -> None:
-    assert repair(found("crash", reason="out_of_memory")) == "a smaller batch, or mixed precision; then restart"
+    assert repair(found("crash", reason="out_of_memory")) == "take a smaller batch, or mixed precision; then restart"
     assert "dmesg" in (repair(found("crash", signal="SIGKILL", reason=None)) or "")
     assert repair(found("crash", code=1.0, reason="exception")) == "read the end of its log; then restart"
 

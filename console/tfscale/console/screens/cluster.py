@@ -20,7 +20,7 @@ from tfscale.console.widgets.columns import BY_NAME, USUAL, Drawn
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.measures import MEASURES
 from tfscale.console.widgets.moments import Moments
-from tfscale.console.widgets.query import parse
+from tfscale.console.widgets.query import filterable, parse
 from tfscale.console.widgets.summary import Headline, Keys, Legend, Metrics, Title
 from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.errors import UsageError
@@ -64,14 +64,14 @@ class ClusterScreen(SnapshotScreen):
     ClusterScreen.short Moments { margin: 0; min-height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", show=False),
-        Binding("s", "sort", show=False),
-        Binding("i", "invert", show=False),
-        Binding("o", "group", show=False),
-        Binding("c", "columns", show=False),
-        Binding("h", "heat", show=False),
-        Binding("escape", "clear", show=False),
-        Binding("l", "log", show=False),
+        Binding("slash", "filter", "filter: words, or host:gpu07 state:running !flag:straggler step>100", show=False),
+        Binding("s", "sort", "sort by the next column; a click on a heading does too", show=False),
+        Binding("i", "invert", "turn the order around", show=False),
+        Binding("o", "group", "group by host, by role, not at all", show=False),
+        Binding("c", "columns", "choose the columns", show=False),
+        Binding("h", "heat", "all tasks or GPUs as a heat map", show=False),
+        Binding("escape", "clear", "no filter, no marks", show=False),
+        Binding("l", "log", "the log of the task; p pauses, G follows", show=False),
         Binding("r", "order('restart')", show=False),
         Binding("x", "order('stop')", show=False),
         Binding("S", "order('start')", show=False),
@@ -161,6 +161,8 @@ class ClusterScreen(SnapshotScreen):
         wrong = self.query_one("#wrong", Static)
         try:
             self.table.wanted = parse(event.value)
+            if not self.table.shown and _is_beginning(event.value):
+                self.table.wanted = parse(event.value.rpartition(" ")[0])
             wrong.display = False
         except UsageError as error:
             # The rows stay as the last filter that could be understood left them.
@@ -185,16 +187,17 @@ class ClusterScreen(SnapshotScreen):
         others = (name for name in self.table.columns if BY_NAME[name].drawn is Drawn.TEXT)
         names = [*first, *(name for name in others if name not in first)]
         at = names.index(self.table.order.sort) if self.table.order.sort in names else 0
-        self._sort(names[(at + 1) % len(names)])
+        self.sort_by(names[(at + 1) % len(names)])
 
-    def _sort(self, name: str) -> None:
+    def sort_by(self, name: str) -> None:
+        """By the column of this name, in its own direction."""
         self._arrange(replace(self.table.order, sort=name, is_reversed=False))
 
     def on_task_table_sorted(self, message: TaskTable.Sorted) -> None:
         if message.column == self.table.order.sort:
             self.action_invert()
         else:
-            self._sort(message.column)
+            self.sort_by(message.column)
 
     def action_invert(self) -> None:
         self._arrange(replace(self.table.order, is_reversed=not self.table.order.is_reversed))
@@ -237,6 +240,12 @@ class ClusterScreen(SnapshotScreen):
     def action_order(self, verb: str) -> None:
         if self.table.selected:
             self.post_message(self.Ordered(verb, self.table.selected))
+
+
+def _is_beginning(text: str) -> bool:
+    """Whether the last word may become a term with a column: until it is one, it hides nothing."""
+    word = text.lower().rpartition(" ")[2].removeprefix("!")
+    return any(name.startswith(word) for name in filterable())
 
 
 def _order(view: View) -> Order:

@@ -39,10 +39,10 @@ class HeatScreen(SnapshotScreen):
     HeatScreen Static { height: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m", "measure(1)", show=False),
-        Binding("M", "measure(-1)", show=False),
-        Binding("u", "unit", show=False),
-        Binding("escape,h", "back", show=False),
+        Binding("m", "measure(1)", "the next measure", show=False),
+        Binding("M", "measure(-1)", "the measure before", show=False),
+        Binding("u", "unit", "a cell for each task, or for each GPU", show=False),
+        Binding("escape,h", "back", "back to the table", show=False),
     ]
 
     def __init__(
@@ -58,6 +58,11 @@ class HeatScreen(SnapshotScreen):
         self.map = HeatMap(task)
         self.map.set_reactive(HeatMap.measure, measure)
         self._measured = measured
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        """The task under the cursor."""
+        return (self.map.spot.view.task,) if self.map.spot else ()
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}

@@ -29,11 +29,11 @@ class PickerScreen(ModalScreen[None]):
     PickerScreen.ascii > VerticalScroll { border: ascii $secondary; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("space", "toggle", show=False),
-        Binding("d", "usual", show=False),
-        Binding("escape,q,c,enter", "dismiss", show=False),
+        Binding("up,k", "move(-1)", "the column above", show=False),
+        Binding("down,j", "move(1)", "the column below", show=False),
+        Binding("space", "toggle", "show or hide it; the mouse does too", show=False),
+        Binding("d", "usual", "the usual columns", show=False),
+        Binding("escape,q,c,enter", "dismiss", "back", show=False),
     ]
 
     def __init__(
@@ -60,15 +60,15 @@ class PickerScreen(ModalScreen[None]):
         palette, glyphs = self._look.palette, self._look.glyphs
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append("Columns", style=f"bold {palette.text}")
-        text.append("   space shows or hides, d the usual ones, esc back\n", style=palette.dim)
+        text.append("   space shows or hides, d the usual, esc back\n", style=palette.dim)
         for index, column in enumerate(COLUMNS):
             is_cursor, is_chosen = index == self._at, column.name in self._chosen or column.name == "task"
             background = f" on {palette.selected}" if is_cursor else ""
             text.append(f"{glyphs.cursor if is_cursor else ' '} ", style=palette.parts["transfer"] + background)
             text.append(f"{glyphs.mark if is_chosen else ' '} ", style=palette.severities["good"] + background)
             text.append(f"{column.name:<10}", style=f"bold {palette.text}{background}")
-            room = "" if not is_chosen or column.name in self._placed else " (no room at this width)"
-            text.append(f"{column.about}{room}".ljust(44)[:44] + "\n", style=palette.dim + background)
+            room = "" if not is_chosen or column.name in self._placed else " (no room)"
+            text.append(f"{column.about}{room}".ljust(41)[:41] + "\n", style=palette.dim + background)
         text.rstrip()
         return text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 
@@ -44,13 +44,31 @@ def scale_for(longest: float) -> float:
 def phase_bar(parts: Mapping[str, float], scale: float, width: int, look: Look, background: str) -> list[Segment]:
     """The bar of one step in exactly `width` cells; a full bar stands for `scale` seconds."""
     edges = _edges(parts, scale, width)
-    draw = _letter if look.letters else _block
-    cells = (draw(_shares(edges, cell * 8), look, background) for cell in range(width))
+    cells = list(_letters(edges, width, look, background) if look.letters else _blocks(edges, width, look, background))
     # Most neighbours look alike: one segment for each run of them.
     return [
         Segment("".join(each.text for each in run), drawn)
         for drawn, run in ((drawn, list(run)) for drawn, run in groupby(cells, key=lambda cell: cell.style))
     ]
+
+
+def _letters(edges: list[tuple[str, int, int]], width: int, look: Look, background: str) -> Iterator[Segment]:
+    return (_letter(_shares(edges, cell * 8), look, background) for cell in range(width))
+
+
+def _blocks(edges: list[tuple[str, int, int]], width: int, look: Look, background: str) -> Iterator[Segment]:
+    ends = {part: until // 8 for part, _, until in edges}
+    cell = 0
+    while cell < width:
+        shares = _shares(edges, cell * 8)
+        if not shares:
+            yield Segment(" " * (width - cell), style(None, background))
+            return
+        part, eighths = shares[0]
+        # Whole cells of one part at once: they are most of a bar.
+        whole = ends[part] - cell if eighths == 8 else 0
+        yield Segment(" " * whole, style(None, look.palette.parts[part])) if whole else _block(shares, look, background)
+        cell += max(1, whole)
 
 
 def _edges(parts: Mapping[str, float], scale: float, width: int) -> list[tuple[str, int, int]]:
@@ -78,10 +96,8 @@ def _letter(shares: list[tuple[str, int]], look: Look, background: str) -> Segme
 
 
 def _block(shares: list[tuple[str, int]], look: Look, background: str) -> Segment:
-    if not shares:
-        return Segment(" ", style(None, background))
+    """A cell that more than one part, or the end of the bar, shares."""
     colours = look.palette.parts
-    filled = sum(eighths for _, eighths in shares)
     if len(shares) > 2:
         # A cell has two colours; the smallest part gives way.
         shares = sorted(
@@ -89,8 +105,6 @@ def _block(shares: list[tuple[str, int]], look: Look, background: str) -> Segmen
         )
     left, eighths = shares[0]
     right = colours[shares[1][0]] if len(shares) == 2 else background
-    if len(shares) == 1 and filled == 8:
-        return Segment(" ", style(None, colours[left]))
     return Segment(look.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
 
 

@@ -33,15 +33,15 @@ class HeatMap(ScrollView, can_focus=True):
     """One cell a task, or a GPU, coloured by a measure."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "move(-1, 0)", show=False),
-        Binding("right", "move(1, 0)", show=False),
-        Binding("up,k", "move(0, -1)", show=False),
-        Binding("down,j", "move(0, 1)", show=False),
-        Binding("pageup", "move(0, -10)", show=False),
-        Binding("pagedown", "move(0, 10)", show=False),
-        Binding("home,g", f"move(-{_FAR}, 0)", show=False),
-        Binding("end,G", f"move({_FAR}, 0)", show=False),
-        Binding("enter", "choose", show=False),
+        Binding("left", "move(-1, 0)", "the one before", show=False),
+        Binding("right", "move(1, 0)", "the next one", show=False),
+        Binding("up,k", "move(0, -1)", "a row up", show=False),
+        Binding("down,j", "move(0, 1)", "a row down", show=False),
+        Binding("pageup", "move(0, -10)", "ten rows up", show=False),
+        Binding("pagedown", "move(0, 10)", "ten rows down", show=False),
+        Binding("home,g", f"move(-{_FAR}, 0)", "the first", show=False),
+        Binding("end,G", f"move({_FAR}, 0)", "the last", show=False),
+        Binding("enter", "choose", "the task's numbers, host and log", show=False),
     ]
 
     snapshot: reactive[Snapshot | None] = reactive(None)

@@ -90,7 +90,9 @@ def headline_lines(snapshot: Snapshot | None, look: Look, width: int) -> list[Te
     if (advice := _advice(snapshot)) is not None:
         text = Text(f"{look.glyphs.arrow} ", style=look.palette.parts["transfer"], no_wrap=True)
         text.append(look.spell(advice), style=look.palette.text)
-        text.truncate(width)
+        if text.cell_len > width:
+            text.truncate(width - 3)
+            text.append("...", style=look.palette.dim)
         lines.append(text)
     return lines
 

@@ -33,17 +33,17 @@ class TaskTable(ScrollView, can_focus=True):
     """One row a task, below a line of headings that stays."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("pagedown", "page(1)", show=False),
-        Binding("home,g", f"move(-{_FAR})", show=False),
-        Binding("end,G", f"move({_FAR})", show=False),
-        Binding("enter", "choose", show=False),
-        Binding("space", "mark", show=False),
-        Binding("a", "mark_all", show=False),
-        Binding("left", "fold(True)", show=False),
-        Binding("right", "fold(False)", show=False),
+        Binding("up,k", "move(-1)", "the task above; the mouse selects too", show=False),
+        Binding("down,j", "move(1)", "the task below", show=False),
+        Binding("pageup", "page(-1)", "a page up", show=False),
+        Binding("pagedown", "page(1)", "a page down", show=False),
+        Binding("home,g", f"move(-{_FAR})", "the first task", show=False),
+        Binding("end,G", f"move({_FAR})", "the last task", show=False),
+        Binding("enter", "choose", "the task's numbers, host and log; a group: close or open it", show=False),
+        Binding("space", "mark", "mark, so that a command takes several", show=False),
+        Binding("a", "mark_all", "mark all that are shown, or none of them", show=False),
+        Binding("left", "fold(True)", "close the group", show=False),
+        Binding("right", "fold(False)", "open the group", show=False),
     ]
 
     snapshot: reactive[Snapshot | None] = reactive(None)
@@ -284,7 +284,7 @@ class TaskTable(ScrollView, can_focus=True):
         # The headings cover the first line of what is visible.
         self.scroll_to_region(Region(0, index, 1, 2), animate=False, force=True)
 
-    def move_to(self, task: Task) -> None:
+    def go_to(self, task: Task) -> None:
         """Put the cursor on a task, where it is shown."""
         if task in self._at:
             self._move_to(self._at[task])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.widgets.look import Look
@@ -31,9 +33,15 @@ def sparkline(values: NDArray[np.float32], width: int, look: Look) -> str:
 
 
 def _means(values: NDArray[np.float32], width: int) -> NDArray[np.float64]:
-    edges = np.linspace(0, len(values), width + 1).astype(int)
+    edges = _edges(len(values), width)
     known = ~np.isnan(values)
     sums = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0), dtype=np.float64)])
     counts = np.concatenate([[0], np.cumsum(known)])
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.diff(sums[edges]) / np.diff(counts[edges]))
+
+
+@lru_cache(maxsize=64)
+def _edges(count: int, width: int) -> NDArray[np.int64]:
+    """Where the cells begin among the values."""
+    return np.linspace(0, count, width + 1).astype(np.int64)

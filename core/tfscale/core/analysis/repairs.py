@@ -8,25 +8,25 @@ from tfscale.core.records import Diagnosis
 from tfscale.core.task import CLUSTER
 
 _OF_CAUSES: Mapping[str, str] = {
-    "input": "prefetch and map in parallel in its dataset, and look at the storage that it reads from",
-    "host": "take work out of its callbacks and logging, or do it every n-th step; its Python stack shows which",
+    "input": "prefetch and map in parallel, and look at the storage that it reads from",
+    "host": "do less in its callbacks and logging; its Python stack shows in which",
     "thermal": "mend the cooling of its host, or restart it on another one",
     "power": "check its host's power supply and its GPU's power limit",
     "cpu": "end the other programs on its host, or give it more cores",
-    "memory": "free memory on its host: smaller shuffle buffers and caches, fewer programs",
+    "memory": "free memory on its host: smaller shuffle buffers, fewer programs",
     "uneven": "give every worker an equal share of the examples",
     "device": "check its GPU (nvidia-smi -q, dmesg), or restart it on another host",
 }
 _OF_PHASES: Mapping[str, str] = {
-    "compute": "take a profile of it to see which ops are slow, and look at what else its host does",
-    "update": "take a profile of it: the update of the variables should cost all the same",
+    "compute": "take a profile to see which ops are slow; see what else its host does",
+    "update": "take a profile: the update of the variables should cost all the same",
     "host": _OF_CAUSES["host"],
     "input": _OF_CAUSES["input"],
 }
 _OF_ENDS: Mapping[str, str] = {
-    "out_of_memory": "a smaller batch, or mixed precision; then restart",
-    "not_a_number": "a lower learning rate or clipped gradients; then restart from a checkpoint before it",
-    "address_in_use": "end the program that has its port, or another port in the cluster file; then restart",
+    "out_of_memory": "take a smaller batch, or mixed precision; then restart",
+    "not_a_number": "lower the learning rate or clip gradients; restart from a checkpoint before",
+    "address_in_use": "end the program that has its port, or give it another; then restart",
     "disk_full": "make room on its disk; then restart",
     "gpu": "check its GPU (nvidia-smi -q, dmesg) before it is restarted there",
 }
@@ -57,7 +57,7 @@ def repair(diagnosis: Diagnosis) -> str | None:
         case "not_started":
             return "start it, or read its log: all others wait for it"
         case "not_finite":
-            return "a lower learning rate or clipped gradients; then restart from a checkpoint before it"
+            return "lower the learning rate or clip gradients; restart from a checkpoint before"
         case "slowdown":
             return _OF_PARTS.get(_word(evidence.get("part")))
         case "imbalance":
