@@ -94,8 +94,7 @@ class ConsoleApp(App[None]):
         self._is_paused = False
         for name in PALETTES:
             self.register_theme(theme(name))
-        remembered = self._memory.view.theme
-        self.theme = remembered if remembered in PALETTES else next(iter(PALETTES))
+        self.theme = next((name for name in PALETTES if name == self._memory.view.theme), next(iter(PALETTES)))
 
     @property
     def look(self) -> Look:

@@ -107,7 +107,7 @@ class ClusterScreen(SnapshotScreen):
         view = view or View()
         self.table.set_reactive(TaskTable.chosen, view.columns or USUAL)
         self.table.set_reactive(TaskTable.order, _order(view))
-        self._measure = view.measure if view.measure in MEASURES else next(iter(MEASURES))
+        self._measure = next((name for name in MEASURES if name == view.measure), "lag")
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}

@@ -31,7 +31,7 @@ class PickerScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "the column above", show=False),
         Binding("down,j", "move(1)", "the column below", show=False),
-        Binding("space", "toggle", "show or hide it; the mouse does too", show=False),
+        Binding("space", "choose", "show or hide it; the mouse does too", show=False),
         Binding("d", "usual", "the usual columns", show=False),
         Binding("escape,q,c,enter", "dismiss", "back", show=False),
     ]
@@ -80,7 +80,7 @@ class PickerScreen(ModalScreen[None]):
         self.query_one("#columns", Static).update(self._text())
         self.query_one(VerticalScroll).scroll_to_region(Region(0, self._at, 1, 2), animate=False, force=True)
 
-    def action_toggle(self) -> None:
+    def action_choose(self) -> None:
         self._chosen ^= {COLUMNS[self._at].name}
         self._tell()
 
@@ -97,4 +97,4 @@ class PickerScreen(ModalScreen[None]):
         line = event.screen_y - static.region.y - 1
         if static.region.contains(event.screen_x, event.screen_y) and 0 <= line < len(COLUMNS):
             self._at = line
-            self.action_toggle()
+            self.action_choose()

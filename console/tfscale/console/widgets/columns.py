@@ -202,6 +202,10 @@ def _shown_loss(value: float | None) -> str:
     return format.UNKNOWN if value is None else f"{value:.4g}"
 
 
+def _times(value: float | None) -> str:
+    return format.UNKNOWN if value is None else f"{value:.2f}"
+
+
 def _attempt(view: TaskView) -> str:
     status = view.status
     return f"{status.generation}.{status.attempt}" if status else format.UNKNOWN
@@ -260,7 +264,7 @@ COLUMNS: tuple[Column, ...] = (
         drawn=Drawn.TREND, unit=1e-3,
     ),
     _number("lag", "one step without the all-reduce", 7, _of_summary("lag"), format.seconds, 10, unit=1e-3, total=max),
-    _number("ratio", "lag over its peers'", 5, _of_summary("ratio"), lambda value: _times(value), 10, total=max),
+    _number("ratio", "lag over its peers'", 5, _of_summary("ratio"), _times, 10, total=max),
     _number("wait", "lost waiting for somebody slower", 7, _of_summary("wait"), format.seconds, 10, unit=1e-3),
     _number("transfer", "the all-reduce itself", 8, _transfer, format.seconds, 12, unit=1e-3),
     Column(
@@ -287,10 +291,6 @@ USUAL = (
     "flag",
 )  # fmt: skip
 """What is shown until something else is chosen."""
-
-
-def _times(value: float | None) -> str:
-    return format.UNKNOWN if value is None else f"{value:.2f}"
 
 
 _GAP = 2
