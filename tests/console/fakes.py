@@ -19,6 +19,7 @@ from tfscale.console.events import (
     SecondPassed,
     Stage,
 )
+from tfscale.console.model import Link, TaskView
 from tfscale.console.sources import Inbox
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
@@ -123,6 +124,10 @@ def description(task: Task) -> Description:
         started=NOW - 800,
         pid=1000 + task.index,
     )
+
+
+def task_view(cluster: ClusterSpec, task: Task) -> TaskView:
+    return TaskView(task, cluster.agents[task], Link(LinkState.UP), description(task), frame(task))
 
 
 def healthy_events(cluster: ClusterSpec) -> list[Event]:

@@ -77,6 +77,7 @@ class TaskTable(ScrollView, can_focus=True):
         self._rows: list[Row] = []
         self._at: dict[Key, int] = {}
         self._placed: list[Placed] = []
+        self._seen = Scene(0.0, Look().glyphs)
         self._scale = 1.0
         self._drawn: dict[tuple[Key, bool, bool], Strip] = {}
         self._step_times: dict[Task, NDArray[np.float32]] = {}
