@@ -67,8 +67,8 @@ class PickerScreen(ModalScreen[None]):
             text.append(f"{glyphs.cursor if is_cursor else ' '} ", style=palette.parts["transfer"] + background)
             text.append(f"{glyphs.mark if is_chosen else ' '} ", style=palette.severities["good"] + background)
             text.append(f"{column.name:<10}", style=f"bold {palette.text}{background}")
-            room = "" if not is_chosen or column.name in self._placed else " (no room)"
-            text.append(f"{column.about}{room}".ljust(41)[:41] + "\n", style=palette.dim + background)
+            room = "" if not is_chosen or column.name in self._placed else "no room: "
+            text.append(f"{room}{column.about}".ljust(41)[:41] + "\n", style=palette.dim + background)
         text.rstrip()
         return text
 
