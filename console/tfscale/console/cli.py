@@ -27,7 +27,7 @@ from tfscale.console.sources.recorded import Player, RecordedSource
 from tfscale.console.state import ClusterState
 from tfscale.console.until import Until
 from tfscale.core.analysis.diagnose import Diagnostician
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task
 
@@ -63,6 +63,11 @@ def main() -> None:
 def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     """What the configuration asks for; the exit status."""
     settings = configuration.settings
+    if settings.read_only and configuration.command[:1] in (("stack",), ("profile",)):
+        where = configuration.origins["read_only"]
+        raise UsageError(f"{where}: {configuration.command[0]} reaches into a task, and this console may only look")
+    if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
+        return run_server(settings, settings.serve)
     match configuration.command:
         case ("config",):
             print(configuration.describe())
@@ -255,7 +260,8 @@ def states(spec: ClusterSpec) -> Callable[[], ClusterState]:
 
 def run_screens(settings: Settings, connection: Connection, environment: Mapping[str, str]) -> int:
     """Show the cluster until the operator leaves. Raises UsageError."""
-    if not sys.stdout.isatty() or not sys.stdin.isatty():
+    served = is_served(environment)
+    if not served and not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("no terminal to draw on: use --headless")
     from tfscale.console.app import ConsoleApp
 
@@ -267,13 +273,32 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
         Engine(connection.source, states(spec), tape.take),
         connection.commands,
         tape,
-        ascii=settings.ascii or not speaks_utf8(environment),
+        ascii=settings.ascii or not (served or speaks_utf8(environment)),
         until=Until(settings.until, settings.seconds),
+        read_only=settings.read_only,
+        palette=settings.theme,
     )
     app.run()
     if tape.problem:
         _say(f"--record {tape.problem}")
     return app.return_code or WELL
+
+
+def is_served(environment: Mapping[str, str]) -> bool:
+    """Whether this process draws on a page of `--serve`, and not on a terminal."""
+    return "TEXTUAL_DRIVER" in environment
+
+
+def run_server(settings: Settings, address: Address) -> int:
+    """Serve the screens to browsers. Raises TfscaleError."""
+    if settings.headless or settings.once:
+        raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
+    try:
+        from tfscale.console.serve import serve
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--serve needs {error.name}: pip install 'tfscale[serve]'") from None
+    serve(sys.argv[1:], address)
+    return WELL
 
 
 def speaks_utf8(environment: Mapping[str, str]) -> bool:

@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Protocol
 
 import grpc
 from tfscale.trainer.probe import stacks, wire
@@ -21,8 +22,17 @@ _RETRY_SECONDS = 0.5
 _REFUSALS = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT)
 
 
-Obey = Callable[[grpc.Channel, report_pb2.Hello, grpc.Future[report_pb2.ReportReply], Callable[[float], bool]], None]
-"""Does what the agent orders until the future is done, and waits with the last."""
+class Obey(Protocol):
+    """Does what the agent orders until the future is done, and waits by the last argument."""
+
+    def __call__(
+        self,
+        channel: grpc.Channel,
+        hello: report_pb2.Hello,
+        until: grpc.Future[report_pb2.ReportReply],
+        wait: Callable[[float], bool],
+        /,
+    ) -> None: ...
 
 
 class Reporter:
