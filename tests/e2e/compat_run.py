@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 
 import tfscale
 import tfscale.trainer.probe
-from local_cluster import ENVIRONMENT
+from local_cluster import ENVIRONMENT, free_addresses, tasks_of
 
 PROGRAM = Path(__file__).parent / "programs" / "compat" / "tasks.py"
 SITE = Path(next(iter(tfscale.trainer.probe.__path__))) / "site"
@@ -51,20 +51,20 @@ def _processes(
     strategy: str, keras: str, repaired: bool, tasks: tuple[str, ...], roles: dict[str, int], said: int
 ) -> Iterator[subprocess.Popen[bytes]]:
     """All tasks of the cluster; the first one, whose word counts, writes to `said`."""
-    cluster = _cluster(roles)
+    addresses = free_addresses(sum(roles.values()))
+    cluster = {role: [*itertools.islice(addresses, number)] for role, number in roles.items()}
     processes = []
-    for role, addresses in cluster.items():
-        for index in range(len(addresses)):
-            variables = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})}
-            environment = os.environ | ENVIRONMENT | KERAS[keras] | (variables if sum(roles.values()) > 1 else {})
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, PROGRAM, strategy, *tasks],
-                    env=environment | (_repairs() if repaired else {}),
-                    stdout=subprocess.DEVNULL if processes else said,
-                    stderr=subprocess.DEVNULL,
-                )
+    for role, index in tasks_of(roles):
+        variables = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})}
+        environment = os.environ | ENVIRONMENT | KERAS[keras] | (variables if sum(roles.values()) > 1 else {})
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, PROGRAM, strategy, *tasks],
+                env=environment | (_repairs() if repaired else {}),
+                stdout=subprocess.DEVNULL if processes else said,
+                stderr=subprocess.DEVNULL,
             )
+        )
     try:
         yield processes[0]
     finally:
@@ -77,15 +77,6 @@ def _repairs() -> dict[str, str]:
     """The way in that an agent uses, with nobody who listens to the probe."""
     portions = os.pathsep.join(str(Path(path)) for path in tfscale.__path__)
     return {"TFSCALE_REPORT": "/nowhere", "TFSCALE_PROBE_PATH": portions, "PYTHONPATH": str(SITE)}
-
-
-def _cluster(roles: dict[str, int]) -> dict[str, list[str]]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(sum(roles.values()))]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        addresses = iter([f"127.0.0.1:{each.getsockname()[1]}" for each in sockets])
-        return {role: [next(addresses) for _ in range(number)] for role, number in roles.items()}
 
 
 def error(reference: Outcome, outcome: Outcome) -> float | None:

@@ -66,6 +66,12 @@ def test_stock_predicts_wrongly_where_nothing_is_sharded() -> None:
     assert wrong is not None and wrong > 0.05
 
 
+def test_stock_spoils_the_weights_where_one_replica_overflows() -> None:
+    found = run("mirrored", "keras 3", repaired=False, tasks=("overflow",))
+    wrong = error(reference()["overflow"], found["overflow"])
+    assert wrong is not None and not wrong < HALF_PRECISION
+
+
 @pytest.mark.parametrize("keras", KERAS)
 @pytest.mark.parametrize("strategy", ["mirrored", "multi_worker"])
 def test_the_same_comes_out_as_on_one_device(strategy: str, keras: str) -> None:
