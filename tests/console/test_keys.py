@@ -304,3 +304,12 @@ async def test_without_unicode_every_character_is_ascii(name: str, monkeypatch: 
         await come_to(pilot, PLACES[name])
         strange = {each for each in texts(app) if not each.isascii()}
         assert strange == set(), texts(app)
+
+
+async def test_with_16_colours_letters_say_what_bars_are_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-16color")
+    monkeypatch.setenv("COLORTERM", "")
+    app = build()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await come_to(pilot, Place())
+        assert app.console.color_system == "standard" and "cccc" in texts(app)
