@@ -99,7 +99,7 @@ class ConsoleApp(App[None]):
         self._waiting: Snapshot | None = None
         """The newest, while the one before it has not been on the screen for long enough."""
         self._glyphs = ASCII if ascii else UNICODE
-        # Without colours, and with 16 of which some parts would share one, bars must say by letters what they are made of.
+        # Without colours, and with 16, of which some parts would share one, letters say what bars are made of.
         self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
         self._is_paused = False
         for name in PALETTES:
