@@ -23,15 +23,16 @@ from tfscale.console.cli import states
 from tfscale.console.commands import NoCommands, Stack
 from tfscale.console.engine import Engine
 from tfscale.console.recording import Recording
+from tfscale.console.screens.base import ACTING
 from tfscale.console.screens.help import HelpScreen, own_bindings
 from tfscale.console.screens.orders import checkpoint_age, is_kept
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.console.state import ClusterState
+from tfscale.console.widgets.summary import Keys
 from tfscale.core.task import Task
 
 SIZE = (100, 30)
-ACTING = {"r", "x", "S", "P", "b"}
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +73,7 @@ PLACES = {
     "confirm": Place(("r",)),
     "prompt": Place(("P",)),
     "help": Place(("question_mark", *["down"] * 3)),
+    "palette": Place(("ctrl+p",)),
 }
 
 
@@ -158,6 +160,7 @@ async def test_every_screen_is_come_to_here() -> None:
         async with app.run_test(size=SIZE) as pilot:
             await come_to(pilot, place)
             reached.add(type(app.screen))
+    reached.discard(CommandPalette)
     shown = {kind for kind in kinds(screens, Screen) if not kind.__subclasses__() or kind in reached}
     assert shown == reached
 
@@ -191,6 +194,7 @@ async def test_read_only_has_no_key_that_reaches_into_a_task(name: str) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await come_to(pilot, place)
         before = app.screen
+        assert not ACTING & {key for line in app.screen.query(Keys) for keys, _ in line.keys for key in keys.split()}
         await pilot.press(*ACTING)
         await pilot.press("ctrl+p", *"restart")
         await pilot.pause(0.3)

@@ -48,6 +48,9 @@ class ConsoleApp(App[None]):
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ConsoleCommands}
     CSS = """
     CommandPalette SearchIcon { display: none; }
+    .-ascii CommandPalette #--input, .-ascii CommandPalette #--input.--list-visible { border: ascii $secondary; }
+    .-ascii CommandPalette CommandList { border: none; }
+    .-ascii CommandPalette LoadingIndicator { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "order('restart')", "restart; asks first", show=False),
@@ -101,6 +104,8 @@ class ConsoleApp(App[None]):
         self._glyphs = ASCII if ascii else UNICODE
         # Without colours, and with 16, of which some parts would share one, letters say what bars are made of.
         self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
+        self.set_class(ascii, "-ascii")
+        self.set_class(read_only, "-read-only")
         self._is_paused = False
         for name in PALETTES:
             self.register_theme(theme(name))
