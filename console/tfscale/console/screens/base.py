@@ -9,7 +9,6 @@ from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.summary import Keys
 from tfscale.core.task import Task
 
-
 ACTING = frozenset("rxSPb")
 """Keys of what reaches into tasks."""
 
