@@ -15,6 +15,7 @@ import pytest
 from test_recording import record, simulated
 from textual.binding import Binding
 from textual.command import CommandPalette
+from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Static
 from tfscale.console import screens, widgets
@@ -26,6 +27,7 @@ from tfscale.console.recording import Recording
 from tfscale.console.screens.base import ACTING
 from tfscale.console.screens.help import HelpScreen, own_bindings
 from tfscale.console.screens.orders import checkpoint_age, is_kept
+from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.console.state import ClusterState
@@ -33,6 +35,7 @@ from tfscale.console.widgets.summary import Keys
 from tfscale.core.task import Task
 
 SIZE = (100, 30)
+EVERYWHERE = [each for each in ConsoleApp.BINDINGS if isinstance(each, Binding)]
 
 
 @pytest.fixture(autouse=True)
@@ -50,29 +53,47 @@ class Talkative(fakes.FakeCommands):
 
 
 def build(**options: Any) -> ConsoleApp:
-    cluster = fakes.spec(60)
+    cluster = fakes.spec(40)
     source = fakes.ScriptedSource(cluster, fakes.healthy_events(cluster))
     engine = Engine(source, lambda: ClusterState(cluster, fakes.FakeAnalysis(fakes.straggler_findings(cluster))))
     return ConsoleApp(engine, Talkative(), **options)
 
 
+def no_more(_app: ConsoleApp) -> None:
+    """It is ready as it is."""
+
+
 @dataclass(frozen=True)
 class Place:
-    """A screen, and how it is come to and made ready, so that each key has something to do."""
+    """A screen: what to press to come to it, and what makes it ready, so that each key has something to do."""
 
     keys: Sequence[str] = ()
+    make_ready: Callable[[ConsoleApp], None] = no_more
     build: Callable[..., ConsoleApp] = build
 
 
-MIDDLE = ("space", *["j"] * 24)
+def into_the_middle(app: ConsoleApp) -> None:
+    app.cluster.table.action_move(24)
+    app.cluster.table.action_mark()
+
+
+def up_the_log(app: ConsoleApp) -> None:
+    assert isinstance(app.screen, TaskScreen)
+    app.screen.action_scroll(-40)
+
+
+def down(app: ConsoleApp) -> None:
+    app.screen.query_one(VerticalScroll).scroll_relative(y=3, animate=False)
+
+
 PLACES = {
-    "cluster": Place(MIDDLE),
-    "task": Place((*MIDDLE, "enter", *["k"] * 30)),
-    "log": Place((*MIDDLE, "l", *["k"] * 30)),
-    "stack": Place(("b", *["down"] * 5)),
+    "cluster": Place((), into_the_middle),
+    "task": Place(("enter",), up_the_log),
+    "log": Place(("l",), up_the_log),
+    "stack": Place(("b",), down),
     "confirm": Place(("r",)),
     "prompt": Place(("P",)),
-    "help": Place(("question_mark", *["down"] * 3)),
+    "help": Place(("question_mark",), down),
     "palette": Place(("ctrl+p",)),
 }
 
@@ -82,13 +103,15 @@ async def come_to(pilot: Any, place: Place) -> None:
         await pilot.pause(0.01)
         if pilot.app.cluster.snapshot is not None:
             break
-    for key in place.keys:
-        await pilot.press(key)
-    await pilot.pause(0.1)
+    await pilot.press(*place.keys)
+    await pilot.pause(0.05)
+    place.make_ready(pilot.app)
+    await pilot.pause()
 
 
-def picture(app: ConsoleApp) -> str:
-    return app.export_screenshot(simplify=True)
+def picture(app: ConsoleApp) -> object:
+    """All that is on the screen, with its colours."""
+    return [list(strip) for strip in app.screen._compositor.render_strips()]
 
 
 def texts(app: ConsoleApp) -> str:
@@ -96,7 +119,7 @@ def texts(app: ConsoleApp) -> str:
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
-async def has_changed(pilot: Any, before: str) -> bool:
+async def has_changed(pilot: Any, before: object) -> bool:
     for _ in range(40):
         if not pilot.app.is_running or pilot.app._exit or picture(pilot.app) != before:
             return True
@@ -111,19 +134,23 @@ async def keys_at(place: Place) -> list[str]:
         return [key for key, _ in own_bindings(app.screen)]
 
 
+async def is_seen(place: Place, key: str) -> bool:
+    """Whether the key does something that can be seen."""
+    app = place.build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, place)
+        before = picture(app)
+        await pilot.press(key)
+        return await has_changed(pilot, before)
+
+
 @pytest.mark.parametrize("name", PLACES)
 async def test_every_key_does_something_that_can_be_seen(name: str) -> None:
-    place = PLACES[name]
-    idle = []
-    for key in await keys_at(place):
-        app = place.build()
-        async with app.run_test(size=SIZE) as pilot:
-            await come_to(pilot, place)
-            before = picture(app)
-            await pilot.press(key)
-            if not await has_changed(pilot, before):
-                idle.append(key)
-    assert idle == []
+    keys = await keys_at(PLACES[name])
+    if name != "cluster":
+        # What the app itself does looks the same from there.
+        keys = [key for key in keys if key in ACTING or key not in {each.key for each in EVERYWHERE}]
+    assert [key for key in keys if not await is_seen(PLACES[name], key)] == []
 
 
 async def test_every_key_of_a_replay_does_something_that_can_be_seen(tmp_path: Path) -> None:
