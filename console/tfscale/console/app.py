@@ -68,7 +68,7 @@ class ConsoleApp(App[None]):
         Binding("N", "last_event", "to the event before", show=False),
         Binding("colon", "go_to", "to a time: 12:03:20, +90s, -5m, 50%", show=False),
         Binding("t", "theme", "the next theme: dark, light, high contrast", show=False),
-        Binding("question_mark", "help", "this", show=False),
+        Binding("question_mark", "help", "help: what every key does here", show=False),
         Binding("q", "quit", "quit", show=False),
     ]
 
