@@ -14,7 +14,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 from tfscale.console.widgets.look import Look
 
-_NAMES = {"escape": "esc", "pageup": "page up", "pagedown": "page down", "space": "space"}
+_NAMES = {"escape": "esc", "pageup": "page up", "pagedown": "page down", "slash": "/", "plus": "+", "minus": "-"}
 _PHASES = (
     ("update", "all-reduced until variables are updated"),
     ("host", "Python, callbacks, dispatch"),
@@ -59,7 +59,8 @@ def keys_of(screen: Screen[object]) -> tuple[Keys, Keys]:
 
 def shown(key: str) -> str:
     """A key as it stands on the keyboard, in ASCII."""
-    return _NAMES.get(key) or key_to_character(key) or key
+    character = key_to_character(key)
+    return _NAMES.get(key) or (character if character and character.isprintable() and character != " " else key)
 
 
 class HelpScreen(ModalScreen[None]):
