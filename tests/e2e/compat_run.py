@@ -29,6 +29,14 @@ STRATEGIES = {
 KERAS = {"keras 3": {}, "tf_keras": {"TF_USE_LEGACY_KERAS": "1"}}
 SECONDS = 100
 """After which a task that has said nothing hangs."""
+LEFT_BROKEN = {
+    ("multi_worker", "tf_keras"): ("on_batch",),
+    ("parameter_server", "tf_keras"): (
+        *("fit", "fit_arrays", "fit_validation", "fit_unbuilt", "fit_distributed", "fit_steps_per_execution"),
+        *("fit_batch_logs", "checkpoints", "evaluate", "evaluate_arrays", "evaluate_uneven", "on_batch", "overflow"),
+    ),
+}
+"""What is not repaired: docs/compat.md says why."""
 Outcome = list[float] | str
 """Numbers, or why there are none."""
 
@@ -38,12 +46,20 @@ def run(strategy: str, keras: str, repaired: bool, tasks: tuple[str, ...] = (), 
     """What came of each task, at the chief or the first worker; of all tasks by default."""
     roles = STRATEGIES[strategy] | ({"worker": workers} if workers else {})
     with TemporaryFile("w+") as said, _processes(strategy, keras, repaired, tasks, roles, said.fileno()) as first:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            first.wait(SECONDS)
+        _wait(first, said.fileno())
         said.seek(0)
         lines = said.read().splitlines()
     found = [json.loads(line.partition(" ")[2]) for line in lines if line.startswith(("came ", "failed "))]
     return {name: " ".join(outcome.split()) if isinstance(outcome, str) else outcome for name, outcome in found}
+
+
+def _wait(process: subprocess.Popen[bytes], said: int) -> None:
+    """Until it has ended, or says nothing more."""
+    size = -1
+    while (grown := os.fstat(said).st_size) > size:
+        size = grown
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(SECONDS)
 
 
 @contextlib.contextmanager

@@ -28,10 +28,6 @@ class Ran:
     ending: set[str]
     """The tasks that end by themselves."""
 
-    def last_line(self, task: str) -> str:
-        """Of what the task itself said; its shim says how it ended."""
-        return [line for line in self.logs[task].splitlines() if line and not line.startswith("--- tfscale:")][-1]
-
     def exit_code(self, task: str) -> int | None:
         status = [frame["status"] for frame in self.recording.frames if frame["task"] == task][-1]
         return status["exit"]["code"] if status["exit"] else None
