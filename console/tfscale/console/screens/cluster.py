@@ -72,18 +72,7 @@ class ClusterScreen(SnapshotScreen):
         Binding("h", "heat", "all tasks or GPUs as a heat map", show=False),
         Binding("escape", "clear", "no filter, no marks", show=False),
         Binding("l", "log", "the log of the task; p pauses, G follows", show=False),
-        Binding("r", "order('restart')", show=False),
-        Binding("x", "order('stop')", show=False),
-        Binding("S", "order('start')", show=False),
     ]
-
-    class Ordered(Message):
-        """The operator asks for something to be done to tasks."""
-
-        def __init__(self, verb: str, tasks: tuple[Task, ...]) -> None:
-            super().__init__()
-            self.verb = verb
-            self.tasks = tasks
 
     class LogWanted(Message):
         """The operator wants to read a task's log."""
@@ -108,6 +97,10 @@ class ClusterScreen(SnapshotScreen):
         self.table.set_reactive(TaskTable.chosen, view.columns or USUAL)
         self.table.set_reactive(TaskTable.order, _order(view))
         self._measure = next((name for name in MEASURES if name == view.measure), "lag")
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        return self.table.selected
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
@@ -236,10 +229,6 @@ class ClusterScreen(SnapshotScreen):
     def action_log(self) -> None:
         if self.table.cursor is not None:
             self.post_message(self.LogWanted(self.table.cursor))
-
-    def action_order(self, verb: str) -> None:
-        if self.table.selected:
-            self.post_message(self.Ordered(verb, self.table.selected))
 
 
 def _is_beginning(text: str) -> bool:

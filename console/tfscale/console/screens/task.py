@@ -35,22 +35,14 @@ class TaskScreen(SnapshotScreen):
     TaskScreen Keys { height: 1; margin: 1 0 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "app.pop_screen", show=False),
-        Binding("p", "pause", show=False),
-        Binding("k", "scroll(-1)", show=False),
-        Binding("j", "scroll(1)", show=False),
-        Binding("g,home", "scroll(-1000000)", show=False),
-        Binding("G,end", "follow", show=False),
-        Binding("l", "only_log", show=False),
-        Binding("b", "stack", show=False),
+        Binding("escape", "app.pop_screen", "back", show=False),
+        Binding("p", "pause", "hold the log still", show=False),
+        Binding("k", "scroll(-1)", "the log up", show=False),
+        Binding("j", "scroll(1)", "the log down", show=False),
+        Binding("g,home", "scroll(-1000000)", "the log's begin", show=False),
+        Binding("G,end", "follow", "the log's end; follow it", show=False),
+        Binding("l", "only_log", "the log alone, or with the numbers", show=False),
     ]
-
-    class StackWanted(Message):
-        """The Python stacks of the task are asked for."""
-
-        def __init__(self, task: Task) -> None:
-            super().__init__()
-            self.task = task
 
     class LinesRead(Message):
         """More of the log came."""
@@ -77,6 +69,10 @@ class TaskScreen(SnapshotScreen):
         self._held: list[str] = []
         self._is_paused = False
         self._ended = ""
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        return (self._about,)
 
     def compose(self) -> ComposeResult:
         yield Detail(self._about).data_bind(snapshot=SnapshotScreen.snapshot, look=SnapshotScreen.look)
@@ -143,6 +139,3 @@ class TaskScreen(SnapshotScreen):
     def action_only_log(self) -> None:
         detail = self.query_one(Detail)
         detail.display = not detail.display
-
-    def action_stack(self) -> None:
-        self.post_message(self.StackWanted(self._about))

@@ -21,7 +21,12 @@ from tfscale.core.analysis.repairs import repair
 from tfscale.core.records import Diagnosis
 from tfscale.core.task import Task
 
-_VERBS = {"restart": ("Restarting", "Restarted"), "stop": ("Stopping", "Stopped"), "start": ("Starting", "Started")}
+_VERBS = {
+    "restart": ("Restarting", "Restarted"),
+    "stop": ("Stopping", "Stopped"),
+    "start": ("Starting", "Started"),
+    "profile": ("Profiling", "Profiled"),
+}
 _MOST_LINES = 3
 """Of the sentence; a crash may bring a long line of a log."""
 
@@ -144,13 +149,16 @@ def _command_line(command: CommandProgressed) -> tuple[str, str]:
     about = _names(list(command.tasks))
     under_way, done = _VERBS[command.verb]
     said = f": {command.message}" if command.message else ""
+    generation = f", generation {command.generation}" if command.generation else ""
     match command.stage:
+        case Stage.WORKING:
+            return severity, f"{under_way} {about}{said}"
         case Stage.PLANNED:
             return severity, f"{under_way} {about} as generation {command.generation}{said}"
         case Stage.FAILED:
             return severity, f"The {command.verb} of {about} failed{said}"
         case Stage.DONE:
-            return severity, f"{done} {about}, generation {command.generation}{said}"
+            return severity, f"{done} {about}{generation}{said}"
         case _:
             return severity, f"{under_way}, generation {command.generation}: {about} {command.stage}{said}"
 

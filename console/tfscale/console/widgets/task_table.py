@@ -270,6 +270,10 @@ class TaskTable(ScrollView, can_focus=True):
         drawn = style(colour, background, is_bold or None)
         return Segment(self.look.spell(fit(text, placed.width, right=placed.column.right)), drawn)
 
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        """Without groups there is nothing to close."""
+        return action != "fold" or bool(self.order.group)
+
     def action_move(self, by: int) -> None:
         if self._key is not None:
             self._move_to(max(0, min(len(self._rows) - 1, self._at[self._key] + by)))
