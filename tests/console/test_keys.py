@@ -269,7 +269,7 @@ async def test_the_palette_does_what_keys_do_and_finds_tasks_sorts_and_themes() 
         await choose(pilot, "go to worker:37")
         assert app.cluster.table.cursor == fakes.worker(37)
         await choose(pilot, "sort by lag")
-        assert app.cluster.table.sort == "lag"
+        assert app.cluster.table.order.sort == "lag"
         await choose(pilot, "restart")
         assert "Restart 40 tasks?" in texts(app)
 

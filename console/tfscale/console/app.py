@@ -53,6 +53,7 @@ class ConsoleApp(App[None]):
     .-ascii CommandPalette #--input, .-ascii CommandPalette #--input.--list-visible { border: ascii $secondary; }
     .-ascii CommandPalette CommandList { border: none; }
     .-ascii CommandPalette LoadingIndicator { display: none; }
+    .-ascii TaskTable, .-ascii HeatMap, .-ascii VerticalScroll { scrollbar-size-vertical: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "order('restart')", "restart; asks first", show=False),
