@@ -64,7 +64,7 @@ class ClusterScreen(SnapshotScreen):
     ClusterScreen.short Moments { margin: 0; min-height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter: words, or host:gpu07 state:running !flag:straggler step>100", show=False),
+        Binding("slash", "filter", "filter by words, or by columns: step>100", show=False),
         Binding("s", "sort", "sort by the next column; a click on a heading does too", show=False),
         Binding("i", "invert", "turn the order around", show=False),
         Binding("o", "group", "group by host, by role, not at all", show=False),
