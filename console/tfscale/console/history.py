@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
-from tfscale.core.records import PHASES, Frame, GpuSample, StepBatch
+from tfscale.core.records import PHASES, Frame, GpuSample, StepBatch, TaskStatus
 from tfscale.core.task import Role, Task
 
 SECONDS = 600
@@ -26,6 +26,8 @@ _BLOCK = 60
 _SURE = 10.0
 """Seconds for which frames must have come late before it is the agent's clock: a backlog is late too, for a while."""
 _SKEW = 2.0
+_ENDINGS = 20
+"""Of a task."""
 _MOST_PENDING = 256
 """Frames that are binned together: enough for numpy, and no more than a key can wait for."""
 
@@ -94,6 +96,7 @@ class History:
         self._blocks: dict[int, NDArray[np.float32]] = {}
         self._first_heard = np.full(count, np.nan)
         self._delay = np.full(count, np.inf)
+        self._endings: dict[int, list[TaskStatus]] = {}
         self._era = Era()
         self._last = LastSteps(self.tasks)
         self._transfers = Transfers(np.array(meeting, bool))
@@ -101,6 +104,8 @@ class History:
     def fold(self, at: float, task: Task, frame: Frame) -> None:
         """Take in a frame that came at `at`; those of one task in their order."""
         self._pending.append((self._index[task], at, frame))
+        if frame.status.exit is not None:
+            self._note_ending(self._index[task], frame.status)
         if at >= self._due or len(self._pending) >= _MOST_PENDING:
             self._due = at + 1.0
             self._bin()
@@ -130,6 +135,19 @@ class History:
         """The newest steps of all tasks; goes on changing as frames come."""
         self._bin()
         return self._last
+
+    def endings(self, task: Task, until: float) -> Sequence[TaskStatus]:
+        """How the task's attempts ended up to `until`, the newest last."""
+        known = self._endings.get(self._index[task], [])
+        return [status for status in known if status.exit and status.exit.at <= until]
+
+    def _note_ending(self, who: int, status: TaskStatus) -> None:
+        known = self._endings.setdefault(who, [])
+        if known and (known[-1].generation, known[-1].attempt) == (status.generation, status.attempt):
+            known[-1] = status
+        else:
+            known.append(status)
+            del known[:-_ENDINGS]
 
     def _taken(self, who: int | slice, last: int, span: int) -> NDArray[np.float32]:
         """(columns, span) or (columns, n, span) as they are kept."""
