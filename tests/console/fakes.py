@@ -16,6 +16,7 @@ from tfscale.console.events import (
     FrameArrived,
     LinkChanged,
     LinkState,
+    Profile,
     SecondPassed,
     Stage,
 )
@@ -91,6 +92,7 @@ def frame(task: Task, sequence: int = 1, at: float = NOW, of: TaskStatus | None 
             reduced_bytes_per_step=7_450_000,
             tensorflow="2.21.0",
             keras="keras 3.15.1",
+            checkpoint=NOW - 95,
         ),
         collective=Collective(entered=12, left=12),
         host=HostSample(
@@ -248,6 +250,7 @@ class FakeCommands:
     def __init__(self, error: str = "") -> None:
         self.error = error
         self.orders: list[tuple[str, tuple[Task, ...], int]] = []
+        self.profiled: list[tuple[Task, float]] = []
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
         self.orders.append((verb, tuple(tasks), generation))
@@ -267,6 +270,14 @@ class FakeCommands:
             '  File "/usr/lib/python3.11/threading.py", line 331 in wait'
         )
         return Stack(NOW, 4242, text)
+
+    async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
+        self.profiled.append((task, seconds))
+        if self.error:
+            raise CommandError(self.error)
+        folder = f"/var/lib/tfscale/digits/profiles/{task.role}-{task.index}"
+        yield Profile(f"capturing for {seconds:g} s", folder)
+        yield Profile("written", folder, f"{folder}/plugins/profile/now/node.xplane.pb", 1_200_000)
 
     async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
         yield tuple(f"{task} line {number}" for number in range(tail))

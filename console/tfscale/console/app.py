@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
 from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.command import Provider
 from textual.message import Message
-from tfscale.console.channels import CommandError
 from tfscale.console.commands import Commands
 from tfscale.console.engine import Engine
-from tfscale.console.events import CommandProgressed, Event, Stage
+from tfscale.console.events import Event
 from tfscale.console.model import Snapshot
 from tfscale.console.recorder import Tape
 from tfscale.console.recording import SUFFIX
 from tfscale.console.replay import Remote
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.screens.cluster import ClusterScreen
-from tfscale.console.screens.confirm import ConfirmScreen, Question
-from tfscale.console.screens.help import HelpScreen
+from tfscale.console.screens.help import HelpScreen, keys_of
+from tfscale.console.screens.orders import Orders
+from tfscale.console.screens.palette import ConsoleCommands
 from tfscale.console.screens.prompt import PromptScreen
-from tfscale.console.screens.stack import StackScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
 from tfscale.console.until import Until
 from tfscale.console.widgets.look import ASCII, PALETTES, UNICODE, Look, theme
 from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.core.restart import plan_restart
 from tfscale.core.task import Task
 
 _REPLAY_ACTIONS = {"step", "faster", "next_event", "last_event", "go_to"}
+_ORDERS = {"order", "profile", "stack"}
+"""What reaches into tasks: not to be had where the console may only look."""
 _WHILE_RUSHING = 0.1
 """Seconds from picture to picture while a replay makes up for time."""
 
@@ -44,20 +45,28 @@ class ConsoleApp(App[None]):
     """The live console."""
 
     TITLE = "tfscale"
-    ENABLE_COMMAND_PALETTE = False
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ConsoleCommands}
+    CSS = """
+    CommandPalette SearchIcon { display: none; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", show=False),
-        Binding("t", "theme", show=False),
-        Binding("p", "pause", show=False),
-        Binding("question_mark", "help", show=False),
-        Binding("R", "record", show=False),
-        Binding("left_square_bracket", "step(-1)", show=False),
-        Binding("right_square_bracket", "step(1)", show=False),
-        Binding("plus", "faster(1)", show=False),
-        Binding("minus", "faster(-1)", show=False),
-        Binding("n", "next_event", show=False),
-        Binding("N", "last_event", show=False),
-        Binding("colon", "go_to", show=False),
+        Binding("r", "order('restart')", "restart; asks first", show=False),
+        Binding("x", "order('stop')", "stop; asks first", show=False),
+        Binding("S", "order('start')", "start; asks first", show=False),
+        Binding("P", "profile", "TensorFlow's profile of some seconds; asks for how many", show=False),
+        Binding("b", "stack", "the Python stacks of its threads, also while it is stuck", show=False),
+        Binding("p", "pause", "hold the picture still", show=False),
+        Binding("R", "record", "record to a file; again: end it", show=False),
+        Binding("left_square_bracket", "step(-1)", "a second back", show=False),
+        Binding("right_square_bracket", "step(1)", "a second forth", show=False),
+        Binding("plus", "faster(1)", "faster", show=False),
+        Binding("minus", "faster(-1)", "slower", show=False),
+        Binding("n", "next_event", "to the next event", show=False),
+        Binding("N", "last_event", "to the event before", show=False),
+        Binding("colon", "go_to", "to a time: 12:03:20, +90s, -5m, 50%", show=False),
+        Binding("t", "theme", "the next theme: dark, light, high contrast", show=False),
+        Binding("question_mark", "help", "this", show=False),
+        Binding("q", "quit", "quit", show=False),
     ]
 
     class SnapshotTaken(Message):
@@ -75,11 +84,15 @@ class ConsoleApp(App[None]):
         *,
         ascii: bool = False,
         until: Until | None = None,
+        read_only: bool = False,
+        palette: str = "dark",
     ) -> None:
         super().__init__()
         self._engine = engine
         self._spec = engine.source.spec
         self._commands = commands
+        self._orders = Orders(self, engine, commands)
+        self._is_read_only = read_only
         self._tape = tape or Tape(self._spec)
         self._until = until or Until()
         self._remote = Remote(engine.source) if isinstance(engine.source, Player) else None
@@ -91,7 +104,7 @@ class ConsoleApp(App[None]):
         self._is_paused = False
         for name in PALETTES:
             self.register_theme(theme(name))
-        self.theme = next(iter(PALETTES))
+        self.theme = f"tfscale-{palette}"
 
     @property
     def look(self) -> Look:
@@ -149,6 +162,8 @@ class ConsoleApp(App[None]):
     def action_theme(self) -> None:
         names = list(PALETTES)
         self.theme = names[(names.index(self.theme) + 1) % len(names)]
+
+    def watch_theme(self) -> None:
         for screen in self.screen_stack:
             if isinstance(screen, SnapshotScreen):
                 screen.look = self.look
@@ -195,6 +210,8 @@ class ConsoleApp(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _REPLAY_ACTIONS:
             return self._remote is not None
+        if action in _ORDERS:
+            return not self._is_read_only and bool(self._selected())
         return super().check_action(action, parameters)
 
     def action_step(self, seconds: int) -> None:
@@ -225,7 +242,7 @@ class ConsoleApp(App[None]):
                 self.notify(str(error), severity="error")
 
     def action_help(self) -> None:
-        self.push_screen(HelpScreen(self.look))
+        self.push_screen(HelpScreen(self.look, keys_of(self.screen)))
 
     def on_task_table_chosen(self, message: TaskTable.Chosen) -> None:
         self._show_task(message.task, only_log=False)
@@ -237,40 +254,17 @@ class ConsoleApp(App[None]):
         follow = self._commands.follow_log
         self.push_screen(TaskScreen(self.cluster.snapshot, self.look, task, follow, only_log=only_log))
 
-    def on_task_screen_stack_wanted(self, message: TaskScreen.StackWanted) -> None:
-        screen = StackScreen(message.task, self.look)
-        self.push_screen(screen)
-        self._fetch_stack(message.task, screen)
+    def action_stack(self) -> None:
+        for task in self._selected()[:1]:
+            self._orders.show_stack(task, self.look)
 
-    @work(group="stacks")
-    async def _fetch_stack(self, task: Task, screen: StackScreen) -> None:
-        try:
-            screen.show(await self._commands.stack(task))
-        except CommandError as error:
-            screen.show(str(error))
+    def action_order(self, verb: str) -> None:
+        if (snapshot := self.cluster.snapshot) is not None:
+            self._orders.ask(verb, self._selected(), snapshot, self.look)
 
-    def on_cluster_screen_ordered(self, message: ClusterScreen.Ordered) -> None:
-        snapshot = self.cluster.snapshot
-        if snapshot is None:
-            return
-        touched = message.tasks
-        if message.verb != "start":
-            touched = plan_restart(self._spec, snapshot.strategy, message.tasks)
-        question = Question(message.verb, message.tasks, touched, snapshot.strategy, snapshot.generation)
-        self.push_screen(ConfirmScreen(question, self.look), lambda agreed: self._answered(question, agreed))
+    def action_profile(self) -> None:
+        if (snapshot := self.cluster.snapshot) is not None:
+            self._orders.ask_profile(self._selected(), snapshot, self.look)
 
-    def _answered(self, question: Question, agreed: bool | None) -> None:
-        if agreed:
-            self._order(question)
-
-    @work(group="orders")
-    async def _order(self, question: Question) -> None:
-        try:
-            async for progress in self._commands.order(question.verb, question.asked, question.generation or 0):
-                self._engine.inbox.put(replace(progress, at=self._engine.source.now()))
-        except CommandError as error:
-            self._engine.inbox.put(_failed(question, self._engine.source.now(), str(error)))
-
-
-def _failed(question: Question, at: float, why: str) -> CommandProgressed:
-    return CommandProgressed(at, question.verb, Stage.FAILED, question.asked, question.generation or 0, why)
+    def _selected(self) -> tuple[Task, ...]:
+        return self.screen.selected if isinstance(self.screen, SnapshotScreen) else ()

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from tfscale.console import rows
-from tfscale.console.commands import NoCommands
+from tfscale.console.commands import PROFILE_SECONDS, NoCommands
 from tfscale.console.config import Configuration, Settings, configure
 from tfscale.console.connect import Connection, connect
 from tfscale.console.engine import Engine
+from tfscale.console.events import Profile
 from tfscale.console.headless import Headless
 from tfscale.console.notify import Notifier
 from tfscale.console.once import Once, is_healthy, snapshot_line
@@ -26,13 +27,13 @@ from tfscale.console.sources.recorded import Player, RecordedSource
 from tfscale.console.state import ClusterState
 from tfscale.console.until import Until
 from tfscale.core.analysis.diagnose import Diagnostician
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task
 
 WELL, NOTHING, UNHEALTHY = 0, 1, 3
 """Exit statuses; 2 is of UsageError."""
-ARGUMENTS = {"stack": "TASK", "replay": "FILE", "export": "FILE", "config": ""}
+ARGUMENTS = {"stack": "TASK", "profile": "TASK", "replay": "FILE", "export": "FILE", "config": ""}
 """What may be asked for instead of watching, by its first word."""
 T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, T]]
@@ -62,12 +63,20 @@ def main() -> None:
 def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     """What the configuration asks for; the exit status."""
     settings = configuration.settings
+    if settings.read_only and configuration.command[:1] in (("stack",), ("profile",)):
+        where = configuration.origins["read_only"]
+        raise UsageError(f"{where}: {configuration.command[0]} reaches into a task, and this console may only look")
+    if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
+        return run_server(settings, settings.serve)
     match configuration.command:
         case ("config",):
             print(configuration.describe())
             return WELL
         case ("stack", task):
             return print_stack(Task.parse(task), connect(settings, configuration.origins, environment))
+        case ("profile", task):
+            seconds = PROFILE_SECONDS if settings.seconds is None else settings.seconds
+            return take_profile(Task.parse(task), seconds, connect(settings, configuration.origins, environment))
         case ("export", path):
             return export(Path(path), settings)
         case ("replay", path) if not settings.headless:
@@ -91,15 +100,38 @@ def _replay(path: Path, settings: Settings) -> Connection:
 
 def print_stack(task: Task, connection: Connection) -> int:
     """Print the Python stacks of a task. Raises UsageError and CommandError."""
-    agents = connection.source.spec.agents
-    if task not in agents:
-        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
+    _check_task(task, connection)
 
     async def fetch() -> str:
         return (await connection.commands.stack(task)).text
 
     print(_closing(connection, fetch))
     return WELL
+
+
+def take_profile(task: Task, seconds: float, connection: Connection) -> int:
+    """Profile a task, and print the file in which that is, on the task's host. Raises UsageError and CommandError."""
+    _check_task(task, connection)
+
+    async def profile() -> Profile | None:
+        moment = None
+        async for moment in connection.commands.profile(task, seconds):
+            _say(f"{task}: {moment.doing}")
+        return moment
+
+    profile_taken = _closing(connection, profile)
+    if profile_taken is None or not profile_taken.file:
+        _say(f"{task}: its agent ended without a profile")
+        return NOTHING
+    print(profile_taken.file, flush=True)
+    _say(f"{profile_taken.bytes / 1e6:.1f} MB; on its host: tensorboard --logdir {profile_taken.folder}")
+    return WELL
+
+
+def _check_task(task: Task, connection: Connection) -> None:
+    agents = connection.source.spec.agents
+    if task not in agents:
+        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
 
 
 def run_once(settings: Settings, connection: Connection) -> int:
@@ -228,7 +260,8 @@ def states(spec: ClusterSpec) -> Callable[[], ClusterState]:
 
 def run_screens(settings: Settings, connection: Connection, environment: Mapping[str, str]) -> int:
     """Show the cluster until the operator leaves. Raises UsageError."""
-    if not sys.stdout.isatty() or not sys.stdin.isatty():
+    served = is_served(environment)
+    if not served and not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("no terminal to draw on: use --headless")
     from tfscale.console.app import ConsoleApp
 
@@ -240,13 +273,32 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
         Engine(connection.source, states(spec), tape.take),
         connection.commands,
         tape,
-        ascii=settings.ascii or not speaks_utf8(environment),
+        ascii=settings.ascii or not (served or speaks_utf8(environment)),
         until=Until(settings.until, settings.seconds),
+        read_only=settings.read_only,
+        palette=settings.theme,
     )
     app.run()
     if tape.problem:
         _say(f"--record {tape.problem}")
     return app.return_code or WELL
+
+
+def is_served(environment: Mapping[str, str]) -> bool:
+    """Whether this process draws on a page of `--serve`, and not on a terminal."""
+    return "TEXTUAL_DRIVER" in environment
+
+
+def run_server(settings: Settings, address: Address) -> int:
+    """Serve the screens to browsers. Raises TfscaleError."""
+    if settings.headless or settings.once:
+        raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
+    try:
+        from tfscale.console.serve import serve
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--serve needs {error.name}: pip install 'tfscale[serve]'") from None
+    serve(sys.argv[1:], address)
+    return WELL
 
 
 def speaks_utf8(environment: Mapping[str, str]) -> bool:

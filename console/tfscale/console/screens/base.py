@@ -6,6 +6,7 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from tfscale.console.model import Snapshot
 from tfscale.console.widgets.look import Look
+from tfscale.core.task import Task
 
 
 class SnapshotScreen(Screen[None]):
@@ -13,6 +14,11 @@ class SnapshotScreen(Screen[None]):
 
     snapshot: reactive[Snapshot | None] = reactive(None)
     look: reactive[Look] = reactive(Look())
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        """The tasks that a command given here would concern."""
+        return ()
 
     def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
         super().__init__()

@@ -48,22 +48,11 @@ class ClusterScreen(SnapshotScreen):
     ClusterScreen.short Moments { margin: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", show=False),
-        Binding("s", "sort", show=False),
-        Binding("escape", "clear", show=False),
-        Binding("l", "log", show=False),
-        Binding("r", "order('restart')", show=False),
-        Binding("x", "order('stop')", show=False),
-        Binding("S", "order('start')", show=False),
+        Binding("slash", "filter", "filter by task, host, state or diagnosis", show=False),
+        Binding("s", "sort", "sort by the next of task, lag, state", show=False),
+        Binding("escape", "clear", "no filter, no marks", show=False),
+        Binding("l", "log", "the log of the task; p pauses, G follows", show=False),
     ]
-
-    class Ordered(Message):
-        """The operator asks for something to be done to tasks."""
-
-        def __init__(self, verb: str, tasks: tuple[Task, ...]) -> None:
-            super().__init__()
-            self.verb = verb
-            self.tasks = tasks
 
     class LogWanted(Message):
         """The operator wants to read a task's log."""
@@ -76,6 +65,10 @@ class ClusterScreen(SnapshotScreen):
         super().__init__(snapshot, look)
         self.table = TaskTable()
         self.title_line = Title()
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        return self.table.selected
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
@@ -127,13 +120,13 @@ class ClusterScreen(SnapshotScreen):
         self.table.focus()
 
     def action_sort(self) -> None:
-        self.table.sort = SORTS[(SORTS.index(self.table.sort) + 1) % len(SORTS)]
+        self.sort_by(SORTS[(SORTS.index(self.table.sort) + 1) % len(SORTS)])
+
+    def sort_by(self, sort: str) -> None:
+        """By one of SORTS."""
+        self.table.sort = sort
         self.notify(f"sorted by {self.table.sort}", timeout=2)
 
     def action_log(self) -> None:
         if self.table.cursor is not None:
             self.post_message(self.LogWanted(self.table.cursor))
-
-    def action_order(self, verb: str) -> None:
-        if self.table.selected:
-            self.post_message(self.Ordered(verb, self.table.selected))

@@ -69,15 +69,7 @@ class TaskScreen(SnapshotScreen):
         Binding("j", "scroll(1)", "the log down", show=False),
         Binding("g,home", "scroll(-1000000)", "the log's begin", show=False),
         Binding("G,end", "follow", "the log's end; follow it", show=False),
-        Binding("b", "stack", show=False),
     ]
-
-    class StackWanted(Message):
-        """The Python stacks of the task are asked for."""
-
-        def __init__(self, task: Task) -> None:
-            super().__init__()
-            self.task = task
 
     class LinesRead(Message):
         """More of the log came."""
@@ -105,6 +97,10 @@ class TaskScreen(SnapshotScreen):
         self._held: list[str] = []
         self._is_paused = False
         self._ended = ""
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        return (self._about,)
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
@@ -226,6 +222,3 @@ class TaskScreen(SnapshotScreen):
         self.log_view.search("")
         self.log_view.focus()
         self._name_log()
-
-    def action_stack(self) -> None:
-        self.post_message(self.StackWanted(self._about))

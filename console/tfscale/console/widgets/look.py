@@ -103,15 +103,39 @@ LIGHT = Palette(
     },
     parts={
         "update": "#b5588c",
-        "host": "#c9b800",
-        "input": "#d98e00",
+        "host": "#e3d400",
+        "input": "#c87800",
         "compute": "#009e73",
         "transfer": "#0072b2",
         "wait": "#d5d9de",
     },
 )
 
-PALETTES: Mapping[str, Palette] = {"tfscale-dark": DARK, "tfscale-light": LIGHT}
+CONTRAST = Palette(
+    background="#000000",
+    panel="#000000",
+    text="#ffffff",
+    dim="#cfcfcf",
+    faint="#7a7a7a",
+    selected="#0b3d73",
+    severities={
+        "good": "#5fe0b5",
+        "info": "#cfcfcf",
+        "warning": "#ffb81f",
+        "serious": "#ff9d5c",
+        "critical": "#ff8a6e",
+    },
+    parts={
+        "update": "#f58fce",
+        "host": "#fff866",
+        "input": "#ff9d0a",
+        "compute": "#00b884",
+        "transfer": "#6cc4ff",
+        "wait": "#6a6a6a",
+    },
+)
+
+PALETTES: Mapping[str, Palette] = {"tfscale-dark": DARK, "tfscale-light": LIGHT, "tfscale-contrast": CONTRAST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,5 +196,5 @@ def theme(name: str) -> Theme:
         background=palette.background,
         surface=palette.background,
         panel=palette.panel,
-        dark=palette is DARK,
+        dark=palette is not LIGHT,
     )

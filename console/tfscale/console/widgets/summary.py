@@ -14,7 +14,12 @@ from tfscale.console.widgets.bar import legend
 from tfscale.console.widgets.look import Look
 from tfscale.core.task import Task
 
-_VERBS = {"restart": ("Restarting", "Restarted"), "stop": ("Stopping", "Stopped"), "start": ("Starting", "Started")}
+_VERBS = {
+    "restart": ("Restarting", "Restarted"),
+    "stop": ("Stopping", "Stopped"),
+    "start": ("Starting", "Started"),
+    "profile": ("Profiling", "Profiled"),
+}
 _RANKS = ("critical", "serious", "warning", "info")
 
 
@@ -89,13 +94,16 @@ def _command_line(command: CommandProgressed) -> tuple[str, str]:
     about = _names(list(command.tasks))
     under_way, done = _VERBS[command.verb]
     said = f": {command.message}" if command.message else ""
+    generation = f", generation {command.generation}" if command.generation else ""
     match command.stage:
+        case Stage.WORKING:
+            return severity, f"{under_way} {about}{said}"
         case Stage.PLANNED:
             return severity, f"{under_way} {about} as generation {command.generation}{said}"
         case Stage.FAILED:
             return severity, f"The {command.verb} of {about} failed{said}"
         case Stage.DONE:
-            return severity, f"{done} {about}, generation {command.generation}{said}"
+            return severity, f"{done} {about}{generation}{said}"
         case _:
             return severity, f"{under_way}, generation {command.generation}: {about} {command.stage}{said}"
 

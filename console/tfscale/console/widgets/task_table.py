@@ -27,14 +27,14 @@ class TaskTable(ScrollView, can_focus=True):
     """One row a task, below a line of headings that stays."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "move(-20)", show=False),
-        Binding("pagedown", "move(20)", show=False),
-        Binding("home,g", "move(-100000)", show=False),
-        Binding("end,G", "move(100000)", show=False),
-        Binding("enter", "choose", show=False),
-        Binding("space", "mark", show=False),
+        Binding("up,k", "move(-1)", "the task above; the mouse selects too", show=False),
+        Binding("down,j", "move(1)", "the task below", show=False),
+        Binding("pageup", "move(-20)", "20 tasks up", show=False),
+        Binding("pagedown", "move(20)", "20 tasks down", show=False),
+        Binding("home,g", "move(-100000)", "the first task", show=False),
+        Binding("end,G", "move(100000)", "the last task", show=False),
+        Binding("enter", "choose", "the task's numbers, host and log", show=False),
+        Binding("space", "mark", "mark, so that a command takes several", show=False),
     ]
 
     snapshot: reactive[Snapshot | None] = reactive(None)
@@ -171,6 +171,12 @@ class TaskTable(ScrollView, can_focus=True):
         # The headings cover the first line of what is visible.
         self.scroll_to_region(Region(0, index, 1, 2), animate=False, force=True)
         self.refresh()
+
+    def go_to(self, task: Task) -> None:
+        """Put the cursor on a task, if it is shown."""
+        tasks = [view.task for view in self._rows]
+        if task in tasks:
+            self._move_to(tasks.index(task))
 
     def action_mark(self) -> None:
         if self.cursor is not None:
