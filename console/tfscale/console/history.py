@@ -89,7 +89,7 @@ class History:
         count = len(self.tasks)
         self._index = {task: index for index, task in enumerate(self.tasks)}
         self._names = {str(task): index for task, index in self._index.items()}
-        meeting = [task.role in (Role.CHIEF, Role.WORKER) for task in self.tasks]
+        self._meets = np.array([task.role in (Role.CHIEF, Role.WORKER) for task in self.tasks], bool)
         self._pending: list[tuple[int, float, Frame]] = []
         self._due = 0.0
         self._newest = 0.0
@@ -99,7 +99,7 @@ class History:
         self._endings: dict[int, list[TaskStatus]] = {}
         self._era = Era()
         self._last = LastSteps(self.tasks)
-        self._transfers = Transfers(np.array(meeting, bool))
+        self._transfers = Transfers()
 
     def fold(self, at: float, task: Task, frame: Frame) -> None:
         """Take in a frame that came at `at`; those of one task in their order."""
@@ -212,6 +212,9 @@ class History:
         if is_new:
             self._last.clear()
             self._transfers.clear()
+        if not self._meets.all():
+            # An evaluator counts steps of its own.
+            rows = rows.only(self._meets[rows.who])
         if len(rows.sequence):
             self._last.add(rows)
             self._transfers.add(rows)
