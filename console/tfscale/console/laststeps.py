@@ -12,8 +12,8 @@ from tfscale.core.records import PHASES
 from tfscale.core.task import Task
 
 _FEWEST_KEPT, _MOST_KEPT = 120, 2_000
-_MOST = 0.75
-"""Share of the tasks that must have told of a step for it to be worth showing: the others' frames come later."""
+_SILENT = 3.0
+"""Seconds by which a task's steps may end before those of the others without it being left behind."""
 _ROWS = 100_000
 """Steps of all tasks together that are kept, where that is more than `_FEWEST_KEPT` of each."""
 _COLLECTIVES = 16_384
@@ -89,6 +89,7 @@ class LastSteps:
         self._chunks: deque[Rows] = deque()
         self._newest = -1
         self._newest_of = np.full(len(self._tasks), -1, np.int64)
+        self._end_of = np.full(len(self._tasks), np.nan)
 
     @property
     def newest(self) -> int | None:
@@ -97,9 +98,10 @@ class LastSteps:
 
     @property
     def common(self) -> int | None:
-        """The newest collective of which most have told, None before the first."""
-        told = np.sort(self._newest_of[self._newest_of > self._newest - self._kept])
-        return int(told[int((1 - _MOST) * len(told))]) if self._newest >= 0 else None
+        """The newest collective of which all who have told lately have told, None before the first."""
+        if self._newest < 0:
+            return None
+        return int(self._newest_of[self._end_of >= np.nanmax(self._end_of) - _SILENT].min())
 
     @property
     def oldest(self) -> int | None:
@@ -112,6 +114,7 @@ class LastSteps:
         """Take in steps, at least one; those of one task in their order."""
         self._newest = max(self._newest, int(rows.sequence.max()))
         np.maximum.at(self._newest_of, rows.who, rows.sequence)
+        self._end_of[rows.who] = rows.end
         oldest = self._newest - self._kept
         while self._chunks and int(self._chunks[0].sequence.max()) <= oldest:
             self._chunks.popleft()
@@ -122,7 +125,7 @@ class LastSteps:
         """What came so far is of an attempt that is over."""
         self._chunks.clear()
         self._newest = -1
-        self._newest_of[:] = -1
+        self._newest_of[:], self._end_of[:] = -1, np.nan
 
     def lined(self, last: int, count: int) -> Lined:
         """The `count` steps up to collective `last`, of the tasks that have told of one of them."""

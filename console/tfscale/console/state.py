@@ -145,7 +145,9 @@ class ClusterState:
         if event.stage is Stage.PLANNED:
             self._commanded = frozenset(event.tasks)
         severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(event.stage, "info")
-        self._note(event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", describe_progress(event), "command")
+        self._note(
+            event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", describe_progress(event), "command"
+        )
 
     def _changes(self, findings: Findings, now: float) -> tuple[Diagnosis, ...]:
         changes = []

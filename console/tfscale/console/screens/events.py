@@ -16,7 +16,7 @@ from tfscale.console.widgets.event_list import EventList, evidence, is_wanted
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.summary import Headline, Keys, Title
 from tfscale.core.analysis.findings import SEVERITIES
-from tfscale.core.task import Task, subject_task
+from tfscale.core.task import Task
 
 KEYS = (
     ("esc", "back"),
@@ -67,7 +67,7 @@ class EventsScreen(SnapshotScreen):
     def selected(self) -> tuple[Task, ...]:
         subject = self.events.cursor.subject if self.events.cursor else ""
         tasks = [view.task for view in self.snapshot.tasks] if self.snapshot else []
-        return tuple(task for task in tasks if str(task) == subject.partition("/")[0] and subject_task(subject))
+        return tuple(task for task in tasks if str(task) == subject.partition("/")[0])
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
@@ -101,7 +101,11 @@ class EventsScreen(SnapshotScreen):
         words = self.query_one(Input).value
         rows = [moment for moment in moments if is_wanted(moment, words, self.least)]
         self.events.show(rows)
-        kept = "" if self.least == SEVERITIES[0] else f"   {self.least}" + ("" if self.least == "critical" else " or worse")
+        kept = (
+            ""
+            if self.least == SEVERITIES[0]
+            else f"   {self.least}" + ("" if self.least == "critical" else " or worse")
+        )
         kept += f"   {words}" if words.strip() else ""
         said = f"{len(rows)} of {len(moments)} events" if len(rows) < len(moments) else f"{len(moments)} events"
         how = Text(f"{said}{kept}", style=self.look.palette.dim, no_wrap=True, overflow="ellipsis")

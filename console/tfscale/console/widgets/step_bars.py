@@ -136,12 +136,10 @@ class StepBars(ScrollView, can_focus=True):
         colour = self.look.severity("warning") if is_last else palette.text
         named = [
             Segment(edge, style(palette.parts["transfer"], background)),
-            Segment(f"{sign}{task!s:<{name - 2}} ", style(colour, background, True)),
+            Segment(f"{sign}{task!s:<{name - 2}}", style(colour, background, True)),
         ]
         lag, wait = _known(shown.lag, column), _known(shown.wait, column)
-        numbers = Segment(
-            f"{format.seconds(lag):>{_NUMBERS - 8}}{format.seconds(wait):>8}", style(colour, background)
-        )
+        numbers = Segment(f"{format.seconds(lag):>{_NUMBERS - 8}}{format.seconds(wait):>8}", style(colour, background))
         return Strip([*named, *_bar(shown, column, width, self.look, background), numbers])
 
     def action_move(self, by: int) -> None:
@@ -240,7 +238,11 @@ def _cell(shares: Sequence[tuple[str, int]], look: Look, background: str) -> tup
     right = colours[kept[1][0]] if len(kept) == 2 else background
     if len(kept) == 1:
         eighths = filled
-    return (" ", style(None, colours[left])) if eighths >= 8 else (
-        look.glyphs.eighths[max(eighths, 1) - 1],
-        style(colours[left], right),
+    return (
+        (" ", style(None, colours[left]))
+        if eighths >= 8
+        else (
+            look.glyphs.eighths[max(eighths, 1) - 1],
+            style(colours[left], right),
+        )
     )
