@@ -158,7 +158,9 @@ class Look:
         """The sign that says the same as the severity's colour."""
         if severity == "critical":
             return self.glyphs.failed
-        return self.glyphs.good if severity == "good" else self.glyphs.alarm if severity != "info" else "·"
+        if severity == "info":
+            return "·" if self.glyphs.eighths else "-"
+        return self.glyphs.good if severity == "good" else self.glyphs.alarm
 
 
 def _blend(colour: str, background: str) -> str:
