@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -140,6 +141,19 @@ async def test_charts_and_log_alone_and_zoom() -> None:
         assert app.screen is screen and screen.log_view.region.height
 
 
+async def test_numbers_alone_are_scrolled() -> None:
+    app = pages.build("kill")
+    async with app.run_test(size=(80, 16)) as pilot:
+        screen = await opened(pilot, "j", "enter", "d")
+        assert not screen.log_view.region.height and "killed SIGKILL" not in text_of(app)
+        await pilot.press(*"jjjjjjjj")
+        await pilot.pause(0.05)
+        assert "killed SIGKILL" in text_of(app)
+        await pilot.press("k", "d")
+        await pilot.pause(0.05)
+        assert screen.log_view.region.height
+
+
 async def test_the_log_is_searched() -> None:
     app = pages.build("healthy")
     async with app.run_test(size=(80, 24)) as pilot:
@@ -214,8 +228,10 @@ async def test_steps_are_gone_through_one_by_one_and_held() -> None:
         assert screen.last == newest and not screen.is_held
         await pilot.press("p")
         assert screen.is_held
-        await pilot.press("5")
+        await pilot.press("z")
         assert screen.count == 5 and screen.bars.render_line(0).text.count("step ") == 5
+        await pilot.press("z", "z")
+        assert screen.count == 1
 
 
 async def test_steps_are_sorted_and_lead_to_a_task() -> None:

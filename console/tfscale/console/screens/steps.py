@@ -21,11 +21,12 @@ from tfscale.core.task import Task
 
 _WIDE = 110
 """Cells from which on there is room for three steps."""
+_COUNTS = (1, 2, 3, 5, 8)
 KEYS = (
     ("esc", "back"),
     ("left right", "step"),
     ("p", "hold"),
-    ("1-9", "steps shown"),
+    ("z", "zoom"),
     ("s", "sort"),
     ("enter", "task"),
     ("?", "help"),
@@ -48,7 +49,7 @@ class StepsScreen(SnapshotScreen):
         Binding("right", "go(1)", "the next step", show=False),
         Binding("p", "hold", "hold these steps; again: go on with the newest", show=False),
         Binding("s", "sort", "the slowest first, or in order", show=False),
-        *(Binding(str(count), f"count({count})", f"{count} at once", show=False) for count in range(1, 10)),
+        Binding("z", "zoom", "more steps at once; after the most, one", show=False),
     ]
 
     def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
@@ -153,8 +154,8 @@ class StepsScreen(SnapshotScreen):
         self.is_held = not self.is_held
         self._show()
 
-    def action_count(self, count: int) -> None:
-        self._count = count
+    def action_zoom(self) -> None:
+        self._count = next((count for count in _COUNTS if count > self.count), _COUNTS[0])
         self._show()
 
     def action_sort(self) -> None:

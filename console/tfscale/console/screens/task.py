@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Input, Static
 from tfscale.console.channels import CommandError
@@ -25,6 +26,7 @@ _BOTH = 38
 """Lines from which on there is room for facts, charts and log at once."""
 KEYS = (
     ("esc", "back"),
+    ("d", "numbers"),
     ("c", "charts"),
     ("z", "zoom"),
     ("l", "log"),
@@ -43,15 +45,18 @@ class TaskScreen(SnapshotScreen):
 
     DEFAULT_CSS = """
     TaskScreen { background: $background; padding: 0 1; }
-    TaskScreen Detail { height: auto; max-height: 70%; }
+    TaskScreen #facts { height: auto; max-height: 70%; scrollbar-size-vertical: 1; }
+    TaskScreen Detail { height: auto; }
     TaskScreen Charts { height: 35%; margin: 1 0 0 0; }
     TaskScreen #log-title { height: 1; color: $secondary; margin: 1 0 0 0; }
     TaskScreen Input { height: 1; border: none; padding: 0; display: none; background: $panel; }
     TaskScreen LogView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     TaskScreen Keys { height: 1; margin: 1 0 0 0; }
-    TaskScreen.charts Detail, TaskScreen.charts #log-title, TaskScreen.charts LogView { display: none; }
+    TaskScreen.charts #facts, TaskScreen.charts #log-title, TaskScreen.charts LogView { display: none; }
     TaskScreen.charts Charts { height: 1fr; margin: 0; }
-    TaskScreen.log Detail, TaskScreen.log Charts { display: none; }
+    TaskScreen.log #facts, TaskScreen.log Charts { display: none; }
+    TaskScreen.facts Charts, TaskScreen.facts #log-title, TaskScreen.facts LogView { display: none; }
+    TaskScreen.facts #facts { height: 1fr; max-height: 100%; }
     TaskScreen.low .beside { display: none; }
     TaskScreen.low #log-title, TaskScreen.low Keys { margin: 0; }
     """
@@ -59,6 +64,7 @@ class TaskScreen(SnapshotScreen):
         Binding("escape", "back", "back", show=False),
         Binding("p", "pause", "hold the log still", show=False),
         Binding("c", "only('charts')", "the charts alone, or with the numbers", show=False),
+        Binding("d", "only('facts')", "the numbers alone; j and k scroll them", show=False),
         Binding("l", "only('log')", "the log alone, or with the numbers", show=False),
         Binding("z", "zoom", "more time in the charts, in less detail", show=False),
         Binding("w", "wrap", "wrap long lines of the log", show=False),
@@ -104,7 +110,8 @@ class TaskScreen(SnapshotScreen):
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
-        yield Detail(self._about).data_bind(**bound)
+        with VerticalScroll(id="facts", can_focus=False):
+            yield Detail(self._about).data_bind(**bound)
         yield self.charts.data_bind(**bound)
         yield Static(id="log-title", markup=False)
         yield self.log_view.data_bind(look=SnapshotScreen.look)
@@ -153,8 +160,8 @@ class TaskScreen(SnapshotScreen):
 
     def _show_only(self, what: str) -> None:
         self._only = what
-        self.set_class(what == "charts", "charts")
-        self.set_class(what == "log", "log")
+        for each in ("facts", "charts", "log"):
+            self.set_class(what == each, each)
         is_low = self.size.height < _BOTH
         self.set_class(is_low, "low")
         self.charts.set_class(is_low and what != "charts", "beside")
@@ -167,7 +174,8 @@ class TaskScreen(SnapshotScreen):
         self._name_log()
 
     def action_scroll(self, by: int) -> None:
-        self.log_view.scroll_relative(y=by, animate=False)
+        about = self.query_one("#facts") if self._only == "facts" else self.log_view
+        about.scroll_relative(y=by, animate=False)
 
     def action_follow(self) -> None:
         self.log_view.is_following = True
@@ -177,10 +185,10 @@ class TaskScreen(SnapshotScreen):
         self._show_only("" if self._only == what else what)
 
     def action_back(self) -> None:
-        """One thing at a time: the search, the charts alone, the page."""
+        """One thing at a time: the search, what is shown alone, the page."""
         if self.log_view.found is not None or self.query_one(Input).display:
             self._end_search()
-        elif self._only == "charts":
+        elif self._only in ("charts", "facts"):
             self._show_only("")
         else:
             self.app.pop_screen()
@@ -192,7 +200,7 @@ class TaskScreen(SnapshotScreen):
         self.log_view.is_wrapped = not self.log_view.is_wrapped
 
     def action_search(self) -> None:
-        if self._only == "charts":
+        if self._only in ("charts", "facts"):
             self._show_only("log")
         field = self.query_one(Input)
         field.display = True

@@ -158,9 +158,7 @@ class Look:
         """The sign that says the same as the severity's colour."""
         if severity == "critical":
             return self.glyphs.failed
-        if severity == "info":
-            return "·" if self.glyphs.eighths else "-"
-        return self.glyphs.good if severity == "good" else self.glyphs.alarm
+        return self.glyphs.good if severity == "good" else self.glyphs.alarm if severity != "info" else "·"
 
 
 def _blend(colour: str, background: str) -> str:
