@@ -129,7 +129,7 @@ class History:
     def step_times(self, until: float, span: int) -> NDArray[np.float32]:
         """(n, span) mean seconds a step of every one of `tasks`, in the seconds before `until`."""
         self._bin()
-        return _step_time(self._taken(slice(None), int(until), span))
+        return _step_time(self._taken(slice(None), int(until), span, len(_SUMS)))
 
     def last_steps(self) -> LastSteps:
         """The newest steps of all tasks; goes on changing as frames come."""
@@ -149,14 +149,14 @@ class History:
             known.append(status)
             del known[:-_ENDINGS]
 
-    def _taken(self, who: int | slice, last: int, span: int) -> NDArray[np.float32]:
-        """(columns, span) or (columns, n, span) as they are kept."""
+    def _taken(self, who: int | slice, last: int, span: int, most: int = len(_COLUMNS)) -> NDArray[np.float32]:
+        """(most, span) or (most, n, span), the first columns as they are kept."""
         first, parts = last - span, []
         while first < last:
             number, offset = divmod(first, _BLOCK)
             stop = min(_BLOCK, offset + last - first)
             block = self._blocks.get(number)
-            parts.append((self._unknown if block is None else block)[:, who, offset:stop])
+            parts.append((self._unknown if block is None else block)[:most, who, offset:stop])
             first += stop - offset
         return np.concatenate(parts, axis=-1)
 
@@ -197,12 +197,12 @@ class History:
         return np.where(is_late | (self._delay < -_SKEW) & np.isfinite(self._delay), self._delay, 0.0)
 
     def _put(self, who: NDArray[np.int64], at: NDArray[np.float64], samples: NDArray[np.float32]) -> None:
-        for block, mine, second in self._places(np.floor(at).astype(np.int64)):
+        for block, mine, second in self._places(_whole(at)):
             block[_FIRST_SAMPLE:, who[mine], second] = samples[:, mine]
 
     def _put_steps(self, frames: Sequence[Frame], shift: NDArray[np.float64]) -> None:
         batches = [
-            batch for frame in frames for batch in frame.steps if batch.subject in self._names and batch.sequence
+            batch for frame in frames for batch in frame.steps if batch.subject in self._names and len(batch.sequence)
         ]
         if not batches:
             return
@@ -220,7 +220,7 @@ class History:
             self._transfers.add(rows)
 
     def _add_up(self, rows: Rows) -> None:
-        second = np.floor(rows.end).astype(np.int64)
+        second = _whole(rows.end)
         starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(rows.who, prepend=rows.who[0]))
         lag = rows.phases[:-1].sum(axis=0)
         total = lag + np.where(np.isnan(rows.phases[-1]), np.float32(0), rows.phases[-1])
@@ -253,6 +253,12 @@ class History:
                     block = self._blocks[each] = np.full(shape, np.nan, np.float32)
                 mine = np.flatnonzero(number == each)
                 yield block, mine, second[mine] - each * _BLOCK
+
+
+def _whole(at: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The seconds in which these moments lie; what is no moment lies too far back to be kept."""
+    known = np.isfinite(at)
+    return np.floor(at if known.all() else np.where(known, at, 0.0)).astype(np.int64)
 
 
 def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:

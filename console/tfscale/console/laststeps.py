@@ -161,10 +161,12 @@ class Transfers:
         self._make_room(int(rows.sequence.min()), int(rows.sequence.max()))
         if int(rows.sequence.min()) <= self._newest - _COLLECTIVES:
             rows = rows.only(rows.sequence > self._newest - _COLLECTIVES)
+        rows = rows if (known := np.isfinite(rows.end)).all() else rows.only(known)
         place = rows.sequence % _COLLECTIVES
         np.fmin.at(self._shortest, place, rows.phases[-1])
         self._end[place] = rows.end
-        self._average(int(rows.end.min()))
+        if len(rows.end):
+            self._average(int(rows.end.min()))
 
     def clear(self) -> None:
         """The collectives are counted anew."""
