@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import socket
 import subprocess
@@ -14,20 +15,28 @@ from pathlib import Path
 ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
-def write_cluster(folder: Path, workers: int, **others: int) -> Path:
-    """A cluster file with free ports; `others` are how many tasks of other roles there are."""
-    counts = {"worker": workers, **others}
-    names = [f"{role}:{index}" for role, count in counts.items() for index in range(count)]
+def tasks_of(roles: Mapping[str, int]) -> list[tuple[str, int]]:
+    return [(role, index) for role, number in roles.items() for index in range(number)]
+
+
+def free_addresses(number: int) -> Iterator[str]:
+    """Addresses on the loopback that nobody listens on."""
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(2 * len(names))]
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each in sockets:
             each.bind(("127.0.0.1", 0))
-        addresses = [f'"127.0.0.1:{each.getsockname()[1]}"' for each in sockets]
-    tasks = iter(addresses)
-    roles = [f"{role} = [{', '.join(itertools.islice(tasks, count))}]" for role, count in counts.items()]
-    agents = [f'"{name}" = {address}' for name, address in zip(names, tasks, strict=True)]
+        return iter([f"127.0.0.1:{each.getsockname()[1]}" for each in sockets])
+
+
+def write_cluster(folder: Path, worker: int, **others: int) -> Path:
+    """A cluster file with free ports, for so many tasks of each role."""
+    roles = {"worker": worker, **others}
+    tasks = tasks_of(roles)
+    addresses = free_addresses(2 * len(tasks))
+    lines = [f"{role} = {json.dumps([*itertools.islice(addresses, number)])}" for role, number in roles.items()]
+    agents = [f'"{role}:{index}" = "{address}"' for (role, index), address in zip(tasks, addresses, strict=True)]
     path = folder / "cluster.toml"
-    path.write_text("\n".join(["[cluster]", *roles, "[agents]", *agents]))
+    path.write_text("\n".join(["[cluster]", *lines, "[agents]", *agents]))
     return path
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from local_cluster import ENVIRONMENT, end
+from local_cluster import end, start_agent, tasks_of, write_cluster
 from recording import Recording
 
 SERVING = ("ps",)
@@ -30,24 +28,16 @@ class Ran:
     ending: set[str]
     """The tasks that end by themselves."""
 
-    def last_line(self, task: str) -> str:
-        """Of what the task itself said; its shim says how it ended."""
-        return [line for line in self.logs[task].splitlines() if line and not line.startswith("--- tfscale:")][-1]
-
     def exit_code(self, task: str) -> int | None:
         status = [frame["status"] for frame in self.recording.frames if frame["task"] == task][-1]
         return status["exit"]["code"] if status["exit"] else None
-
-
-def tasks_of(roles: Mapping[str, int]) -> list[tuple[str, int]]:
-    return [(role, index) for role, number in roles.items() for index in range(number)]
 
 
 def run_program(
     folder: Path, command: Sequence[str | Path], roles: Mapping[str, int], variables: Mapping[str, str], timeout: float
 ) -> Ran:
     """Run a command as every task until those that end by themselves have ended: chief, evaluator, else workers."""
-    cluster, out = _write_cluster(folder, roles), folder / "run.jsonl"
+    cluster, out = write_cluster(folder, **roles), folder / "run.jsonl"
     serving = SERVING if "chief" not in roles else (*SERVING, "worker")
     ending = {f"{role}:{index}" for role, index in tasks_of(roles) if role not in serving}
     with _agents(folder, cluster, roles, command, variables), _console(cluster, out):
@@ -58,34 +48,11 @@ def run_program(
     return Ran(Recording.read(out), logs, ending)
 
 
-def _write_cluster(folder: Path, roles: Mapping[str, int]) -> Path:
-    tasks = tasks_of(roles)
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(2 * len(tasks))]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    lines = ["[cluster]"]
-    for role in roles:
-        own = [address for address, task in zip(addresses, tasks, strict=False) if task[0] == role]
-        lines.append(f"{role} = {json.dumps(own)}")
-    lines.append("[agents]")
-    listening = zip(tasks, addresses[len(tasks) :], strict=True)
-    lines += [f'"{role}:{index}" = "{address}"' for (role, index), address in listening]
-    path = folder / "cluster.toml"
-    path.write_text("\n".join(lines))
-    return path
-
-
 @contextlib.contextmanager
 def _agents(
     folder: Path, cluster: Path, roles: Mapping[str, int], command: Sequence[str | Path], variables: Mapping[str, str]
 ) -> Iterator[None]:
-    agents = []
-    for role, index in tasks_of(roles):
-        flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", "--role", role, "--index", str(index)]
-        agent = [sys.executable, "-m", "tfscale.agent.cli", *flags, "--", *command]
-        agents.append(subprocess.Popen(agent, env=os.environ | ENVIRONMENT | variables))
+    agents = [start_agent(folder, cluster, index, command, variables, role) for role, index in tasks_of(roles)]
     try:
         yield
     finally:

@@ -3,53 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from task_cluster import Ran, run_program
+from example_programs import KERAS, PROGRAMS, Program, check, run
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-KERAS = {"keras 3": {}, "tf_keras 2": {"TF_USE_LEGACY_KERAS": "1"}}
-
-
-@dataclass(frozen=True)
-class Program:
-    """What is to be seen of a program in examples/."""
-
-    name: str
-    loss: float
-    """The final loss is below this; an untrained model's is 1.39 with four classes, 0.69 with two."""
-    steps: int | None
-    """Of each worker. None: the chief of a ParameterServerStrategy says how many each worker made."""
-    roles: dict[str, int] = field(default_factory=lambda: {"worker": 1})
-
-
-TWO = {"worker": 2}
-SERVERS = {"chief": 1, "worker": 2, "ps": 2}
-PROGRAMS = [
-    Program("mirrored_fit", 0.35, 72),
-    Program("mirrored_custom_loop", 0.35, 72),
-    Program("mirrored_2019", 0.35, 96),
-    Program("mirrored_accumulation", 0.35, 60),
-    Program("mirrored_mixed_precision", 0.35, 96),
-    Program("mirrored_save_load", 0.8, 144),
-    Program("mirrored_mobilenet", 0.75, 24),
-    Program("central_storage_fit", 0.35, 72),
-    Program("central_storage_custom_loop", 0.35, 72),
-    Program("multi_worker_fit", 0.35, 72, TWO),
-    Program("multi_worker_steps_per_execution", 0.35, 108, TWO),
-    Program("multi_worker_custom_loop", 0.35, 72, TWO),
-    Program("multi_worker_distributed_dataset", 0.35, 72, TWO),
-    Program("multi_worker_predict", 0.6, 72, TWO),
-    Program("multi_worker_2020", 0.7, 72, TWO),
-    Program("multi_worker_side_car", 0.5, 72, TWO | {"evaluator": 1}),
-    Program("multi_worker_keras", 0.35, 96, TWO),
-    Program("parameter_server_fit", 0.35, None, SERVERS),
-    Program("parameter_server_data", 0.35, None, SERVERS),
-    Program("parameter_server_custom_loop", 0.45, None, SERVERS),
-    Program("parameter_server_side_car", 0.6, None, SERVERS | {"evaluator": 1}),
-]
 QUICK = [
     ("mirrored_accumulation", "keras 3"),
     ("multi_worker_steps_per_execution", "keras 3"),
@@ -67,32 +25,7 @@ CASES = [
 ]
 
 
-def losses(ran: Ran) -> dict[str, float]:
-    """What each task printed last, of those that print a loss."""
-    ends = {task: ran.last_line(task).split() for task in ran.logs}
-    return {task: float(words[2]) for task, words in ends.items() if words[:2] == ["final", "loss"]}
-
-
-def assert_measured(ran: Ran, program: Program, keras: str) -> None:
-    """All steps of every worker came, in order, and nearly all say how long they computed."""
-    for index in range(program.roles["worker"]):
-        columns = ran.recording.steps[f"worker:{index}"]
-        assert columns["sequence"] == list(range(program.steps or 0))
-        known = [value for value in columns["compute"] if value is not None]
-        assert len(known) >= 0.9 * len(columns["compute"])
-    frames = [frame for frame in ran.recording.frames if frame["task"] == "worker:0"]
-    probe = frames[-1]["probe"]
-    assert probe["state"] == "measuring" and probe["keras"].startswith(keras)
-
-
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(("program", "keras"), CASES)
 def test_a_program_trains_and_is_measured(tmp_path: Path, program: Program, keras: str) -> None:
-    variables = KERAS[keras] | {"CHECKPOINTS": str(tmp_path / "checkpoints")}
-    ran = run_program(tmp_path, [sys.executable, EXAMPLES / f"{program.name}.py"], program.roles, variables, 150)
-    found = losses(ran)
-    assert set(found) == ran.ending, {task: log[-1500:] for task, log in ran.logs.items()}
-    assert all(ran.exit_code(task) == 0 for task in ran.ending)
-    assert all(0 < loss < program.loss for loss in found.values()), found
-    if program.steps is not None:
-        assert_measured(ran, program, keras)
+    check(run(program, keras, tmp_path, sys.executable), program, keras)

@@ -6,7 +6,7 @@ Where a test about stock fails because it succeeds, upstream has mended it, and 
 from __future__ import annotations
 
 import pytest
-from compat_run import KERAS, Outcome, error, run
+from compat_run import KERAS, LEFT_BROKEN, Outcome, error, run
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
@@ -40,10 +40,6 @@ STOCK = {
 }
 """What stock 2.21.0 says (Keras 3.15.1, tf_keras 2.21.0)."""
 SYNCHRONOUS_ONLY = ("custom_loop", "overflow")
-LEFT_BROKEN = {
-    ("multi_worker", "tf_keras"): {"on_batch"},
-}
-"""docs/compat.md says why."""
 
 
 def reference() -> dict[str, Outcome]:
@@ -64,6 +60,12 @@ def test_stock_predicts_wrongly_where_nothing_is_sharded() -> None:
     found = run("multi_worker", "keras 3", repaired=False, tasks=("predict_dataset_off",))
     wrong = error(reference()["predict_dataset_off"], found["predict_dataset_off"])
     assert wrong is not None and wrong > 0.05
+
+
+def test_stock_spoils_the_weights_where_one_replica_overflows() -> None:
+    found = run("mirrored", "keras 3", repaired=False, tasks=("overflow",))
+    wrong = error(reference()["overflow"], found["overflow"])
+    assert wrong is not None and not wrong < HALF_PRECISION
 
 
 @pytest.mark.parametrize("keras", KERAS)
