@@ -80,7 +80,8 @@ def present_of(snapshot: Snapshot) -> Present | None:
 
 
 def _middle(summaries: list[SubjectSummary], phase: str) -> float:
-    return median([value for each in summaries if (value := getattr(each, phase)) is not None] or [0.0])
+    known: list[float] = [value for each in summaries if (value := getattr(each, phase)) is not None]
+    return median(known) if known else 0.0
 
 
 def _remedies(snapshot: Snapshot, present: Present) -> Iterator[Remedy]:

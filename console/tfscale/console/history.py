@@ -151,7 +151,8 @@ class History:
 
     def _taken(self, who: int | slice, last: int, span: int, most: int = len(_COLUMNS)) -> NDArray[np.float32]:
         """(most, span) or (most, n, span), the first columns as they are kept."""
-        first, parts = last - span, []
+        parts: list[NDArray[np.float32]] = []
+        first = last - span
         while first < last:
             number, offset = divmod(first, _BLOCK)
             stop = min(_BLOCK, offset + last - first)

@@ -165,8 +165,8 @@ def _exits(view: TaskView, snapshot: Snapshot, look: Look) -> Iterator[Text]:
         when = f"{format.clock(status.exit.at)}   generation {status.generation}   attempt {status.attempt}"
         because = f"   {status.reason}" if status.reason else ""
         yield _field("ended" if number == 0 else "", f"{when}   {describe_exit(status.exit)}{because}", look)
-        words = status.exit.log[-_LAST_WORDS:] if number == 0 and not status.exit.well else ()
-        yield from (Text(" " * _NAME + line.strip(), style=look.palette.dim, no_wrap=True) for line in words)
+        said_last = status.exit.log[-_LAST_WORDS:] if number == 0 and not status.exit.well else ()
+        yield from (Text(" " * _NAME + line.strip(), style=look.palette.dim, no_wrap=True) for line in said_last)
 
 
 def _field(name: str, text: str, look: Look) -> Text:
