@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -295,5 +296,6 @@ def _draw(height: int, line: Callable[[int], object]) -> Sequence[object]:
 
 def test_only_screens_and_widgets_and_the_app_import_textual() -> None:
     root = Path(__file__).parents[2] / "console/tfscale/console"
-    users = {path.relative_to(root).parts[0] for path in root.rglob("*.py") if "textual" in path.read_text()}
+    imports = re.compile(r"^\s*(?:from|import) textual\b", re.MULTILINE)
+    users = {path.relative_to(root).parts[0] for path in root.rglob("*.py") if imports.search(path.read_text())}
     assert users <= {"app.py", "screens", "widgets"}

@@ -53,6 +53,9 @@ class ConsoleApp(App[None]):
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ConsoleCommands}
     CSS = """
     CommandPalette SearchIcon { display: none; }
+    .-ascii CommandPalette #--input, .-ascii CommandPalette #--input.--list-visible { border: ascii $secondary; }
+    .-ascii CommandPalette CommandList { border: none; }
+    .-ascii CommandPalette LoadingIndicator { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "order('restart')", "restart; asks first", show=False),
@@ -73,7 +76,7 @@ class ConsoleApp(App[None]):
         Binding("N", "last_event", "to the event before", show=False),
         Binding("colon", "go_to", "to a time: 12:03:20, +90s, -5m, 50%", show=False),
         Binding("t", "theme", "the next theme: dark, light, high contrast", show=False),
-        Binding("question_mark", "help", "this", show=False),
+        Binding("question_mark", "help", "help: what every key does here", show=False),
         Binding("q", "quit", "quit", show=False),
     ]
 
@@ -107,8 +110,10 @@ class ConsoleApp(App[None]):
         self._waiting: Snapshot | None = None
         """The newest, while the one before it has not been on the screen for long enough."""
         self._glyphs = ASCII if ascii else UNICODE
-        # Without colours, bars must say by letters what they are made of.
-        self._letters = ascii or bool(os.environ.get("NO_COLOR"))
+        # Without colours, and with 16, of which some parts would share one, letters say what bars are made of.
+        self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
+        self.set_class(ascii, "-ascii")
+        self.set_class(read_only, "-read-only")
         self._is_paused = False
         for name in PALETTES:
             self.register_theme(theme(name))

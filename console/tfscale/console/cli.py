@@ -8,15 +8,15 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from tfscale.console import rows
-from tfscale.console.commands import PROFILE_SECONDS, NoCommands
+from tfscale.console import acts, rows
+from tfscale.console.commands import NoCommands
 from tfscale.console.config import Configuration, Settings, configure
 from tfscale.console.connect import Connection, connect
 from tfscale.console.engine import Engine
-from tfscale.console.events import Profile
 from tfscale.console.headless import Headless
 from tfscale.console.notify import Notifier
 from tfscale.console.once import Once, is_healthy, snapshot_line
@@ -33,7 +33,7 @@ from tfscale.core.task import Task
 
 WELL, NOTHING, UNHEALTHY = 0, 1, 3
 """Exit statuses; 2 is of UsageError."""
-ARGUMENTS = {"stack": "TASK", "profile": "TASK", "replay": "FILE", "export": "FILE", "config": ""}
+ARGUMENTS = {**dict.fromkeys(acts.ACTS, "TASK"), "replay": "FILE", "export": "FILE", "config": ""}
 """What may be asked for instead of watching, by its first word."""
 T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, T]]
@@ -63,7 +63,7 @@ def main() -> None:
 def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     """What the configuration asks for; the exit status."""
     settings = configuration.settings
-    if settings.read_only and configuration.command[:1] in (("stack",), ("profile",)):
+    if settings.read_only and configuration.command and configuration.command[0] in acts.ACTS:
         where = configuration.origins["read_only"]
         raise UsageError(f"{where}: {configuration.command[0]} reaches into a task, and this console may only look")
     if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
@@ -72,11 +72,9 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
         case ("config",):
             print(configuration.describe())
             return WELL
-        case ("stack", task):
-            return print_stack(Task.parse(task), connect(settings, configuration.origins, environment))
-        case ("profile", task):
-            seconds = PROFILE_SECONDS if settings.seconds is None else settings.seconds
-            return take_profile(Task.parse(task), seconds, connect(settings, configuration.origins, environment))
+        case (act, task) if act in acts.ACTS:
+            connection = connect(settings, configuration.origins, environment)
+            return _closing(connection, partial(acts.act, act, Task.parse(task), settings, connection))
         case ("export", path):
             return export(Path(path), settings)
         case ("replay", path) if not settings.headless:
@@ -96,42 +94,6 @@ def _replay(path: Path, settings: Settings) -> Connection:
     if settings.record is not None:
         raise UsageError("--record: a replay is recorded already")
     return Connection(Player(Recording(path)), _REPLAYED)
-
-
-def print_stack(task: Task, connection: Connection) -> int:
-    """Print the Python stacks of a task. Raises UsageError and CommandError."""
-    _check_task(task, connection)
-
-    async def fetch() -> str:
-        return (await connection.commands.stack(task)).text
-
-    print(_closing(connection, fetch))
-    return WELL
-
-
-def take_profile(task: Task, seconds: float, connection: Connection) -> int:
-    """Profile a task, and print the file in which that is, on the task's host. Raises UsageError and CommandError."""
-    _check_task(task, connection)
-
-    async def profile() -> Profile | None:
-        moment = None
-        async for moment in connection.commands.profile(task, seconds):
-            _say(f"{task}: {moment.doing}")
-        return moment
-
-    profile_taken = _closing(connection, profile)
-    if profile_taken is None or not profile_taken.file:
-        _say(f"{task}: its agent ended without a profile")
-        return NOTHING
-    print(profile_taken.file, flush=True)
-    _say(f"{profile_taken.bytes / 1e6:.1f} MB; on its host: tensorboard --logdir {profile_taken.folder}")
-    return WELL
-
-
-def _check_task(task: Task, connection: Connection) -> None:
-    agents = connection.source.spec.agents
-    if task not in agents:
-        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
 
 
 def run_once(settings: Settings, connection: Connection) -> int:

@@ -46,6 +46,8 @@ class Settings:
     """Record to this file."""
     read_only: bool = False
     """Nothing that reaches into a task."""
+    yes: bool = False
+    """Restart, stop or start from the command line."""
     serve: Address | None = None
     """The screen in a browser that comes here."""
     headless: bool = False

@@ -120,6 +120,7 @@ OPTIONS: dict[str, Option] = {
     "record": Option(_path, "FILE", "record what is watched to a new file, for replay and export"),
     "read_only": Option(_bool, "", "only look: no key and no command that reaches into a task"),
     "serve": Option(parse_address, "HOST:PORT", f"the screen in a browser, there ({SERVED})", otherwise=SERVED),
+    "yes": Option(_bool, "", "with restart, stop and start: do it without asking"),
     "headless": Option(_bool, "", "no screen: one JSON object a line, to stdout"),
     "out": Option(_path, "FILE", "without a screen: write there instead of stdout"),
     "format": Option(_one_of(*FORMATS), "FORMAT", f"without a screen: {', '.join(FORMATS)} (jsonl)"),

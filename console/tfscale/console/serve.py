@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,11 +30,14 @@ class ConsoleServer(Server):
         super().__init__(command, address.host, address.port, title="tfscale")
         self._address = address
 
-    def initialize_logging(self) -> None:
-        """Only what goes wrong is worth a line, and that Python says by itself."""
+    def serve(self, debug: bool = False) -> None:  # noqa: ARG002 - its developers' own
+        """Until interrupted. Raises OSError where the address cannot be had."""
+        web.run_app(self._make_app(), host=self.host, port=self.port, print=self._announce, access_log=None)
 
-    async def on_startup(self, app: web.Application) -> None:  # noqa: ARG002 - aiohttp gives it
-        """Tell where to look."""
+    async def on_startup(self, app: web.Application) -> None:
+        """Textual's banner is not wanted on stdout."""
+
+    def _announce(self, *_: object) -> None:
         print(f"tfscale-console: serving http://{self._address}, Ctrl-C ends it", file=sys.stderr, flush=True)
 
     async def _make_app(self) -> web.Application:
@@ -73,4 +77,4 @@ def serve(arguments: Sequence[str], address: Address) -> None:
     try:
         ConsoleServer(arguments, address).serve()
     except OSError as error:
-        raise TfscaleError(f"--serve {address}: {error.strerror}: give another address") from None
+        raise TfscaleError(f"--serve {address}: {os.strerror(error.errno or 0)}: give another address") from None

@@ -43,6 +43,8 @@ _SILENCE = 2.5
 _KEPT = 600
 """Frames that an agent keeps for a console that comes back."""
 _BYTES = 7_450_000
+_SAVES = 60.0
+"""Seconds from one checkpoint to the next."""
 _GIB = 1 << 30
 _HW_SLOWDOWN, _HW_THERMAL = 0x08, 0x40
 
@@ -128,7 +130,7 @@ class _Agent:
             sequence=self._sequence,
             at=self._begin + at,
             status=status,
-            probe=self._probe() if runs else None,
+            probe=self._probe(at) if runs else None,
             collective=self._collective(at) if runs else None,
             host=self._host(at, runs),
             gpus=(self._gpu(at, runs),),
@@ -182,7 +184,7 @@ class _Agent:
             return running
         return replace(running, state=TaskState.EXITED, pid=None, exit=Exit(1, None, self._begin + ended))
 
-    def _probe(self) -> ProbeStatus:
+    def _probe(self, at: float) -> ProbeStatus:
         count = len(self._spec.tasks)
         return ProbeStatus(
             ProbeState.MEASURING,
@@ -195,6 +197,7 @@ class _Agent:
             tensorflow="2.21.0",
             keras="keras 3.15.1",
             collective="RING",
+            checkpoint=self._begin + at // _SAVES * _SAVES,
         )
 
     def _collective(self, at: float) -> Collective:

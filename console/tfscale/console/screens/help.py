@@ -9,11 +9,12 @@ from textual.app import App, ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.dom import DOMNode
+from textual.keys import key_to_character
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 from tfscale.console.widgets.look import Look
 
-_SHORT = {"escape": "esc", "pageup": "page up", "pagedown": "page down"}
+_NAMES = {"escape": "esc", "pageup": "page up", "pagedown": "page down", "slash": "/", "plus": "+", "minus": "-"}
 _PHASES = (
     ("update", "all-reduced until variables are updated"),
     ("host", "Python, callbacks, dispatch"),
@@ -47,7 +48,7 @@ def keys_of(screen: Screen[object]) -> tuple[Keys, Keys]:
     meanings: dict[tuple[DOMNode, str], str] = {}
     for key, active in own_bindings(screen):
         does = (active.node, active.binding.action)
-        here.setdefault(does, []).append(shown(screen.app, key, active.binding))
+        here.setdefault(does, []).append(shown(key))
         meanings[does] = active.binding.description
     rows = [(isinstance(does[0], App), " ".join(keys), meanings[does]) for does, keys in here.items()]
     return (
@@ -56,9 +57,10 @@ def keys_of(screen: Screen[object]) -> tuple[Keys, Keys]:
     )
 
 
-def shown(app: App[object], key: str, binding: Binding) -> str:
+def shown(key: str) -> str:
     """A key as it stands on the keyboard, in ASCII."""
-    return _SHORT.get(key) or (key if key.isalpha() else app.get_key_display(binding))
+    character = key_to_character(key)
+    return _NAMES.get(key) or (character if character and character.isprintable() and character != " " else key)
 
 
 class HelpScreen(ModalScreen[None]):

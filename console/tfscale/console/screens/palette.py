@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from textual.app import App
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.screen import Screen
 from tfscale.console.screens.cluster import ClusterScreen
 from tfscale.console.screens.help import own_bindings, shown
 from tfscale.console.widgets.look import PALETTES
@@ -30,12 +32,14 @@ class ConsoleCommands(Provider):
 
     def _commands(self) -> Iterator[Command]:
         named = set()
-        for key, active in own_bindings(self.screen):
+        # What moves a cursor stands last: who looks for it knows its key.
+        bound = sorted(own_bindings(self.screen), key=lambda each: not isinstance(each[1].node, App | Screen))
+        for key, active in bound:
             name = active.binding.description
             if name not in named:
                 named.add(name)
                 call = partial(self.app.run_action, active.binding.action, active.node)
-                yield name, f"key {shown(self.app, key, active.binding)}", call
+                yield name, f"key {shown(key)}", call
         if isinstance(self.screen, ClusterScreen):
             for sort in SORTS:
                 yield f"sort by {sort}", "", partial(self.screen.sort_by, sort)
