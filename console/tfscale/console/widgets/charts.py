@@ -14,6 +14,7 @@ from tfscale.console.widgets import format
 from tfscale.console.widgets.bar import scale_for
 from tfscale.console.widgets.chart import Area, columns, draw
 from tfscale.console.widgets.look import LETTERS, PARTS, Look
+from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import SnapshotWidget
 from tfscale.core.task import Task
 
@@ -73,7 +74,7 @@ def _page(found: list[Chart], width: int, height: int, widget: Charts) -> Text:
     shown = min(SECONDS, each * widget.seconds_a_column)
     said = f"{format.duration(shown)} ago"
     axis = Text(said + "now".rjust(max(4, each - len(said))), style=look.palette.dim, no_wrap=True)
-    return Text("\n").join([*lines, axis])
+    return spelled(Text("\n").join([*lines, axis]), look)
 
 
 def _lines(chart: Chart, width: int, height: int, look: Look) -> list[Text]:

@@ -11,6 +11,7 @@ from tfscale.console.widgets import format, functions, gpus, words
 from tfscale.console.widgets.bar import parts_of, phase_bar
 from tfscale.console.widgets.columns import traffic
 from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import SnapshotWidget
 from tfscale.core.records import HostSample, ProbeStatus
 from tfscale.core.task import Task
@@ -38,7 +39,7 @@ class Detail(SnapshotWidget):
         lines = list(_lines(self.snapshot.view(self._about), self.snapshot, self.look, self.size.width))
         for line in lines:
             line.truncate(self.size.width, overflow="ellipsis")
-        return Text("\n").join(lines)
+        return spelled(Text("\n").join(lines), self.look)
 
 
 def _lines(view: TaskView, snapshot: Snapshot, look: Look, width: int) -> Iterator[Text]:

@@ -17,6 +17,7 @@ from textual.strip import Strip
 from tfscale.console.model import Moment
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look, style
+from tfscale.console.widgets.plain import spell, spelled
 from tfscale.core.analysis.findings import SEVERITIES
 
 FIELDS = ("severity", "subject", "kind")
@@ -107,10 +108,10 @@ class EventList(ScrollView, can_focus=True):
         segments = [
             Segment(edge, style(palette.parts["transfer"], background)),
             Segment(f"{format.clock(moment.at)}  ", style(palette.dim, background)),
-            Segment(f"{self.look.sign(moment.severity)} ", severity),
+            Segment(spell(f"{self.look.sign(moment.severity)} ", self.look), severity),
             Segment(f"{moment.kind.replace('_', ' '):<12}", style(palette.dim, background)),
             Segment(f"{moment.subject}  ", style(palette.text, background, True)),
-            Segment(said, style(palette.text, background)),
+            Segment(spell(said, self.look), style(palette.text, background)),
         ]
         return Strip(segments).adjust_cell_length(width, style(None, background))
 
@@ -153,7 +154,7 @@ def evidence(moment: Moment, look: Look) -> Text:
     for name, value in facts:
         text.append(f"\n{name:<{width}}", style=palette.dim)
         text.append(value, style=palette.text)
-    return text
+    return spelled(text, look)
 
 
 def _said(value: float | str | None) -> str:
