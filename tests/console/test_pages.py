@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -72,32 +71,6 @@ def said(app: Any, selector: str) -> str:
 async def opened(pilot: Any, *keys: str) -> Any:
     await pressing(*keys)(pilot)
     return pilot.app.screen
-
-
-@pytest.mark.parametrize("page", PAGES)
-async def test_resizing_never_breaks(page: str) -> None:
-    app = pages.build("thermal")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await opened(pilot, *PAGES[page])
-        for size in ((80, 24), (30, 8), (1, 1), (250, 70), (40, 60), (120, 40)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause(0.02)
-        assert "worker:1" in text_of(app)
-
-
-async def test_ascii_draws_in_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    app = pages.build("slow", ascii=True)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pages.settled(pilot)
-        for keys in PAGES.values():
-            await pilot.press(*keys)
-            await pilot.pause(0.1)
-            # How numbers and severities are spelled is tested where they are.
-            assert re.sub("[°–…·]", "", text_of(app)).isascii(), keys
-            while app.screen is not app.cluster:
-                await pilot.press("escape")
-                await pilot.pause()
 
 
 async def test_a_task_says_where_it_runs_and_what_slows_its_gpu_down() -> None:

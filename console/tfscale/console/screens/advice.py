@@ -15,6 +15,7 @@ from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.scaling_chart import draw
 from tfscale.console.widgets.summary import Headline, Keys, Title
 from tfscale.core.analysis.repairs import repair
@@ -88,9 +89,10 @@ class AdviceScreen(SnapshotScreen):
             return
         found, is_wide = advice(self.snapshot), self.size.width >= _WIDE
         self.set_class(is_wide, "wide")
-        self.words.update(Text("\n").join(_words(found, self.look)))
+        self.words.update(spelled(Text("\n").join(_words(found, self.look)), self.look))
         width = (self.size.width - 6) // 2 if is_wide else min(self.size.width - 3, 100)
-        self.scaling.update(Text("\n").join(_scaling(found.present, width, is_wide, self.look)))
+        curve = Text("\n").join(_scaling(found.present, width, is_wide, self.look))
+        self.scaling.update(spelled(curve, self.look))
 
     def action_scroll(self, by: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

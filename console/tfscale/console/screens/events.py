@@ -14,6 +14,7 @@ from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.event_list import EventList, evidence, is_wanted
 from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import Headline, Keys, Title
 from tfscale.core.analysis.findings import SEVERITIES
 from tfscale.core.task import Task
@@ -109,7 +110,7 @@ class EventsScreen(SnapshotScreen):
         kept += f"   {words}" if words.strip() else ""
         said = f"{len(rows)} of {len(moments)} events" if len(rows) < len(moments) else f"{len(moments)} events"
         how = Text(f"{said}{kept}", style=self.look.palette.dim, no_wrap=True, overflow="ellipsis")
-        self.query_one("#how", Static).update(how)
+        self.query_one("#how", Static).update(spelled(how, self.look))
 
     def on_event_list_moved(self) -> None:
         self._show_evidence()
@@ -152,6 +153,11 @@ class EventsScreen(SnapshotScreen):
     def action_least(self) -> None:
         self.least = SEVERITIES[(SEVERITIES.index(self.least) + 1) % len(SEVERITIES)]
         self._show()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "scroll":
+            return bool(self.query_one(VerticalScroll).display)
+        return super().check_action(action, parameters)
 
     def action_scroll(self, by: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

@@ -15,6 +15,7 @@ from tfscale.console.history import History
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.step_bars import StepBars, Timeline, sentence, timeline
 from tfscale.console.widgets.summary import Keys, Legend, Title
 from tfscale.core.task import Task
@@ -130,8 +131,8 @@ class StepsScreen(SnapshotScreen):
         return Text(f"{said}   {order}", style=palette.dim, no_wrap=True, overflow="ellipsis")
 
     def _say(self, shown: Timeline, how: Text) -> None:
-        self.query_one("#said", Static).update(sentence(shown, self.look))
-        self.query_one("#how", Static).update(how)
+        self.query_one("#said", Static).update(spelled(sentence(shown, self.look), self.look))
+        self.query_one("#how", Static).update(spelled(how, self.look))
 
     def _ordered(self, shown: Timeline) -> Sequence[Task]:
         tasks = shown.lined.tasks

@@ -222,6 +222,8 @@ class TaskScreen(SnapshotScreen):
         # In a replay these keys go from event to event.
         if action == "match":
             return self.log_view.found is not None
+        if action == "zoom":
+            return self._only == "charts" or not (self._only or self.has_class("low"))
         return super().check_action(action, parameters)
 
     def _end_search(self) -> None:

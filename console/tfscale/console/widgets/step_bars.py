@@ -25,6 +25,7 @@ from textual.strip import Strip
 from tfscale.console.laststeps import Lined
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import LETTERS, Look, style
+from tfscale.console.widgets.plain import spell
 from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.analysis.phases import longest, transfer
 from tfscale.core.task import Task
@@ -139,7 +140,10 @@ class StepBars(ScrollView, can_focus=True):
             Segment(f"{sign}{task!s:<{name - 2}}", style(colour, background, True)),
         ]
         lag, wait = _known(shown.lag, column), _known(shown.wait, column)
-        numbers = Segment(f"{format.seconds(lag):>{_NUMBERS - 8}}{format.seconds(wait):>8}", style(colour, background))
+        numbers = Segment(
+            spell(f"{format.seconds(lag):>{_NUMBERS - 8}}{format.seconds(wait):>8}", self.look),
+            style(colour, background),
+        )
         return Strip([*named, *_bar(shown, column, width, self.look, background), numbers])
 
     def action_move(self, by: int) -> None:
