@@ -116,7 +116,7 @@ async def test_charts_and_log_alone_and_zoom() -> None:
 
 async def test_numbers_alone_are_scrolled() -> None:
     app = pages.build("kill")
-    async with app.run_test(size=(80, 16)) as pilot:
+    async with app.run_test(size=(80, 12)) as pilot:
         screen = await opened(pilot, "j", "enter", "d")
         assert not screen.log_view.region.height and "killed SIGKILL" not in text_of(app)
         await pilot.press(*"jjjjjjjj")

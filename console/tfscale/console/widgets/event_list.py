@@ -83,7 +83,7 @@ class EventList(ScrollView, can_focus=True):
         before, was_newest = self.cursor, self._at == len(self._rows) - 1
         self._rows = rows
         self.virtual_size = Size(self.size.width, len(rows))
-        if was_newest or before not in rows:
+        if was_newest or before is None or before not in rows:
             self._move_to(len(rows) - 1)
         else:
             self._at = list(rows).index(before)

@@ -87,6 +87,8 @@ class StepBars(ScrollView, can_focus=True):
         self._timeline: Timeline | None = None
         self._rows: Sequence[Task] = ()
         self._places: dict[Task, int] = {}
+        self._drawn: dict[tuple[Task, bool], Strip] = {}
+        """Rows as they were drawn, with the cursor and without, until there is something new to draw."""
 
     @property
     def rows(self) -> Sequence[Task]:
@@ -96,15 +98,18 @@ class StepBars(ScrollView, can_focus=True):
         """Draw these steps, of these of its tasks in this order."""
         self._timeline, self._rows = shown, rows
         self._places = {task: place for place, task in enumerate(shown.lined.tasks)}
+        self._drawn.clear()
         if self.cursor not in rows:
             self.cursor = next(iter(rows), None)
         self.virtual_size = Size(self.size.width, len(rows) + 1)
         self.refresh()
 
     def watch_look(self) -> None:
+        self._drawn.clear()
         self.refresh()
 
     def on_resize(self, _event: events.Resize) -> None:
+        self._drawn.clear()
         self.virtual_size = Size(self.size.width, len(self._rows) + 1)
 
     def render_line(self, y: int) -> Strip:
@@ -116,7 +121,11 @@ class StepBars(ScrollView, can_focus=True):
         bar = max(1, width - name - _NUMBERS)
         if y == 0:
             return Strip(self._headings(self._timeline, name, bar)).adjust_cell_length(width, blank)
-        return self._row(self._timeline, self._rows[index], name, bar).adjust_cell_length(width, blank)
+        task = self._rows[index]
+        key = task, task == self.cursor
+        if key not in self._drawn:
+            self._drawn[key] = self._row(self._timeline, task, name, bar).adjust_cell_length(width, blank)
+        return self._drawn[key]
 
     def _headings(self, shown: Timeline, name: int, width: int) -> list[Segment]:
         line = [" "] * width
@@ -201,8 +210,11 @@ def _known(values: NDArray[np.floating], column: int) -> float | None:
 
 
 def _bar(shown: Timeline, column: int, width: int, look: Look, background: str) -> list[Segment]:
-    pieces = list(_pieces(shown, column, width))
-    cells = [_cell(_within(pieces, cell * 8), look, background) for cell in range(width)]
+    shares: list[list[tuple[str, int]]] = [[] for _ in range(width)]
+    for part, begin, end in _pieces(shown, column, width):
+        for cell in range(begin // 8, min(width, -(-end // 8))):
+            shares[cell].append((part, min(end, cell * 8 + 8) - max(begin, cell * 8)))
+    cells = [_cell(each, look, background) for each in shares]
     # Most neighbours look alike: one segment for each run of them.
     return [
         Segment("".join(text for text, _ in run), drawn)
@@ -219,15 +231,14 @@ def _pieces(shown: Timeline, column: int, width: int) -> Iterator[tuple[str, int
         for part, seconds in zip(ORDER, shown.parts[:, step, column].tolist(), strict=True):
             begin, at = at, at + seconds
             if at > begin:
-                yield part, round(begin * scale), round(min(at * scale, stop))
-
-
-def _within(pieces: Sequence[tuple[str, int, int]], start: int) -> list[tuple[str, int]]:
-    shares = ((part, min(end, start + 8) - max(begin, start)) for part, begin, end in pieces)
-    return [(part, eighths) for part, eighths in shares if eighths > 0]
+                edges = round(begin * scale), round(min(at * scale, stop))
+                if edges[1] > edges[0]:
+                    yield part, *edges
 
 
 def _cell(shares: Sequence[tuple[str, int]], look: Look, background: str) -> tuple[str, Style]:
+    if len(shares) == 1 and shares[0][1] == 8 and not look.letters:
+        return " ", style(None, look.palette.parts[shares[0][0]])
     filled = sum(eighths for _, eighths in shares)
     if look.letters:
         letter = LETTERS[max(shares, key=lambda share: share[1])[0]] if filled >= 4 else " "
