@@ -166,7 +166,9 @@ async def is_seen(place: Place, key: str) -> bool:
         await come_to(pilot, place)
         before = picture(app)
         await pilot.press(key)
-        return await has_changed(pilot, before)
+        seen = await has_changed(pilot, before)
+        app._tape.end()
+        return seen
 
 
 @pytest.mark.parametrize("name", PLACES)
@@ -288,7 +290,7 @@ async def test_a_profile_is_asked_for_by_seconds_and_tells_where_it_is() -> None
     app = build()
     async with app.run_test(size=(120, 40)) as pilot:
         await come_to(pilot, Place(("j", "P")))
-        asked = texts(app)
+        asked = str(app.screen.query_one(Static).render())
         assert "Profile worker:1 for how many seconds?" in asked and "profiles/worker-1 on node-01" in asked
         assert "Age of the last checkpoint: 1 m 35 s" in asked
         await pilot.press("backspace", "7", "enter")

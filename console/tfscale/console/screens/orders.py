@@ -53,7 +53,7 @@ class Orders:
         places = "\n".join(f"  {_place(snapshot, task)}" for task in tasks[:4]) + ("\n  ..." if len(tasks) > 4 else "")
         question = (
             f"Profile {names} for how many seconds?\n\nIt is written below\n{places}\n\n"
-            f"It slows the training meanwhile, and TensorFlow's profiler may crash it. {cost(age)}\n"
+            f"It slows the training meanwhile, and TensorFlow's profiler may crash it.\n{cost(age)}\n"
         )
         asked = PromptScreen(question, look, f"{PROFILE_SECONDS:g}")
         self._app.push_screen(asked, partial(self._profile_answered, tasks))

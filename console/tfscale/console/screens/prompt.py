@@ -17,7 +17,7 @@ class PromptScreen(ModalScreen[str | None]):
 
     DEFAULT_CSS = """
     PromptScreen { align: center middle; background: $background 60%; }
-    PromptScreen > Vertical { width: 60; max-width: 95%; height: auto; background: $panel; border: round $secondary;
+    PromptScreen > Vertical { width: 72; max-width: 95%; height: auto; background: $panel; border: round $secondary;
         padding: 0 2; }
     PromptScreen.ascii > Vertical { border: ascii $secondary; }
     PromptScreen Input { height: 1; border: none; padding: 0; background: $panel; }
