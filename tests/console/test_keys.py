@@ -84,7 +84,7 @@ def into_the_middle(app: ConsoleApp) -> None:
 def up_the_log(app: ConsoleApp) -> None:
     assert isinstance(app.screen, TaskScreen)
     app.screen.log_view.extend([f"{number} " + "long " * 60 for number in range(60)])
-    app.screen.action_scroll(-40)
+    app.screen.call_after_refresh(app.screen.action_scroll, -40)
 
 
 def found_in_the_log(app: ConsoleApp) -> None:
