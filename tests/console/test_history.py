@@ -84,6 +84,15 @@ def test_steps_of_unknown_phases_count_and_are_in_no_mean() -> None:
     assert seconds.longest == pytest.approx([0.21])
 
 
+def test_times_that_are_none_are_left_out() -> None:
+    history = History([FIRST])
+    told(history, FIRST, now(1), batch(FIRST, [float("nan"), now(0.4)]))
+    told(history, FIRST, now(2), batch(FIRST, [float("inf")], 2))
+    seconds = history.seconds(FIRST, now(2), 2)
+    assert seconds.steps[0] == 1.0 and np.isnan(seconds.steps[1])
+    assert seconds.parts["transfer"][0] == pytest.approx(0.05)
+
+
 def test_columns_of_any_sequence_are_taken() -> None:
     history = History([FIRST])
     told(history, FIRST, now(1), replace(batch(FIRST, [now(0.2)]), sequence=range(1), end=[now(0.2)], compute=[0.2]))

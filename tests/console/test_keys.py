@@ -7,10 +7,12 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fakes
+import pages
 import pytest
 from test_recording import record, simulated
 from textual.binding import Binding
@@ -25,10 +27,12 @@ from tfscale.console.commands import NoCommands, Stack
 from tfscale.console.engine import Engine
 from tfscale.console.recording import Recording
 from tfscale.console.screens.base import ACTING
+from tfscale.console.screens.events import EventsScreen
 from tfscale.console.screens.heat import HeatScreen
 from tfscale.console.screens.help import HelpScreen, own_bindings
 from tfscale.console.screens.orders import checkpoint_age, is_kept
 from tfscale.console.screens.picker import PickerScreen
+from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
@@ -92,7 +96,23 @@ def unusual(app: ConsoleApp) -> None:
 
 def up_the_log(app: ConsoleApp) -> None:
     assert isinstance(app.screen, TaskScreen)
-    app.screen.action_scroll(-40)
+    app.screen.log_view.extend([f"{number} " + "long " * 60 for number in range(60)])
+    app.screen.call_after_refresh(app.screen.action_scroll, -40)
+
+
+def found_in_the_log(app: ConsoleApp) -> None:
+    assert isinstance(app.screen, TaskScreen)
+    app.screen.log_view.search("line 49")
+
+
+def into_the_steps(app: ConsoleApp) -> None:
+    assert isinstance(app.screen, StepsScreen)
+    app.screen.bars.action_move(24)
+
+
+def into_the_events(app: ConsoleApp) -> None:
+    assert isinstance(app.screen, EventsScreen)
+    app.screen.events.action_move(-24)
 
 
 def down(app: ConsoleApp) -> None:
@@ -105,6 +125,11 @@ PLACES = {
     "columns": Place(("c",), unusual),
     "task": Place(("enter",), up_the_log),
     "log": Place(("l",), up_the_log),
+    "found": Place(("l",), found_in_the_log),
+    "charts": Place(("enter", "c")),
+    "steps": Place(("v",), into_the_steps),
+    "events": Place(("e",), into_the_events, partial(pages.build, "kill", 24)),
+    "advice": Place(("A",), down, partial(pages.build, "kill", 24)),
     "stack": Place(("b",), down),
     "confirm": Place(("r",)),
     "prompt": Place(("P",)),
@@ -347,7 +372,7 @@ async def test_resizing_never_breaks(name: str) -> None:
 @pytest.mark.parametrize("name", PLACES)
 async def test_without_unicode_every_character_is_ascii(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    app = build(ascii=True)
+    app = PLACES[name].build(ascii=True)
     async with app.run_test(size=(80, 24)) as pilot:
         await come_to(pilot, PLACES[name])
         strange = {each for each in texts(app) if not each.isascii()}

@@ -22,12 +22,15 @@ from tfscale.console.recorder import Tape
 from tfscale.console.recording import SUFFIX
 from tfscale.console.remembered import Memory, View
 from tfscale.console.replay import Remote
+from tfscale.console.screens.advice import AdviceScreen
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.screens.cluster import ClusterScreen
+from tfscale.console.screens.events import EventsScreen
 from tfscale.console.screens.help import HelpScreen, keys_of
 from tfscale.console.screens.orders import Orders
 from tfscale.console.screens.palette import ConsoleCommands
 from tfscale.console.screens.prompt import PromptScreen
+from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
 from tfscale.console.until import Until
@@ -39,6 +42,8 @@ from tfscale.core.task import Task
 _REPLAY_ACTIONS = {"step", "faster", "next_event", "last_event", "go_to"}
 _ORDERS = {"order", "profile", "stack"}
 """What reaches into tasks: not to be had where the console may only look."""
+_PAGES: dict[str, type[SnapshotScreen]] = {"steps": StepsScreen, "events": EventsScreen, "advice": AdviceScreen}
+"""Of the whole cluster, beside the first."""
 _WHILE_RUSHING = 0.1
 """Seconds from picture to picture while a replay makes up for time."""
 
@@ -61,6 +66,9 @@ class ConsoleApp(App[None]):
         Binding("S", "order('start')", "start; asks first", show=False),
         Binding("P", "profile", "TensorFlow's profile of some seconds; asks for how many", show=False),
         Binding("b", "stack", "the Python stacks of its threads, also while it is stuck", show=False),
+        Binding("v", "open('steps')", "the last steps of all workers, side by side", show=False),
+        Binding("e", "open('events')", "what happened, when, and the evidence", show=False),
+        Binding("A", "open('advice')", "what limits the cluster, and what would help", show=False),
         Binding("p", "pause", "hold the picture still", show=False),
         Binding("R", "record", "record to a file; again: end it", show=False),
         Binding("left_square_bracket", "step(-1)", "a second back", show=False),
@@ -264,6 +272,19 @@ class ConsoleApp(App[None]):
                 self._remote.go_to(words)
             except UsageError as error:
                 self.notify(str(error), severity="error")
+
+    def action_open(self, name: str) -> None:
+        """Show a page of the whole cluster, in place of one that is shown already."""
+        kind = _PAGES[name]
+        if isinstance(self.screen, tuple(_PAGES.values())):
+            self.pop_screen()
+        self.push_screen(kind(self.cluster.snapshot, self.look))
+
+    def on_events_screen_jump_wanted(self, message: EventsScreen.JumpWanted) -> None:
+        if self._remote is not None:
+            self._remote.player.seek(message.at)
+            self._remote.player.hold()
+            self._show_note()
 
     def action_help(self) -> None:
         self.push_screen(HelpScreen(self.look, keys_of(self.screen)))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
-from tfscale.core.records import PHASES, Frame, GpuSample, StepBatch
+from tfscale.core.records import PHASES, Frame, GpuSample, StepBatch, TaskStatus
 from tfscale.core.task import Role, Task
 
 SECONDS = 600
@@ -26,6 +26,8 @@ _BLOCK = 60
 _SURE = 10.0
 """Seconds for which frames must have come late before it is the agent's clock: a backlog is late too, for a while."""
 _SKEW = 2.0
+_ENDINGS = 20
+"""Of a task."""
 _MOST_PENDING = 256
 """Frames that are binned together: enough for numpy, and no more than a key can wait for."""
 
@@ -87,20 +89,23 @@ class History:
         count = len(self.tasks)
         self._index = {task: index for index, task in enumerate(self.tasks)}
         self._names = {str(task): index for task, index in self._index.items()}
-        meeting = [task.role in (Role.CHIEF, Role.WORKER) for task in self.tasks]
+        self._meets = np.array([task.role in (Role.CHIEF, Role.WORKER) for task in self.tasks], bool)
         self._pending: list[tuple[int, float, Frame]] = []
         self._due = 0.0
         self._newest = 0.0
         self._blocks: dict[int, NDArray[np.float32]] = {}
         self._first_heard = np.full(count, np.nan)
         self._delay = np.full(count, np.inf)
+        self._endings: dict[int, list[TaskStatus]] = {}
         self._era = Era()
         self._last = LastSteps(self.tasks)
-        self._transfers = Transfers(np.array(meeting, bool))
+        self._transfers = Transfers()
 
     def fold(self, at: float, task: Task, frame: Frame) -> None:
         """Take in a frame that came at `at`; those of one task in their order."""
         self._pending.append((self._index[task], at, frame))
+        if frame.status.exit is not None:
+            self._note_ending(self._index[task], frame.status)
         if at >= self._due or len(self._pending) >= _MOST_PENDING:
             self._due = at + 1.0
             self._bin()
@@ -124,21 +129,35 @@ class History:
     def step_times(self, until: float, span: int) -> NDArray[np.float32]:
         """(n, span) mean seconds a step of every one of `tasks`, in the seconds before `until`."""
         self._bin()
-        return _step_time(self._taken(slice(None), int(until), span))
+        return _step_time(self._taken(slice(None), int(until), span, len(_SUMS)))
 
     def last_steps(self) -> LastSteps:
         """The newest steps of all tasks; goes on changing as frames come."""
         self._bin()
         return self._last
 
-    def _taken(self, who: int | slice, last: int, span: int) -> NDArray[np.float32]:
-        """(columns, span) or (columns, n, span) as they are kept."""
-        first, parts = last - span, []
+    def endings(self, task: Task, until: float) -> Sequence[TaskStatus]:
+        """How the task's attempts ended up to `until`, the newest last."""
+        known = self._endings.get(self._index[task], [])
+        return [status for status in known if status.exit and status.exit.at <= until]
+
+    def _note_ending(self, who: int, status: TaskStatus) -> None:
+        known = self._endings.setdefault(who, [])
+        if known and (known[-1].generation, known[-1].attempt) == (status.generation, status.attempt):
+            known[-1] = status
+        else:
+            known.append(status)
+            del known[:-_ENDINGS]
+
+    def _taken(self, who: int | slice, last: int, span: int, most: int = len(_COLUMNS)) -> NDArray[np.float32]:
+        """(most, span) or (most, n, span), the first columns as they are kept."""
+        parts: list[NDArray[np.float32]] = []
+        first = last - span
         while first < last:
             number, offset = divmod(first, _BLOCK)
             stop = min(_BLOCK, offset + last - first)
             block = self._blocks.get(number)
-            parts.append((self._unknown if block is None else block)[:, who, offset:stop])
+            parts.append((self._unknown if block is None else block)[:most, who, offset:stop])
             first += stop - offset
         return np.concatenate(parts, axis=-1)
 
@@ -179,12 +198,12 @@ class History:
         return np.where(is_late | (self._delay < -_SKEW) & np.isfinite(self._delay), self._delay, 0.0)
 
     def _put(self, who: NDArray[np.int64], at: NDArray[np.float64], samples: NDArray[np.float32]) -> None:
-        for block, mine, second in self._places(np.floor(at).astype(np.int64)):
+        for block, mine, second in self._places(_whole(at)):
             block[_FIRST_SAMPLE:, who[mine], second] = samples[:, mine]
 
     def _put_steps(self, frames: Sequence[Frame], shift: NDArray[np.float64]) -> None:
         batches = [
-            batch for frame in frames for batch in frame.steps if batch.subject in self._names and batch.sequence
+            batch for frame in frames for batch in frame.steps if batch.subject in self._names and len(batch.sequence)
         ]
         if not batches:
             return
@@ -194,12 +213,15 @@ class History:
         if is_new:
             self._last.clear()
             self._transfers.clear()
+        if not self._meets.all():
+            # An evaluator counts steps of its own.
+            rows = rows.only(self._meets[rows.who])
         if len(rows.sequence):
             self._last.add(rows)
             self._transfers.add(rows)
 
     def _add_up(self, rows: Rows) -> None:
-        second = np.floor(rows.end).astype(np.int64)
+        second = _whole(rows.end)
         starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(rows.who, prepend=rows.who[0]))
         lag = rows.phases[:-1].sum(axis=0)
         total = lag + np.where(np.isnan(rows.phases[-1]), np.float32(0), rows.phases[-1])
@@ -232,6 +254,12 @@ class History:
                     block = self._blocks[each] = np.full(shape, np.nan, np.float32)
                 mine = np.flatnonzero(number == each)
                 yield block, mine, second[mine] - each * _BLOCK
+
+
+def _whole(at: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The seconds in which these moments lie; what is no moment lies too far back to be kept."""
+    known = np.isfinite(at)
+    return np.floor(at if known.all() else np.where(known, at, 0.0)).astype(np.int64)
 
 
 def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -12,6 +12,8 @@ from tfscale.core.records import PHASES
 from tfscale.core.task import Task
 
 _FEWEST_KEPT, _MOST_KEPT = 120, 2_000
+_SILENT = 3.0
+"""Seconds by which a task's steps may end before those of the others without it being left behind."""
 _ROWS = 100_000
 """Steps of all tasks together that are kept, where that is more than `_FEWEST_KEPT` of each."""
 _COLLECTIVES = 16_384
@@ -86,11 +88,20 @@ class LastSteps:
         self._kept = max(_FEWEST_KEPT, min(_MOST_KEPT, _ROWS // max(1, len(self._tasks))))
         self._chunks: deque[Rows] = deque()
         self._newest = -1
+        self._newest_of = np.full(len(self._tasks), -1, np.int64)
+        self._end_of = np.full(len(self._tasks), np.nan)
 
     @property
     def newest(self) -> int | None:
         """The newest collective that somebody has left, None before the first."""
         return self._newest if self._newest >= 0 else None
+
+    @property
+    def common(self) -> int | None:
+        """The newest collective of which all who have told lately have told, None before the first."""
+        if self._newest < 0:
+            return None
+        return int(self._newest_of[self._end_of >= np.nanmax(self._end_of) - _SILENT].min())
 
     @property
     def oldest(self) -> int | None:
@@ -102,6 +113,8 @@ class LastSteps:
     def add(self, rows: Rows) -> None:
         """Take in steps, at least one; those of one task in their order."""
         self._newest = max(self._newest, int(rows.sequence.max()))
+        np.maximum.at(self._newest_of, rows.who, rows.sequence)
+        self._end_of[rows.who] = rows.end
         oldest = self._newest - self._kept
         while self._chunks and int(self._chunks[0].sequence.max()) <= oldest:
             self._chunks.popleft()
@@ -112,6 +125,7 @@ class LastSteps:
         """What came so far is of an attempt that is over."""
         self._chunks.clear()
         self._newest = -1
+        self._newest_of[:], self._end_of[:] = -1, np.nan
 
     def lined(self, last: int, count: int) -> Lined:
         """The `count` steps up to collective `last`, of the tasks that have told of one of them."""
@@ -136,8 +150,7 @@ class Transfers:
     """What the network costs everybody, second by second: the mean, over the steps that ended in it, of the shortest
     time that a task spent in the collective."""
 
-    def __init__(self, meeting: NDArray[np.bool_]) -> None:
-        self._meeting = meeting
+    def __init__(self) -> None:
         self._shortest = np.full(_COLLECTIVES, np.nan, np.float32)
         self._end = np.full(_COLLECTIVES, np.nan)
         self._newest = -1
@@ -145,17 +158,15 @@ class Transfers:
 
     def add(self, rows: Rows) -> None:
         """Take in steps, at least one."""
-        if not self._meeting.all():
-            rows = rows.only(self._meeting[rows.who])
-        if not len(rows.sequence):
-            return
         self._make_room(int(rows.sequence.min()), int(rows.sequence.max()))
         if int(rows.sequence.min()) <= self._newest - _COLLECTIVES:
             rows = rows.only(rows.sequence > self._newest - _COLLECTIVES)
+        rows = rows if (known := np.isfinite(rows.end)).all() else rows.only(known)
         place = rows.sequence % _COLLECTIVES
         np.fmin.at(self._shortest, place, rows.phases[-1])
         self._end[place] = rows.end
-        self._average(int(rows.end.min()))
+        if len(rows.end):
+            self._average(int(rows.end.min()))
 
     def clear(self) -> None:
         """The collectives are counted anew."""

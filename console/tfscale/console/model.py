@@ -66,6 +66,10 @@ class Moment:
     """As of a Diagnosis, or `good` where something bad ended."""
     subject: str
     text: str
+    kind: str = ""
+    """Of a diagnosis; else `task`, `agent` or `command`."""
+    diagnosis: Diagnosis | None = None
+    """As it was then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class ClusterState:
             # The command's own progress has said so already.
             return
         at = after.exit.at if after.exit and after.state is TaskState.EXITED else event.frame.at
-        self._note(at, _severity(after), str(event.task), describe_change(after))
+        self._note(at, _severity(after), str(event.task), describe_change(after), "task")
 
     def _fold_link(self, event: LinkChanged) -> None:
         view = self._views[event.task]
@@ -136,16 +136,18 @@ class ClusterState:
         if event.state is not LinkState.CONNECTING:
             self._analysis.link(str(event.task), is_up, event.at)
         if is_up and view.link.state not in (LinkState.CONNECTING, LinkState.UP):
-            self._note(event.at, "good", str(event.task), "agent is back")
+            self._note(event.at, "good", str(event.task), "agent is back", "agent")
         elif not is_up and event.state is not view.link.state and event.state is not LinkState.CONNECTING:
-            self._note(event.at, "warning", str(event.task), f"agent {event.state}: {event.reason}")
+            self._note(event.at, "warning", str(event.task), f"agent {event.state}: {event.reason}", "agent")
 
     def _fold_command(self, event: CommandProgressed) -> None:
         self._command = event
         if event.stage is Stage.PLANNED:
             self._commanded = frozenset(event.tasks)
         severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(event.stage, "info")
-        self._note(event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", describe_progress(event))
+        self._note(
+            event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", describe_progress(event), "command"
+        )
 
     def _changes(self, findings: Findings, now: float) -> tuple[Diagnosis, ...]:
         changes = []
@@ -162,11 +164,11 @@ class ClusterState:
         return tuple(changes)
 
     def _note_diagnosis(self, diagnosis: Diagnosis, now: float) -> None:
-        if diagnosis.end is None:
-            self._note(now, diagnosis.severity, diagnosis.subject, diagnosis.sentence)
-        else:
+        at, severity, said = now, diagnosis.severity, diagnosis.sentence
+        if diagnosis.end is not None:
             lasted = diagnosis.end - diagnosis.begin
-            self._note(diagnosis.end, "good", diagnosis.subject, f"{diagnosis.kind} is over, after {lasted:.0f} s")
+            at, severity, said = diagnosis.end, "good", f"{diagnosis.kind} is over, after {lasted:.0f} s"
+        self._moments.append(Moment(at, severity, diagnosis.subject, said, diagnosis.kind, diagnosis))
 
     def _joined(self, findings: Findings) -> list[tuple[TaskView, _Findings]]:
         by_task = {task: _Findings() for task in self._views}
@@ -178,8 +180,8 @@ class ClusterState:
                 by_task[task].diagnoses.append(diagnosis)
         return [(view, by_task[task]) for task, view in self._views.items()]
 
-    def _note(self, at: float, severity: str, subject: str, text: str) -> None:
-        self._moments.append(Moment(at, severity, subject, text))
+    def _note(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
+        self._moments.append(Moment(at, severity, subject, text, kind))
 
 
 @dataclass(slots=True)
