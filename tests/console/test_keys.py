@@ -101,8 +101,9 @@ def up_the_log(app: ConsoleApp) -> None:
 
 
 def found_in_the_log(app: ConsoleApp) -> None:
+    up_the_log(app)
     assert isinstance(app.screen, TaskScreen)
-    app.screen.log_view.search("line 49")
+    app.screen.call_after_refresh(app.screen.log_view.search, "line 49")
 
 
 def into_the_steps(app: ConsoleApp) -> None:

@@ -12,7 +12,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.command import Provider
+from textual.command import CommandPalette, Provider
 from textual.message import Message
 from tfscale.console.commands import Commands
 from tfscale.console.engine import Engine
@@ -58,7 +58,7 @@ class ConsoleApp(App[None]):
     .-ascii CommandPalette #--input, .-ascii CommandPalette #--input.--list-visible { border: ascii $secondary; }
     .-ascii CommandPalette CommandList { border: none; }
     .-ascii CommandPalette LoadingIndicator { display: none; }
-    .-ascii TaskTable, .-ascii HeatMap, .-ascii VerticalScroll { scrollbar-size-vertical: 0; }
+    .-ascii * { scrollbar-size: 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "order('restart')", "restart; asks first", show=False),
@@ -286,6 +286,10 @@ class ConsoleApp(App[None]):
             self._remote.player.hold()
             self._show_note()
 
+    def action_command_palette(self) -> None:
+        if not CommandPalette.is_open(self):
+            self.push_screen(CommandPalette(id="--command-palette", placeholder="Search for commands"))
+
     def action_help(self) -> None:
         self.push_screen(HelpScreen(self.look, keys_of(self.screen)))
 
@@ -312,4 +316,6 @@ class ConsoleApp(App[None]):
             self._orders.ask_profile(self._selected(), snapshot, self.look)
 
     def _selected(self) -> tuple[Task, ...]:
-        return self.screen.selected if isinstance(self.screen, SnapshotScreen) else ()
+        # The palette offers what can be done on the screen below it.
+        screen = self.screen_stack[-2] if CommandPalette.is_open(self) else self.screen
+        return screen.selected if isinstance(screen, SnapshotScreen) else ()

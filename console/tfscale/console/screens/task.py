@@ -57,6 +57,7 @@ class TaskScreen(SnapshotScreen):
     TaskScreen.log #facts, TaskScreen.log Charts { display: none; }
     TaskScreen.facts Charts, TaskScreen.facts #log-title, TaskScreen.facts LogView { display: none; }
     TaskScreen.facts #facts { height: 1fr; max-height: 100%; }
+    TaskScreen.narrow { padding: 0; }
     TaskScreen.low .beside { display: none; }
     TaskScreen.low #log-title, TaskScreen.low Keys { margin: 0; }
     """
@@ -162,6 +163,8 @@ class TaskScreen(SnapshotScreen):
         self._only = what
         for each in ("facts", "charts", "log"):
             self.set_class(what == each, each)
+        # Where the padding is wider than the screen, it would stand out of it.
+        self.set_class(self.app.size.width <= 2, "narrow")
         is_low = self.size.height < _BOTH
         self.set_class(is_low, "low")
         self.charts.set_class(is_low and what != "charts", "beside")
@@ -224,6 +227,10 @@ class TaskScreen(SnapshotScreen):
             return self.log_view.found is not None
         if action == "zoom":
             return self._only == "charts" or not (self._only or self.has_class("low"))
+        if action == "scroll":
+            return self._only != "charts"
+        if action in ("wrap", "follow"):
+            return self._only not in ("charts", "facts")
         return super().check_action(action, parameters)
 
     def _end_search(self) -> None:

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from tfscale.console.model import Moment
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look, style
-from tfscale.console.widgets.plain import spell, spelled
+from tfscale.console.widgets.plain import spelled
 from tfscale.core.analysis.findings import SEVERITIES
 
 FIELDS = ("severity", "subject", "kind")
@@ -108,10 +108,10 @@ class EventList(ScrollView, can_focus=True):
         segments = [
             Segment(edge, style(palette.parts["transfer"], background)),
             Segment(f"{format.clock(moment.at)}  ", style(palette.dim, background)),
-            Segment(spell(f"{self.look.sign(moment.severity)} ", self.look), severity),
+            Segment(self.look.spell(f"{self.look.sign(moment.severity)} "), severity),
             Segment(f"{moment.kind.replace('_', ' '):<12}", style(palette.dim, background)),
             Segment(f"{moment.subject}  ", style(palette.text, background, True)),
-            Segment(spell(said, self.look), style(palette.text, background)),
+            Segment(self.look.spell(said), style(palette.text, background)),
         ]
         return Strip(segments).adjust_cell_length(width, style(None, background))
 

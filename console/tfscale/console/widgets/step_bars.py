@@ -25,7 +25,6 @@ from textual.strip import Strip
 from tfscale.console.laststeps import Lined
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import LETTERS, Look, style
-from tfscale.console.widgets.plain import spell
 from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.analysis.phases import longest, transfer
 from tfscale.core.task import Task
@@ -150,7 +149,7 @@ class StepBars(ScrollView, can_focus=True):
         ]
         lag, wait = _known(shown.lag, column), _known(shown.wait, column)
         numbers = Segment(
-            spell(f"{format.seconds(lag):>{_NUMBERS - 8}}{format.seconds(wait):>8}", self.look),
+            self.look.spell(f"{format.seconds(lag):>{_NUMBERS - 8}}{format.seconds(wait):>8}"),
             style(colour, background),
         )
         return Strip([*named, *_bar(shown, column, width, self.look, background), numbers])
