@@ -287,7 +287,7 @@ class ConsoleApp(App[None]):
             self._show_note()
 
     def action_command_palette(self) -> None:
-        if not CommandPalette.is_open(self):
+        if not isinstance(self.screen, CommandPalette):
             self.push_screen(CommandPalette(id="--command-palette", placeholder="Search for commands"))
 
     def action_help(self) -> None:
@@ -317,5 +317,5 @@ class ConsoleApp(App[None]):
 
     def _selected(self) -> tuple[Task, ...]:
         # The palette offers what can be done on the screen below it.
-        screen = self.screen_stack[-2] if CommandPalette.is_open(self) else self.screen
+        screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
         return screen.selected if isinstance(screen, SnapshotScreen) else ()
