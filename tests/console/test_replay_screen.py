@@ -62,7 +62,7 @@ async def test_replay_keys_do_what_the_help_says(path: Path) -> None:
 
 
 async def test_enter_on_an_event_goes_to_its_moment(tmp_path: Path) -> None:
-    cut = simulated(20, 2, "worker:1=cut@3s-6s")
+    cut = simulated(20, 2, "worker:1=cut@3s-9s")
     app, player = replay(record(tmp_path / "cut.tfrec", cut, simulated_spec(2), every=20))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.cluster.snapshot is not None)
