@@ -84,6 +84,20 @@ async def test_how_the_training_goes_is_kept(path: Path) -> None:
         assert reports.training == Training(epoch=3, global_step=70, loss=None, finite=False)
 
 
+async def test_the_checkpoint_of_an_attempt_before_is_still_the_newest(path: Path) -> None:
+    def said(checkpoint: float | None) -> report_pb2.TaskReport:
+        status = telemetry_pb2.ProbeStatus(state=telemetry_pb2.PROBE_STATE_MEASURING, checkpoint=checkpoint)
+        return report_pb2.TaskReport(probe=status)
+
+    async with served(path) as (reports, stub):
+        await stub.Report(iter([hello(), said(None)]))
+        assert reports.probe is not None and reports.probe.checkpoint is None
+        await stub.Report(iter([hello(), said(1000.5)]))
+        reports.begin(4, 1)
+        await stub.Report(iter([hello(generation=4, attempt=1), said(None)]))
+        assert reports.probe.checkpoint == 1000.5
+
+
 @pytest.mark.parametrize(
     "wrong", [{"task": "worker:0"}, {"generation": 2}, {"attempt": 1}, {"schema_version": 99}], ids=str
 )

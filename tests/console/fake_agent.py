@@ -20,7 +20,7 @@ import grpc.aio
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.task import Role, Task
-from tfscale.v1 import agent_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 from tfscale.v1.agent_pb2_grpc import AgentServicer, add_AgentServicer_to_server
 
 RUNNING = telemetry_pb2.TASK_STATE_RUNNING
@@ -301,6 +301,18 @@ class FakeAgent(AgentServicer):
         if self.cluster.tasks[self.task].state != RUNNING:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the task does not run: there is no stack to show")
         return agent_pb2.StackReply(at=1.5, pid=7, text=f"Main thread (most recent call first):\n  {self.task}")
+
+    async def Profile(
+        self, request: agent_pb2.ProfileRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[agent_pb2.ProfileReply]:
+        if self.cluster.tasks[self.task].state != RUNNING:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no probe listens in the task")
+        for stage in (report_pb2.PROFILE_STAGE_CAPTURING, report_pb2.PROFILE_STAGE_WRITING):
+            yield agent_pb2.ProfileReply(stage=stage, folder="/profiles")
+            await asyncio.sleep(min(request.seconds, 0.05))
+        yield agent_pb2.ProfileReply(
+            stage=report_pb2.PROFILE_STAGE_WRITTEN, folder="/profiles", file="/profiles/a.xplane.pb", bytes=1_200_000
+        )
 
     async def FollowLog(
         self, request: agent_pb2.FollowLogRequest, _context: grpc.aio.ServicerContext

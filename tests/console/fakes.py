@@ -16,9 +16,11 @@ from tfscale.console.events import (
     FrameArrived,
     LinkChanged,
     LinkState,
+    Profile,
     SecondPassed,
     Stage,
 )
+from tfscale.console.model import Link, TaskView
 from tfscale.console.sources import Inbox
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
@@ -28,6 +30,7 @@ from tfscale.core.records import (
     Diagnosis,
     Exit,
     Frame,
+    GpuSample,
     HostSample,
     Interface,
     Pressure,
@@ -91,6 +94,7 @@ def frame(task: Task, sequence: int = 1, at: float = NOW, of: TaskStatus | None 
             reduced_bytes_per_step=7_450_000,
             tensorflow="2.21.0",
             keras="keras 3.15.1",
+            checkpoint=NOW - 95,
         ),
         collective=Collective(entered=12, left=12),
         host=HostSample(
@@ -124,6 +128,10 @@ def description(task: Task) -> Description:
     )
 
 
+def task_view(cluster: ClusterSpec, task: Task) -> TaskView:
+    return TaskView(task, cluster.agents[task], Link(LinkState.UP), description(task), frame(task))
+
+
 def healthy_events(cluster: ClusterSpec) -> list[Event]:
     events: list[Event] = []
     for task in cluster.tasks:
@@ -131,6 +139,25 @@ def healthy_events(cluster: ClusterSpec) -> list[Event]:
         events.append(AgentDescribed(NOW - 30, task, description(task)))
         events.append(FrameArrived(NOW, task, frame(task)))
     return events
+
+
+def gpu_events(cluster: ClusterSpec) -> list[Event]:
+    """All healthy, with eight GPUs a host; those of worker:1 are warm."""
+    events = []
+    for event in healthy_events(cluster):
+        if isinstance(event, FrameArrived):
+            warm = event.task == worker(1)
+            gpus = tuple(gpu(index, 90.0 if warm else 55.0 + index) for index in range(8))
+            event = replace(event, frame=replace(event.frame, gpus=gpus))
+        events.append(event)
+    return events
+
+
+def gpu(index: int, temperature: float) -> GpuSample:
+    return GpuSample(
+        index, f"GPU-{index}", "A100", utilisation=0.97 - 0.02 * index, memory_used=33_000_000_000,
+        memory_total=40_000_000_000, power=310.0, temperature=temperature, clock=1_410_000_000, clock_max=1_410_000_000,
+    )  # fmt: skip
 
 
 def killed_events(cluster: ClusterSpec) -> list[Event]:
@@ -198,6 +225,47 @@ def cut_findings(cluster: ClusterSpec) -> Findings:
     return replace(healthy_findings(cluster), headline="no contact with the agent of worker:1")
 
 
+DIAGNOSES: dict[str, Diagnosis] = {
+    each.kind: each
+    for each in (
+        Diagnosis(
+            "hang", "worker:1", NOW - 95, None, "critical",
+            "worker:1 is stuck since 07:58:25 (95 s): it has not entered the all-reduce in which worker:0 and worker:2 "
+            "wait; see its log and its stack",
+        ),
+        Diagnosis(
+            "not_started", "worker:1", NOW - 40, None, "serious",
+            "worker:1 has not joined: its process says nothing; worker:0 and worker:2 wait for it, 40 s now",
+        ),
+        Diagnosis(
+            "not_finite", "cluster", NOW - 9, None, "serious",
+            "the loss is not a number since 07:59:51, seen at step 1,196: what is trained from here on is lost",
+        ),
+        Diagnosis(
+            "slowdown", "cluster", NOW - 50, None, "warning",
+            "since 07:59:10 the all-reduce takes 2.1x as long as before (+13 ms a step); it costs the cluster 17% of "
+            "its throughput", {"part": "transfer", "cause": "network"},
+        ),
+        Diagnosis(
+            "imbalance", "cluster", NOW - 70, None, "warning",
+            "the slowest of each step costs the cluster 34% of its throughput, but it is not always the same one: "
+            "uneven work or noisy hosts, nobody to repair; mostly in compute", {"phase": "compute"},
+        ),
+        Diagnosis(
+            "saturation", "cluster", NOW - 70, None, "serious",
+            "communication-bound: the all-reduce takes 62% of each step; what would help: gradients cast to bfloat16 "
+            "for the wire (at most +45% throughput)",
+            {"remedies": "gradients cast to bfloat16 for the wire; accumulating 4 micro-batches (+87% throughput)"},
+        ),
+    )
+}  # fmt: skip
+
+
+def findings_of(kind: str, cluster: ClusterSpec) -> Findings:
+    found = DIAGNOSES[kind]
+    return replace(healthy_findings(cluster), diagnoses=(found,), headline=found.sentence)
+
+
 class FakeAnalysis:
     """Finds what it was told to, and remembers what it was given."""
 
@@ -248,6 +316,7 @@ class FakeCommands:
     def __init__(self, error: str = "") -> None:
         self.error = error
         self.orders: list[tuple[str, tuple[Task, ...], int]] = []
+        self.profiled: list[tuple[Task, float]] = []
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
         self.orders.append((verb, tuple(tasks), generation))
@@ -267,6 +336,14 @@ class FakeCommands:
             '  File "/usr/lib/python3.11/threading.py", line 331 in wait'
         )
         return Stack(NOW, 4242, text)
+
+    async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
+        self.profiled.append((task, seconds))
+        if self.error:
+            raise CommandError(self.error)
+        folder = f"/var/lib/tfscale/digits/profiles/{task.role}-{task.index}"
+        yield Profile(f"capturing for {seconds:g} s", folder)
+        yield Profile("written", folder, f"{folder}/plugins/profile/now/node.xplane.pb", 1_200_000)
 
     async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
         yield tuple(f"{task} line {number}" for number in range(tail))

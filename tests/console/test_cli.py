@@ -190,3 +190,32 @@ async def test_a_mistake_is_one_line(arguments: list[str], said: str) -> None:
 async def test_a_simulations_tasks_cannot_be_asked() -> None:
     status, _, err = await run("--simulate", "2", "stack", "worker:1")
     assert (status, err) == (1, "tfscale-console: no stack: this is a simulation: its tasks are not there\n")
+
+
+async def test_a_profile_prints_its_file_and_says_how_far_it_is(cluster_file: Path) -> None:
+    status, out, err = await run("profile", "worker:1", "--seconds", 2, "--cluster", cluster_file)
+    assert (status, out) == (0, "/profiles/a.xplane.pb\n")
+    assert err.splitlines() == [
+        "tfscale-console: worker:1: capturing for 2 s",
+        "tfscale-console: worker:1: writing",
+        "tfscale-console: worker:1: written",
+        "tfscale-console: 1.2 MB; on its host: tensorboard --logdir /profiles",
+    ]
+
+
+async def test_a_restart_needs_a_yes_and_tells_each_stage(cluster: FakeCluster, cluster_file: Path) -> None:
+    status, out, err = await run("restart", "worker:1", "--cluster", cluster_file)
+    assert (status, out, err.count("\n")) == (2, "", 1) and "--yes" in err
+    assert cluster.generation == 1
+    status, out, err = await run("restart", "worker:1", "--yes", "--cluster", cluster_file)
+    assert (status, out, cluster.generation) == (0, "", 2)
+    first, *_, last = err.splitlines()
+    assert first == "tfscale-console: worker:0, worker:1, worker:2: restart planned, generation 2"
+    assert last == "tfscale-console: worker:0, worker:1, worker:2: restart done, generation 2"
+
+
+@pytest.mark.parametrize("command", ["stack", "profile", "restart", "stop", "start"])
+async def test_read_only_refuses_what_reaches_into_a_task(cluster_file: Path, command: str) -> None:
+    status, out, err = await run(command, "worker:1", "--cluster", cluster_file, TFSCALE_READ_ONLY="1")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"TFSCALE_READ_ONLY: {command} reaches into a task" in err

@@ -41,3 +41,16 @@ async def test_a_stack_comes_from_the_tasks_own_agent() -> None:
         with pytest.raises(CommandError, match=r"no stack: the agent of worker:1 at .*: the task does not run"):
             await AgentCommands(channels).stack(Task.parse("worker:1"))
         await channels.close()
+
+
+async def test_a_profile_comes_from_the_tasks_own_agent_moment_by_moment() -> None:
+    async with FakeCluster(2) as cluster:
+        channels = Channels(cluster.spec, insecure=False)
+        moments = [moment async for moment in AgentCommands(channels).profile(SECOND, 2.0)]
+        assert [moment.doing for moment in moments] == ["capturing for 2 s", "writing", "written"]
+        assert (moments[-1].file, moments[-1].bytes) == ("/profiles/a.xplane.pb", 1_200_000)
+        cluster.kill(SECOND)
+        with pytest.raises(CommandError, match=r"no profile: the agent of worker:1 at .*: no probe listens"):
+            async for _ in AgentCommands(channels).profile(SECOND, 2.0):
+                pass
+        await channels.close()

@@ -61,6 +61,21 @@ async def test_replay_keys_do_what_the_help_says(path: Path) -> None:
         assert not recordings(Path())
 
 
+async def test_enter_on_an_event_goes_to_its_moment(tmp_path: Path) -> None:
+    cut = simulated(20, 2, "worker:1=cut@3s-9s")
+    app, player = replay(record(tmp_path / "cut.tfrec", cut, simulated_spec(2), every=20))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.cluster.snapshot is not None)
+        player.seek(fakes.NOW + 15)
+        await until(pilot, lambda: app.cluster.snapshot.at == fakes.NOW + 15)
+        await pilot.press("e", "g")
+        at = app.screen.events.cursor.at
+        assert at < fakes.NOW + 10
+        await pilot.press("enter")
+        await until(pilot, lambda: app.cluster.snapshot.at <= at + 1)
+        assert player.position.is_paused and abs(player.now() - at) < 1.5
+
+
 def hurt(path: Path, to: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) * 3 // 4] ^= 1

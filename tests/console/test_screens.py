@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ CASES: dict[str, tuple[Callable[[ClusterSpec], list[Event]], Callable[[ClusterSp
     "straggler": (fakes.healthy_events, fakes.straggler_findings),
     "crashed": (fakes.killed_events, fakes.crash_findings),
     "down": (fakes.cut_events, fakes.cut_findings),
+    **{kind: (fakes.healthy_events, partial(fakes.findings_of, kind)) for kind in fakes.DIAGNOSES},
 }
 
 
@@ -68,7 +71,7 @@ def lines(app: ConsoleApp) -> list[str]:
     return [table.render_line(y).text for y in range(table.size.height)]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("case", CASES)
 def test_cluster_looks_as_before(snap_compare: Any, case: str, size: tuple[int, int]) -> None:
     assert snap_compare(build(case), terminal_size=size, run_before=settled)
@@ -295,5 +298,6 @@ def _draw(height: int, line: Callable[[int], object]) -> Sequence[object]:
 
 def test_only_screens_and_widgets_and_the_app_import_textual() -> None:
     root = Path(__file__).parents[2] / "console/tfscale/console"
-    users = {path.relative_to(root).parts[0] for path in root.rglob("*.py") if "textual" in path.read_text()}
+    imports = re.compile(r"^\s*(?:from|import) textual\b", re.MULTILINE)
+    users = {path.relative_to(root).parts[0] for path in root.rglob("*.py") if imports.search(path.read_text())}
     assert users <= {"app.py", "screens", "widgets"}

@@ -1,6 +1,7 @@
 """What a process does beside steps: nested, in several threads, too brief to tell."""
 
 import time
+from contextlib import suppress
 
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
 
@@ -51,3 +52,17 @@ def test_what_a_hook_knows_is_not_inferred_as_well() -> None:
     known = Activity("evaluation", 1.0, 3.0)
     inferred = [Activity("evaluation", 1.5, 2.9), Activity("evaluation", 4.0, 5.0)]
     assert announcer.worth_telling([known], inferred) == [known, inferred[1]]
+
+
+def test_a_checkpoint_is_one_when_it_has_been_written() -> None:
+    activities = Activities()
+    with activities.during("checkpoint"):
+        pass
+    with suppress(OSError), activities.writing():
+        raise OSError
+    assert activities.checkpointed is None
+    begin = time.time()
+    with activities.writing():
+        pass
+    assert activities.checkpointed is not None and begin <= activities.checkpointed <= time.time()
+    assert [activity.kind for activity in activities.drain()] == ["checkpoint"] * 3

@@ -121,7 +121,15 @@ class Daemon:
         await asyncio.gather(*(each.stop() for each in (self._server, self._report_server) if each is not None))
 
     def _service(self) -> AgentService:
-        return AgentService(self._settings, self._describe, self._feed, self._local, self._gang, self._take_stack)
+        return AgentService(
+            self._settings,
+            self._describe,
+            self._feed,
+            self._local,
+            self._gang,
+            self._take_stack,
+            lambda seconds: self._reports.profiler.profile(seconds, self._settings.files.profiles),
+        )
 
     async def _take_stack(self) -> stacks.Stack:
         pid = self._supervisor.status.pid if self._supervisor.alive else None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
 
 import grpc
 import grpc.aio
 from tfscale.agent import wire
+from tfscale.agent.profiles import Profiler
 from tfscale.agent.stacks import Listener
 from tfscale.core.records import (
     SCHEMA_VERSION,
@@ -34,6 +38,7 @@ class Reports(report_pb2_grpc.ReportsServicer):
         self._reporter: object | None = None
         self.listener: Listener | None = None
         """The process that reports, where it can be asked for its stacks."""
+        self.profiler = Profiler()
         self._steps: list[StepBatch] = []
         self.probe: ProbeStatus | None = None
         self.collective: Collective | None = None
@@ -42,6 +47,7 @@ class Reports(report_pb2_grpc.ReportsServicer):
         self._activities: dict[tuple[ActivityKind, float], Activity] = {}
         self.strategy: str | None = None
         """The last that any attempt has told: the program stays the same."""
+        self._checkpoint: float | None = None
 
     def begin(self, generation: int, attempt: int) -> None:
         """Expect another attempt; what an earlier one still sends is refused."""
@@ -75,6 +81,7 @@ class Reports(report_pb2_grpc.ReportsServicer):
                     await self._admit(report, context)
                     self._reporter = token
                     self.listener = _listener(report.hello)
+                    await context.send_initial_metadata(())
                 try:
                     self._collect(report)
                 except wire.WireError as error:
@@ -84,6 +91,24 @@ class Reports(report_pb2_grpc.ReportsServicer):
                 self._reporter = self.listener = None
         return report_pb2.ReportReply()
 
+    async def Orders(
+        self, request: report_pb2.Hello, context: grpc.aio.ServicerContext[report_pb2.Hello, report_pb2.ProfileOrder]
+    ) -> AsyncIterator[report_pb2.ProfileOrder]:
+        """What the process that reports shall do."""
+        await self._check(request, context)
+        async with aclosing(self.profiler.listen()) as orders:
+            async for order in orders:
+                yield wire.order_message(order)
+
+    async def Profiled(
+        self,
+        request: report_pb2.ProfileReport,
+        _context: grpc.aio.ServicerContext[report_pb2.ProfileReport, report_pb2.ReportReply],
+    ) -> report_pb2.ReportReply:
+        """How far it has come with an order."""
+        self.profiler.tell(wire.told_record(request))
+        return report_pb2.ReportReply()
+
     async def _admit(
         self,
         report: report_pb2.TaskReport,
@@ -91,19 +116,22 @@ class Reports(report_pb2_grpc.ReportsServicer):
     ) -> None:
         if not report.HasField("hello"):
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no hello, or one of an attempt that has ended")
-        hello = report.hello
+        await self._check(report.hello, context)
+        if self._reporter is not None:
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, f"another process already reports for {self._task}")
+
+    async def _check(self, hello: report_pb2.Hello, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        """Whether it is of the attempt that runs."""
         if hello.schema_version > SCHEMA_VERSION:
             newer = f"schema {hello.schema_version} is newer than this agent's {SCHEMA_VERSION}: upgrade the agent"
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, newer)
         if (hello.task, hello.generation, hello.attempt) != (str(self._task), *self._attempt):
             expected = f"{self._task}, generation {self._attempt[0]}, attempt {self._attempt[1]}"
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"not the attempt that runs here: {expected}")
-        if self._reporter is not None:
-            await context.abort(grpc.StatusCode.ALREADY_EXISTS, f"another process already reports for {self._task}")
 
     def _collect(self, report: report_pb2.TaskReport) -> None:
         if report.HasField("probe"):
-            self.probe = wire.probe_record(report.probe)
+            self.probe = self._with_checkpoint(wire.probe_record(report.probe))
             self.strategy = self.probe.strategy or self.strategy
         if report.HasField("collective"):
             self.collective = wire.collective_record(report.collective)
@@ -115,6 +143,11 @@ class Reports(report_pb2_grpc.ReportsServicer):
             self._activities[activity.kind, activity.begin] = activity
         self._steps.extend(map(wire.steps_record, report.steps))
         del self._steps[:-_WAITING]
+
+    def _with_checkpoint(self, probe: ProbeStatus) -> ProbeStatus:
+        """A new attempt goes on from the checkpoint that an earlier one has written."""
+        self._checkpoint = probe.checkpoint or self._checkpoint
+        return replace(probe, checkpoint=self._checkpoint)
 
 
 def _listener(hello: report_pb2.Hello) -> Listener | None:

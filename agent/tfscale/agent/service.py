@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 
 import grpc
 import grpc.aio
@@ -14,6 +15,7 @@ from tfscale.agent.feed import Feed
 from tfscale.agent.gang import Busy, Gang, GangError, Overtaken, Verb
 from tfscale.agent.local import LocalTask
 from tfscale.agent.logs import read_log
+from tfscale.agent.profiles import ProfileBusyError, Profiled, ProfileError, ProfileSilentError
 from tfscale.agent.settings import Settings
 from tfscale.agent.stacks import SilentError, Stack, StackError
 from tfscale.core.errors import TfscaleError, UsageError
@@ -29,6 +31,9 @@ _CODES = {
     GangError: grpc.StatusCode.FAILED_PRECONDITION,
     SilentError: grpc.StatusCode.DEADLINE_EXCEEDED,
     StackError: grpc.StatusCode.FAILED_PRECONDITION,
+    ProfileBusyError: grpc.StatusCode.ABORTED,
+    ProfileSilentError: grpc.StatusCode.DEADLINE_EXCEEDED,
+    ProfileError: grpc.StatusCode.FAILED_PRECONDITION,
 }
 
 
@@ -43,6 +48,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         local: LocalTask,
         gang: Gang | None,
         take_stack: Callable[[], Awaitable[Stack]],
+        profile: Callable[[float], AsyncGenerator[Profiled, None]],
     ) -> None:
         self._settings = settings
         self._describe = describe
@@ -50,6 +56,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._local = local
         self._gang = gang
         self._take_stack = take_stack
+        self._profile = profile
 
     async def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
@@ -94,6 +101,16 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         try:
             return wire.stack_message(await self._take_stack())
         except StackError as error:
+            await context.abort(_code(error), str(error))
+
+    async def Profile(
+        self, request: agent_pb2.ProfileRequest, context: _Context[agent_pb2.ProfileRequest, agent_pb2.ProfileReply]
+    ) -> AsyncIterator[agent_pb2.ProfileReply]:
+        try:
+            async with aclosing(self._profile(request.seconds)) as moments:
+                async for moment in moments:
+                    yield wire.profile_message(moment)
+        except (UsageError, ProfileError) as error:
             await context.abort(_code(error), str(error))
 
     async def Apply(

@@ -63,6 +63,11 @@ class TaskFiles:
         return self.folder / f"{self.stem}.stacks"
 
     @property
+    def profiles(self) -> Path:
+        """What TensorBoard is given as --logdir."""
+        return self.folder / "profiles" / self.stem
+
+    @property
     def shim_state(self) -> Path:
         return self.folder / f"{self.stem}.state.json"
 

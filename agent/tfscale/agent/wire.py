@@ -6,6 +6,7 @@ from array import array
 
 from tfscale.agent.gang import Progress, Stage
 from tfscale.agent.logs import LogLines
+from tfscale.agent.profiles import Order, Profiled, ProfileStage, Told
 from tfscale.agent.stacks import Stack
 from tfscale.core.records import (
     PHASES,
@@ -30,7 +31,7 @@ from tfscale.core.records import (
     Training,
     WorkerFunctions,
 )
-from tfscale.v1 import agent_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 
 _TASK_STATES = {state: telemetry_pb2.TaskState.Value(f"TASK_STATE_{state.name}") for state in TaskState}
 _TASK_STATES_BACK = {number: state for state, number in _TASK_STATES.items()}
@@ -38,6 +39,8 @@ _PROBE_STATES = {state: telemetry_pb2.ProbeState.Value(f"PROBE_STATE_{state.name
 _PROBE_STATES_BACK = {number: state for state, number in _PROBE_STATES.items()}
 _ACTIVITIES = {kind: telemetry_pb2.ActivityKind.Value(f"ACTIVITY_KIND_{kind.name}") for kind in ActivityKind}
 _ACTIVITIES_BACK = {number: kind for kind, number in _ACTIVITIES.items()}
+_PROFILE_STAGES = {stage: report_pb2.ProfileStage.Value(f"PROFILE_STAGE_{stage.name}") for stage in ProfileStage}
+_PROFILE_STAGES_BACK = {number: stage for stage, number in _PROFILE_STAGES.items()}
 _STAGES = {stage: agent_pb2.Stage.Value(f"STAGE_{stage.name}") for stage in Stage}
 
 
@@ -133,6 +136,21 @@ def stack_message(record: Stack) -> agent_pb2.StackReply:
     return agent_pb2.StackReply(at=record.at, pid=record.pid, text=record.text)
 
 
+def order_message(record: Order) -> report_pb2.ProfileOrder:
+    return report_pb2.ProfileOrder(number=record.number, seconds=record.seconds, folder=record.folder)
+
+
+def told_record(message: report_pb2.ProfileReport) -> Told:
+    stage = _PROFILE_STAGES_BACK.get(message.stage, ProfileStage.FAILED)
+    return Told(message.number, stage, message.file, message.message)
+
+
+def profile_message(record: Profiled) -> agent_pb2.ProfileReply:
+    return agent_pb2.ProfileReply(
+        stage=_PROFILE_STAGES[record.stage], at=record.at, folder=record.folder, file=record.file, bytes=record.bytes
+    )
+
+
 def probe_record(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
     """Raises WireError for a state that this version does not know."""
     if message.state not in _PROBE_STATES_BACK:
@@ -155,6 +173,7 @@ def probe_record(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
         keras=message.keras if message.HasField("keras") else None,
         warnings=tuple(message.warnings),
         collective=message.collective if message.HasField("collective") else None,
+        checkpoint=message.checkpoint if message.HasField("checkpoint") else None,
     )
 
 
@@ -254,6 +273,7 @@ def _probe_message(record: ProbeStatus) -> telemetry_pb2.ProbeStatus:
         keras=record.keras,
         warnings=record.warnings,
         collective=record.collective,
+        checkpoint=record.checkpoint,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -11,31 +12,38 @@ from typing import ClassVar
 from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette, Provider
 from textual.message import Message
-from tfscale.console.channels import CommandError
 from tfscale.console.commands import Commands
 from tfscale.console.engine import Engine
-from tfscale.console.events import CommandProgressed, Event, Stage
+from tfscale.console.events import Event
 from tfscale.console.model import Snapshot
 from tfscale.console.recorder import Tape
 from tfscale.console.recording import SUFFIX
+from tfscale.console.remembered import Memory, View
 from tfscale.console.replay import Remote
+from tfscale.console.screens.advice import AdviceScreen
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.screens.cluster import ClusterScreen
-from tfscale.console.screens.confirm import ConfirmScreen, Question
-from tfscale.console.screens.help import HelpScreen
+from tfscale.console.screens.events import EventsScreen
+from tfscale.console.screens.help import HelpScreen, keys_of
+from tfscale.console.screens.orders import Orders
+from tfscale.console.screens.palette import ConsoleCommands
 from tfscale.console.screens.prompt import PromptScreen
-from tfscale.console.screens.stack import StackScreen
+from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
 from tfscale.console.until import Until
 from tfscale.console.widgets.look import ASCII, PALETTES, UNICODE, Look, theme
 from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.core.restart import plan_restart
 from tfscale.core.task import Task
 
 _REPLAY_ACTIONS = {"step", "faster", "next_event", "last_event", "go_to"}
+_ORDERS = {"order", "profile", "stack"}
+"""What reaches into tasks: not to be had where the console may only look."""
+_PAGES: dict[str, type[SnapshotScreen]] = {"steps": StepsScreen, "events": EventsScreen, "advice": AdviceScreen}
+"""Of the whole cluster, beside the first."""
 _WHILE_RUSHING = 0.1
 """Seconds from picture to picture while a replay makes up for time."""
 
@@ -44,20 +52,35 @@ class ConsoleApp(App[None]):
     """The live console."""
 
     TITLE = "tfscale"
-    ENABLE_COMMAND_PALETTE = False
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ConsoleCommands}
+    CSS = """
+    CommandPalette SearchIcon { display: none; }
+    .-ascii CommandPalette #--input, .-ascii CommandPalette #--input.--list-visible { border: ascii $secondary; }
+    .-ascii CommandPalette CommandList { border: none; }
+    .-ascii CommandPalette LoadingIndicator { display: none; }
+    .-ascii * { scrollbar-size: 0 0; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", show=False),
-        Binding("t", "theme", show=False),
-        Binding("p", "pause", show=False),
-        Binding("question_mark", "help", show=False),
-        Binding("R", "record", show=False),
-        Binding("left_square_bracket", "step(-1)", show=False),
-        Binding("right_square_bracket", "step(1)", show=False),
-        Binding("plus", "faster(1)", show=False),
-        Binding("minus", "faster(-1)", show=False),
-        Binding("n", "next_event", show=False),
-        Binding("N", "last_event", show=False),
-        Binding("colon", "go_to", show=False),
+        Binding("r", "order('restart')", "restart; asks first", show=False),
+        Binding("x", "order('stop')", "stop; asks first", show=False),
+        Binding("S", "order('start')", "start; asks first", show=False),
+        Binding("P", "profile", "TensorFlow's profile of some seconds; asks for how many", show=False),
+        Binding("b", "stack", "the Python stacks of its threads, also while it is stuck", show=False),
+        Binding("v", "open('steps')", "the last steps of all workers, side by side", show=False),
+        Binding("e", "open('events')", "what happened, when, and the evidence", show=False),
+        Binding("A", "open('advice')", "what limits the cluster, and what would help", show=False),
+        Binding("p", "pause", "hold the picture still", show=False),
+        Binding("R", "record", "record to a file; again: end it", show=False),
+        Binding("left_square_bracket", "step(-1)", "a second back", show=False),
+        Binding("right_square_bracket", "step(1)", "a second forth", show=False),
+        Binding("plus", "faster(1)", "faster", show=False),
+        Binding("minus", "faster(-1)", "slower", show=False),
+        Binding("n", "next_event", "to the next event", show=False),
+        Binding("N", "last_event", "to the event before", show=False),
+        Binding("colon", "go_to", "to a time: 12:03:20, +90s, -5m, 50%", show=False),
+        Binding("t", "theme", "the next theme: dark, light, high contrast", show=False),
+        Binding("question_mark", "help", "help: what every key does here", show=False),
+        Binding("q", "quit", "quit", show=False),
     ]
 
     class SnapshotTaken(Message):
@@ -75,30 +98,40 @@ class ConsoleApp(App[None]):
         *,
         ascii: bool = False,
         until: Until | None = None,
+        memory: Memory | None = None,
+        read_only: bool = False,
+        palette: str | None = None,
     ) -> None:
         super().__init__()
         self._engine = engine
         self._spec = engine.source.spec
         self._commands = commands
+        self._orders = Orders(self, engine, commands)
+        self._is_read_only = read_only
         self._tape = tape or Tape(self._spec)
         self._until = until or Until()
+        self._memory = memory or Memory()
         self._remote = Remote(engine.source) if isinstance(engine.source, Player) else None
         self._waiting: Snapshot | None = None
         """The newest, while the one before it has not been on the screen for long enough."""
         self._glyphs = ASCII if ascii else UNICODE
-        # Without colours, bars must say by letters what they are made of.
-        self._letters = ascii or bool(os.environ.get("NO_COLOR"))
+        # Without colours, and with 16, of which some parts would share one, letters say what bars are made of.
+        self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
+        self.set_class(ascii, "-ascii")
+        self.set_class(read_only, "-read-only")
         self._is_paused = False
         for name in PALETTES:
             self.register_theme(theme(name))
-        self.theme = next(iter(PALETTES))
+        remembered = self._memory.view.theme if palette is None else f"tfscale-{palette}"
+        self._kept_theme = next((name for name in PALETTES if name == remembered), next(iter(PALETTES)))
+        self.theme = self._kept_theme
 
     @property
     def look(self) -> Look:
         return Look(PALETTES[self.theme], self._glyphs, self._letters)
 
     def on_mount(self) -> None:
-        self.cluster = ClusterScreen(None, self.look)
+        self.cluster = ClusterScreen(None, self.look, self._memory.view)
         self.push_screen(self.cluster)
         self._watch()
         self._record()
@@ -149,9 +182,23 @@ class ConsoleApp(App[None]):
     def action_theme(self) -> None:
         names = list(PALETTES)
         self.theme = names[(names.index(self.theme) + 1) % len(names)]
+
+    def watch_theme(self) -> None:
         for screen in self.screen_stack:
             if isinstance(screen, SnapshotScreen):
                 screen.look = self.look
+        if self.theme != self._kept_theme:
+            self._kept_theme = self.theme
+            self._remember(replace(self._memory.view, theme=self.theme))
+
+    def on_cluster_screen_viewed(self, message: ClusterScreen.Viewed) -> None:
+        self._remember(replace(message.view, theme=self._memory.view.theme))
+
+    def _remember(self, view: View) -> None:
+        try:
+            self._memory.keep(view)
+        except OSError as error:
+            self.notify(f"{self._memory.path}: not remembered: {error.strerror}", severity="warning")
 
     def action_pause(self) -> None:
         if self._remote is not None:
@@ -195,6 +242,8 @@ class ConsoleApp(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in _REPLAY_ACTIONS:
             return self._remote is not None
+        if action in _ORDERS:
+            return not self._is_read_only and bool(self._selected())
         return super().check_action(action, parameters)
 
     def action_step(self, seconds: int) -> None:
@@ -224,8 +273,25 @@ class ConsoleApp(App[None]):
             except UsageError as error:
                 self.notify(str(error), severity="error")
 
+    def action_open(self, name: str) -> None:
+        """Show a page of the whole cluster, in place of one that is shown already."""
+        kind = _PAGES[name]
+        if isinstance(self.screen, tuple(_PAGES.values())):
+            self.pop_screen()
+        self.push_screen(kind(self.cluster.snapshot, self.look))
+
+    def on_events_screen_jump_wanted(self, message: EventsScreen.JumpWanted) -> None:
+        if self._remote is not None:
+            self._remote.player.seek(message.at)
+            self._remote.player.hold()
+            self._show_note()
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(CommandPalette(id="--command-palette", placeholder="Search for commands"))
+
     def action_help(self) -> None:
-        self.push_screen(HelpScreen(self.look))
+        self.push_screen(HelpScreen(self.look, keys_of(self.screen)))
 
     def on_task_table_chosen(self, message: TaskTable.Chosen) -> None:
         self._show_task(message.task, only_log=False)
@@ -237,40 +303,19 @@ class ConsoleApp(App[None]):
         follow = self._commands.follow_log
         self.push_screen(TaskScreen(self.cluster.snapshot, self.look, task, follow, only_log=only_log))
 
-    def on_task_screen_stack_wanted(self, message: TaskScreen.StackWanted) -> None:
-        screen = StackScreen(message.task, self.look)
-        self.push_screen(screen)
-        self._fetch_stack(message.task, screen)
+    def action_stack(self) -> None:
+        for task in self._selected()[:1]:
+            self._orders.show_stack(task, self.look)
 
-    @work(group="stacks")
-    async def _fetch_stack(self, task: Task, screen: StackScreen) -> None:
-        try:
-            screen.show(await self._commands.stack(task))
-        except CommandError as error:
-            screen.show(str(error))
+    def action_order(self, verb: str) -> None:
+        if (snapshot := self.cluster.snapshot) is not None:
+            self._orders.ask(verb, self._selected(), snapshot, self.look)
 
-    def on_cluster_screen_ordered(self, message: ClusterScreen.Ordered) -> None:
-        snapshot = self.cluster.snapshot
-        if snapshot is None:
-            return
-        touched = message.tasks
-        if message.verb != "start":
-            touched = plan_restart(self._spec, snapshot.strategy, message.tasks)
-        question = Question(message.verb, message.tasks, touched, snapshot.strategy, snapshot.generation)
-        self.push_screen(ConfirmScreen(question, self.look), lambda agreed: self._answered(question, agreed))
+    def action_profile(self) -> None:
+        if (snapshot := self.cluster.snapshot) is not None:
+            self._orders.ask_profile(self._selected(), snapshot, self.look)
 
-    def _answered(self, question: Question, agreed: bool | None) -> None:
-        if agreed:
-            self._order(question)
-
-    @work(group="orders")
-    async def _order(self, question: Question) -> None:
-        try:
-            async for progress in self._commands.order(question.verb, question.asked, question.generation or 0):
-                self._engine.inbox.put(replace(progress, at=self._engine.source.now()))
-        except CommandError as error:
-            self._engine.inbox.put(_failed(question, self._engine.source.now(), str(error)))
-
-
-def _failed(question: Question, at: float, why: str) -> CommandProgressed:
-    return CommandProgressed(at, question.verb, Stage.FAILED, question.asked, question.generation or 0, why)
+    def _selected(self) -> tuple[Task, ...]:
+        # The palette offers what can be done on the screen below it.
+        screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
+        return screen.selected if isinstance(screen, SnapshotScreen) else ()

@@ -9,10 +9,11 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from tfscale.console import rows
+from tfscale.console import acts, rows
 from tfscale.console.commands import NoCommands
 from tfscale.console.config import Configuration, Settings, configure
 from tfscale.console.connect import Connection, connect
@@ -23,17 +24,18 @@ from tfscale.console.once import Once, is_healthy, snapshot_line
 from tfscale.console.outputs import Csv, JsonLines, Output, Parquet, Rotated
 from tfscale.console.recorder import Tape
 from tfscale.console.recording import Recording
+from tfscale.console.remembered import Memory, state_path
 from tfscale.console.sources.recorded import Player, RecordedSource
 from tfscale.console.state import ClusterState
 from tfscale.console.until import Until
 from tfscale.core.analysis.diagnose import Diagnostician
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task
 
 WELL, NOTHING, UNHEALTHY = 0, 1, 3
 """Exit statuses; 2 is of UsageError."""
-ARGUMENTS = {"stack": "TASK", "replay": "FILE", "export": "FILE", "config": ""}
+ARGUMENTS = {**dict.fromkeys(acts.ACTS, "TASK"), "replay": "FILE", "export": "FILE", "config": ""}
 """What may be asked for instead of watching, by its first word."""
 T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, T]]
@@ -63,12 +65,18 @@ def main() -> None:
 def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     """What the configuration asks for; the exit status."""
     settings = configuration.settings
+    if settings.read_only and configuration.command and configuration.command[0] in acts.ACTS:
+        where = configuration.origins["read_only"]
+        raise UsageError(f"{where}: {configuration.command[0]} reaches into a task, and this console may only look")
+    if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
+        return run_server(settings, settings.serve)
     match configuration.command:
         case ("config",):
             print(configuration.describe())
             return WELL
-        case ("stack", task):
-            return print_stack(Task.parse(task), connect(settings, configuration.origins, environment))
+        case (act, task) if act in acts.ACTS:
+            connection = connect(settings, configuration.origins, environment)
+            return _closing(connection, partial(acts.act, act, Task.parse(task), settings, connection))
         case ("export", path):
             return export(Path(path), settings)
         case ("replay", path) if not settings.headless:
@@ -88,19 +96,6 @@ def _replay(path: Path, settings: Settings) -> Connection:
     if settings.record is not None:
         raise UsageError("--record: a replay is recorded already")
     return Connection(Player(Recording(path)), _REPLAYED)
-
-
-def print_stack(task: Task, connection: Connection) -> int:
-    """Print the Python stacks of a task. Raises UsageError and CommandError."""
-    agents = connection.source.spec.agents
-    if task not in agents:
-        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
-
-    async def fetch() -> str:
-        return (await connection.commands.stack(task)).text
-
-    print(_closing(connection, fetch))
-    return WELL
 
 
 def run_once(settings: Settings, connection: Connection) -> int:
@@ -229,7 +224,8 @@ def states(spec: ClusterSpec) -> Callable[[], ClusterState]:
 
 def run_screens(settings: Settings, connection: Connection, environment: Mapping[str, str]) -> int:
     """Show the cluster until the operator leaves. Raises UsageError."""
-    if not sys.stdout.isatty() or not sys.stdin.isatty():
+    served = is_served(environment)
+    if not served and not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("no terminal to draw on: use --headless")
     from tfscale.console.app import ConsoleApp
 
@@ -241,8 +237,11 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
         Engine(connection.source, states(spec), tape.take),
         connection.commands,
         tape,
-        ascii=settings.ascii or not speaks_utf8(environment),
+        ascii=settings.ascii or not (served or speaks_utf8(environment)),
         until=Until(settings.until, settings.seconds),
+        memory=Memory.at(state_path(environment)),
+        read_only=settings.read_only,
+        palette=settings.theme,
     )
     # What is loaded by now stays. Looking through it for garbage, again and again, would keep keys waiting.
     gc.freeze()
@@ -251,6 +250,23 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
     if tape.problem:
         _say(f"--record {tape.problem}")
     return app.return_code or WELL
+
+
+def is_served(environment: Mapping[str, str]) -> bool:
+    """Whether this process draws on a page of `--serve`, and not on a terminal."""
+    return "TEXTUAL_DRIVER" in environment
+
+
+def run_server(settings: Settings, address: Address) -> int:
+    """Serve the screens to browsers. Raises TfscaleError."""
+    if settings.headless or settings.once:
+        raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
+    try:
+        from tfscale.console.serve import serve
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--serve needs {error.name}: pip install 'tfscale[serve]'") from None
+    serve(sys.argv[1:], address)
+    return WELL
 
 
 def speaks_utf8(environment: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""What an operator may ask of the agents: restart, stop or start tasks, follow a log."""
+"""What an operator may ask of the agents: restart, stop or start tasks, profile one, follow a log, see a stack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 from tfscale.console import wire
 from tfscale.console.channels import Channels, CommandError, first_line
-from tfscale.console.events import CommandProgressed
+from tfscale.console.events import CommandProgressed, Profile
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2
 
@@ -17,6 +17,10 @@ _STACK_PATIENCE = 10.0
 """Seconds."""
 
 VERBS = ("restart", "stop", "start")
+
+
+PROFILE_SECONDS = 5.0
+"""What is profiled unless another length is asked for."""
 
 
 class Stack(NamedTuple):
@@ -39,6 +43,9 @@ class Commands(Protocol):
     async def stack(self, task: Task) -> Stack:
         """The Python stacks of a task's threads now."""
 
+    def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
+        """TensorFlow's profile of a task's process, moment by moment; the last has the file."""
+
 
 class NoCommands:
     """For tasks that are not there to be asked; `why` says so."""
@@ -56,6 +63,10 @@ class NoCommands:
 
     async def stack(self, _task: Task) -> Stack:
         raise CommandError(f"no stack: {self._why}")
+
+    async def profile(self, _task: Task, _seconds: float) -> AsyncIterator[Profile]:
+        raise CommandError(f"no profile: {self._why}")
+        yield
 
 
 class AgentCommands:
@@ -106,6 +117,17 @@ class AgentCommands:
         except grpc.aio.AioRpcError as error:
             raise CommandError(self._explain("no stack", task, error)) from None
         return Stack(reply.at, reply.pid, reply.text)
+
+    async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
+        """TensorFlow's profile of the task's process, moment by moment; the last has the file. Raises CommandError."""
+        call = self._channels.stub(task).Profile(agent_pb2.ProfileRequest(seconds=seconds))
+        try:
+            async for reply in call:
+                yield wire.profile(reply, seconds)
+        except grpc.aio.AioRpcError as error:
+            raise CommandError(self._explain("no profile", task, error)) from None
+        finally:
+            call.cancel()
 
     def _explain(self, what: str, task: Task, error: grpc.aio.AioRpcError) -> str:
         agent = f"the agent of {task} at {self._channels.spec.agents[task]}"

@@ -44,6 +44,12 @@ class Settings:
     key: Path | None = None
     record: Path | None = None
     """Record to this file."""
+    read_only: bool = False
+    """Nothing that reaches into a task."""
+    yes: bool = False
+    """Restart, stop or start from the command line."""
+    serve: Address | None = None
+    """The screen in a browser that comes here."""
     headless: bool = False
     """No screen."""
     out: Path | None = None
@@ -65,6 +71,8 @@ class Settings:
     """A command to run for each event that matters."""
     webhook: str | None = None
     """A web address to post each event that matters to."""
+    theme: str | None = None
+    """Of the screen's colours; None: the one that was chosen last."""
     ascii: bool = False
     """Draw without Unicode."""
 
@@ -149,8 +157,15 @@ def _parser(commands: Mapping[str, str]) -> _Parser:
         if option.is_switch:
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=option.help, dest=name)
         else:
-            action = "append" if option.is_list else "store"
-            parser.add_argument(flag, action=action, metavar=option.metavar, help=option.help, dest=name)
+            parser.add_argument(
+                flag,
+                action="append" if option.is_list else "store",
+                nargs=None if option.otherwise is None else "?",
+                const=option.otherwise,
+                metavar=option.metavar,
+                help=option.help,
+                dest=name,
+            )
     parser.add_argument("command", nargs="*", metavar="COMMAND", help=f"instead of watching: {_shown(commands)}")
     parser.add_argument("--version", action="version", version=f"tfscale {installed_version() or '(not installed)'}")
     return parser
@@ -228,5 +243,10 @@ def _check(settings: Settings, origins: Mapping[str, Origin]) -> None:
         raise UsageError(f"--format {settings.format} holds one table: add --only {' or --only '.join(PARTS)}")
     if settings.format == "parquet" and settings.out is None:
         raise UsageError("--format parquet needs --out")
+    if settings.serve is not None and not settings.serve.is_loopback and not settings.insecure:
+        where = origins["serve"].where
+        raise UsageError(f"{where} {settings.serve}: whoever reaches it gives orders, unencrypted: add --insecure")
+    if settings.serve is not None and settings.record is not None:
+        raise UsageError(f"{origins['serve'].where}: each page is a console of its own: record with one beside it")
     if settings.rotate is not None and settings.out is None:
         raise UsageError(f"{origins['rotate'].where} needs --out")

@@ -33,12 +33,15 @@ def describe_change(status: TaskStatus) -> str:
 def describe_progress(command: CommandProgressed) -> str:
     """One line for the event pane: how far a command has come."""
     said = f": {command.message}" if command.message else ""
+    generation = f", generation {command.generation}" if command.generation else ""
     match command.stage:
         case Stage.PLANNED:
-            return f"{command.verb} planned, generation {command.generation}{said}"
+            return f"{command.verb} planned{generation}{said}"
         case Stage.FAILED:
             return f"{command.verb} failed{said}"
         case Stage.DONE:
-            return f"{command.verb} done, generation {command.generation}{said}"
+            return f"{command.verb} done{generation}{said}"
+        case Stage.WORKING:
+            return f"{command.verb}{said}"
         case _:
             return f"{command.stage}{said}"

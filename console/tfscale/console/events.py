@@ -35,6 +35,8 @@ class Stage(StrEnum):
     RUNNING = "running"
     FAILED = "failed"
     DONE = "done"
+    WORKING = "working"
+    """At what the message says, while the task's state stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +71,26 @@ class LinkChanged:
 
 @dataclass(frozen=True, slots=True)
 class CommandProgressed:
-    """A moment in a restart, stop or start that this console asked for."""
+    """A moment in what this console asked for."""
 
     at: float
     verb: str
-    """`restart`, `stop` or `start`."""
+    """`restart`, `stop`, `start` or `profile`."""
     stage: Stage
     tasks: tuple[Task, ...]
     generation: int
+    """0 where the command issues none."""
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How far a profile has come; `file` and `bytes` when it is written. Both paths are on the task's host."""
+
+    doing: str
+    folder: str
+    file: str = ""
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

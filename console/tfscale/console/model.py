@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tfscale.console.events import CommandProgressed, LinkState
+from tfscale.console.history import History
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import Address
 from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
@@ -65,6 +66,10 @@ class Moment:
     """As of a Diagnosis, or `good` where something bad ended."""
     subject: str
     text: str
+    kind: str = ""
+    """Of a diagnosis; else `task`, `agent` or `command`."""
+    diagnosis: Diagnosis | None = None
+    """As it was then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,8 @@ class Snapshot:
     """Oldest first."""
     command: CommandProgressed | None = None
     """The newest moment of the command that is under way or has just ended."""
+    history: History | None = field(default=None, compare=False, repr=False)
+    """What came before. It is not frozen: ask it for what was until `at`."""
 
     @property
     def up(self) -> int:

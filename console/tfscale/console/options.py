@@ -96,11 +96,16 @@ class Option:
     metavar: str
     help: str
     is_list: bool = False
+    otherwise: str | None = None
+    """What the flag alone means; None: it needs words."""
 
     @property
     def is_switch(self) -> bool:
         return self.parse is _bool
 
+
+SERVED = "127.0.0.1:8571"
+"""Where a browser finds the console unless told otherwise."""
 
 OPTIONS: dict[str, Option] = {
     "cluster": Option(_path, "FILE", "the cluster file, TOML or JSON; left out: TF_CONFIG in the environment"),
@@ -113,6 +118,9 @@ OPTIONS: dict[str, Option] = {
     "certificate": Option(_path, "FILE", "with --agent: own PEM certificate"),
     "key": Option(_path, "FILE", "with --agent: its PEM key"),
     "record": Option(_path, "FILE", "record what is watched to a new file, for replay and export"),
+    "read_only": Option(_bool, "", "only look: no key and no command that reaches into a task"),
+    "serve": Option(parse_address, "HOST:PORT", f"the screen in a browser, there ({SERVED})", otherwise=SERVED),
+    "yes": Option(_bool, "", "with restart, stop and start: do it without asking"),
     "headless": Option(_bool, "", "no screen: one JSON object a line, to stdout"),
     "out": Option(_path, "FILE", "without a screen: write there instead of stdout"),
     "format": Option(_one_of(*FORMATS), "FORMAT", f"without a screen: {', '.join(FORMATS)} (jsonl)"),
@@ -124,5 +132,8 @@ OPTIONS: dict[str, Option] = {
     "seconds": Option(_positive, "S", "end by itself S seconds after the first step of all training tasks"),
     "on_event": Option(_text, "COMMAND", "without a screen: run it for each event that matters, JSON on its stdin"),
     "webhook": Option(_url, "URL", "without a screen: post each event that matters there, as JSON"),
+    "theme": Option(
+        _one_of("dark", "light", "contrast"), "NAME", "colours of the screen: dark, light, contrast (as last time)"
+    ),
     "ascii": Option(_bool, "", "draw with ASCII only; by itself where the locale is not UTF-8"),
 }

@@ -45,6 +45,8 @@ _KEPT = 600
 _BYTES = 7_450_000
 _USE = 0.86
 """Of a GPU: it is idle while Python and the input are at work. One that is never idle would be a finding."""
+_SAVES = 60.0
+"""Seconds from one checkpoint to the next."""
 _GIB = 1 << 30
 _HW_SLOWDOWN, _HW_THERMAL = 0x08, 0x40
 
@@ -130,7 +132,7 @@ class _Agent:
             sequence=self._sequence,
             at=self._begin + at,
             status=status,
-            probe=self._probe() if runs else None,
+            probe=self._probe(at) if runs else None,
             collective=self._collective(at) if runs else None,
             host=self._host(at, runs),
             gpus=(self._gpu(at, runs),),
@@ -184,7 +186,7 @@ class _Agent:
             return running
         return replace(running, state=TaskState.EXITED, pid=None, exit=Exit(1, None, self._begin + ended))
 
-    def _probe(self) -> ProbeStatus:
+    def _probe(self, at: float) -> ProbeStatus:
         count = len(self._spec.tasks)
         return ProbeStatus(
             ProbeState.MEASURING,
@@ -197,6 +199,7 @@ class _Agent:
             tensorflow="2.21.0",
             keras="keras 3.15.1",
             collective="RING",
+            checkpoint=self._begin + at // _SAVES * _SAVES,
         )
 
     def _collective(self, at: float) -> Collective:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tfscale.console.describe import describe_change, describe_progress
 from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, Stage
+from tfscale.console.history import History
 from tfscale.console.model import Link, Moment, Snapshot, TaskView
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import ClusterSpec
@@ -33,6 +34,7 @@ class ClusterState:
     def __init__(self, spec: ClusterSpec, analysis: Analysis) -> None:
         self._spec = spec
         self._analysis = analysis
+        self._history = History(spec.tasks)
         self._views = {task: TaskView(task, spec.agents[task]) for task in spec.tasks}
         self._moments: deque[Moment] = deque(maxlen=MOMENTS_KEPT)
         self._findings = Findings()
@@ -99,11 +101,13 @@ class ClusterState:
             changes=changes,
             moments=tuple(sorted(self._moments, key=lambda moment: moment.at)),
             command=self._command,
+            history=self._history,
         )
 
     def _fold_frame(self, event: FrameArrived) -> None:
         view = self._views[event.task]
         self._analysis.fold(str(event.task), event.frame)
+        self._history.fold(event.at, event.task, event.frame)
         for batch in event.frame.steps:
             task = subject_task(batch.subject)
             if task is not None and len(batch.sequence):
@@ -122,7 +126,7 @@ class ClusterState:
             # The command's own progress has said so already.
             return
         at = after.exit.at if after.exit and after.state is TaskState.EXITED else event.frame.at
-        self._note(at, _severity(after), str(event.task), describe_change(after))
+        self._note(at, _severity(after), str(event.task), describe_change(after), "task")
 
     def _fold_link(self, event: LinkChanged) -> None:
         view = self._views[event.task]
@@ -132,16 +136,18 @@ class ClusterState:
         if event.state is not LinkState.CONNECTING:
             self._analysis.link(str(event.task), is_up, event.at)
         if is_up and view.link.state not in (LinkState.CONNECTING, LinkState.UP):
-            self._note(event.at, "good", str(event.task), "agent is back")
+            self._note(event.at, "good", str(event.task), "agent is back", "agent")
         elif not is_up and event.state is not view.link.state and event.state is not LinkState.CONNECTING:
-            self._note(event.at, "warning", str(event.task), f"agent {event.state}: {event.reason}")
+            self._note(event.at, "warning", str(event.task), f"agent {event.state}: {event.reason}", "agent")
 
     def _fold_command(self, event: CommandProgressed) -> None:
         self._command = event
         if event.stage is Stage.PLANNED:
             self._commanded = frozenset(event.tasks)
         severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(event.stage, "info")
-        self._note(event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", describe_progress(event))
+        self._note(
+            event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", describe_progress(event), "command"
+        )
 
     def _changes(self, findings: Findings, now: float) -> tuple[Diagnosis, ...]:
         changes = []
@@ -158,11 +164,11 @@ class ClusterState:
         return tuple(changes)
 
     def _note_diagnosis(self, diagnosis: Diagnosis, now: float) -> None:
-        if diagnosis.end is None:
-            self._note(now, diagnosis.severity, diagnosis.subject, diagnosis.sentence)
-        else:
+        at, severity, said = now, diagnosis.severity, diagnosis.sentence
+        if diagnosis.end is not None:
             lasted = diagnosis.end - diagnosis.begin
-            self._note(diagnosis.end, "good", diagnosis.subject, f"{diagnosis.kind} is over, after {lasted:.0f} s")
+            at, severity, said = diagnosis.end, "good", f"{diagnosis.kind} is over, after {lasted:.0f} s"
+        self._moments.append(Moment(at, severity, diagnosis.subject, said, diagnosis.kind, diagnosis))
 
     def _joined(self, findings: Findings) -> list[tuple[TaskView, _Findings]]:
         by_task = {task: _Findings() for task in self._views}
@@ -174,8 +180,8 @@ class ClusterState:
                 by_task[task].diagnoses.append(diagnosis)
         return [(view, by_task[task]) for task, view in self._views.items()]
 
-    def _note(self, at: float, severity: str, subject: str, text: str) -> None:
-        self._moments.append(Moment(at, severity, subject, text))
+    def _note(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
+        self._moments.append(Moment(at, severity, subject, text, kind))
 
 
 @dataclass(slots=True)

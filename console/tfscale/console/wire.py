@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from tfscale.console import packed
-from tfscale.console.events import CommandProgressed, Stage
+from tfscale.console.events import CommandProgressed, Profile, Stage
 from tfscale.core.records import (
     Activity,
     ActivityKind,
@@ -34,7 +34,7 @@ from tfscale.core.records import (
     WorkerFunctions,
 )
 from tfscale.core.task import Task
-from tfscale.v1 import agent_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 
 _TASK_STATES = {getattr(telemetry_pb2, f"TASK_STATE_{state.name}"): state for state in TaskState}
 _PROBE_STATES = {getattr(telemetry_pb2, f"PROBE_STATE_{state.name}"): state for state in ProbeState}
@@ -79,6 +79,16 @@ def progress(message: agent_pb2.Progress, verb: str, at: float) -> CommandProgre
         generation=message.generation,
         message=message.message,
     )
+
+
+def profile(message: agent_pb2.ProfileReply, seconds: float) -> Profile:
+    doing = {
+        report_pb2.PROFILE_STAGE_ASKED: "asking the process",
+        report_pb2.PROFILE_STAGE_CAPTURING: f"capturing for {seconds:g} s",
+        report_pb2.PROFILE_STAGE_WRITING: "writing",
+        report_pb2.PROFILE_STAGE_WRITTEN: "written",
+    }
+    return Profile(doing.get(message.stage, "working"), message.folder, message.file, message.bytes)
 
 
 def progress_message(event: CommandProgressed) -> agent_pb2.Progress:
@@ -213,6 +223,7 @@ def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
         "tensorflow",
         "keras",
         "collective",
+        "checkpoint",
     )
     return ProbeStatus(
         state=_PROBE_STATES.get(message.state, ProbeState.WAITING),

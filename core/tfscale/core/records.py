@@ -105,6 +105,8 @@ class ProbeStatus:
     warnings: tuple[str, ...] = ()
     collective: str | None = None
     """RING, NCCL or AUTO across hosts, LOCAL within one process."""
+    checkpoint: float | None = None
+    """When this task's newest checkpoint was written, also of an attempt before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from tfscale.v1 import report_pb2 as _report_pb2
 from tfscale.v1 import telemetry_pb2 as _telemetry_pb2
 import builtins as _builtins
 import sys
@@ -36,6 +37,8 @@ class _StageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stage.ValueType
     STAGE_FAILED: _Stage.ValueType  # 6
     """`message` says why and what to do"""
     STAGE_DONE: _Stage.ValueType  # 7
+    STAGE_WORKING: _Stage.ValueType  # 8
+    """at what `message` says; consoles only, of commands that leave the task's state as it is"""
 
 class Stage(_Stage, metaclass=_StageEnumTypeWrapper): ...
 
@@ -49,6 +52,8 @@ STAGE_RUNNING: Stage.ValueType  # 5
 STAGE_FAILED: Stage.ValueType  # 6
 """`message` says why and what to do"""
 STAGE_DONE: Stage.ValueType  # 7
+STAGE_WORKING: Stage.ValueType  # 8
+"""at what `message` says; consoles only, of commands that leave the task's state as it is"""
 Global___Stage: _TypeAlias = Stage  # noqa: Y015
 
 @_typing.final
@@ -357,6 +362,60 @@ class StackReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StackReply: _TypeAlias = StackReply  # noqa: Y015
+
+@_typing.final
+class ProfileRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECONDS_FIELD_NUMBER: _builtins.int
+    seconds: _builtins.float
+    """above 0, at most 60"""
+    def __init__(
+        self,
+        *,
+        seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProfileRequest: _TypeAlias = ProfileRequest  # noqa: Y015
+
+@_typing.final
+class ProfileReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STAGE_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    FOLDER_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    stage: _report_pb2.ProfileStage.ValueType
+    at: _builtins.float
+    folder: _builtins.str
+    """on the task's host: what TensorBoard is given as --logdir"""
+    file: _builtins.str
+    """with WRITTEN: the XSpace in it"""
+    bytes: _builtins.int
+    """with WRITTEN: its size"""
+    def __init__(
+        self,
+        *,
+        stage: _report_pb2.ProfileStage.ValueType = ...,
+        at: _builtins.float = ...,
+        folder: _builtins.str = ...,
+        file: _builtins.str = ...,
+        bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "bytes", b"bytes", "file", b"file", "folder", b"folder", "stage", b"stage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProfileReply: _TypeAlias = ProfileReply  # noqa: Y015
 
 @_typing.final
 class ApplyRequest(_message.Message):

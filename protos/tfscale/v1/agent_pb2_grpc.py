@@ -70,6 +70,11 @@ class AgentStub(object):
                 request_serializer=tfscale_dot_v1_dot_agent__pb2.StackRequest.SerializeToString,
                 response_deserializer=tfscale_dot_v1_dot_agent__pb2.StackReply.FromString,
                 _registered_method=True)
+        self.Profile = channel.unary_stream(
+                '/tfscale.v1.Agent/Profile',
+                request_serializer=tfscale_dot_v1_dot_agent__pb2.ProfileRequest.SerializeToString,
+                response_deserializer=tfscale_dot_v1_dot_agent__pb2.ProfileReply.FromString,
+                _registered_method=True)
         self.Apply = channel.unary_unary(
                 '/tfscale.v1.Agent/Apply',
                 request_serializer=tfscale_dot_v1_dot_agent__pb2.ApplyRequest.SerializeToString,
@@ -128,6 +133,14 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Profile(self, request, context):
+        """TensorFlow's profile of the task's process for so many seconds, written on the task's host; ends with WRITTEN.
+        FAILED_PRECONDITION where no probe listens, ABORTED while another is taken.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Apply(self, request, context):
         """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
         generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
@@ -173,6 +186,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Stack,
                     request_deserializer=tfscale_dot_v1_dot_agent__pb2.StackRequest.FromString,
                     response_serializer=tfscale_dot_v1_dot_agent__pb2.StackReply.SerializeToString,
+            ),
+            'Profile': grpc.unary_stream_rpc_method_handler(
+                    servicer.Profile,
+                    request_deserializer=tfscale_dot_v1_dot_agent__pb2.ProfileRequest.FromString,
+                    response_serializer=tfscale_dot_v1_dot_agent__pb2.ProfileReply.SerializeToString,
             ),
             'Apply': grpc.unary_unary_rpc_method_handler(
                     servicer.Apply,
@@ -369,6 +387,33 @@ class Agent(object):
             '/tfscale.v1.Agent/Stack',
             tfscale_dot_v1_dot_agent__pb2.StackRequest.SerializeToString,
             tfscale_dot_v1_dot_agent__pb2.StackReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Profile(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tfscale.v1.Agent/Profile',
+            tfscale_dot_v1_dot_agent__pb2.ProfileRequest.SerializeToString,
+            tfscale_dot_v1_dot_agent__pb2.ProfileReply.FromString,
             options,
             channel_credentials,
             insecure,

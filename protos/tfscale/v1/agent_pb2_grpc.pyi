@@ -46,6 +46,10 @@ class AgentStub:
     """The task's log from `tail` lines before its end, and what follows."""
     Stack: _grpc.UnaryUnaryMultiCallable[_agent_pb2.StackRequest, _agent_pb2.StackReply]
     """The Python stacks of the task's threads now, also while it is stuck. FAILED_PRECONDITION where no probe listens."""
+    Profile: _grpc.UnaryStreamMultiCallable[_agent_pb2.ProfileRequest, _agent_pb2.ProfileReply]
+    """TensorFlow's profile of the task's process for so many seconds, written on the task's host; ends with WRITTEN.
+    FAILED_PRECONDITION where no probe listens, ABORTED while another is taken.
+    """
     Apply: _grpc.UnaryUnaryMultiCallable[_agent_pb2.ApplyRequest, _telemetry_pb2.TaskStatus]
     """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
     generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
@@ -68,6 +72,10 @@ class AgentAsyncStub(AgentStub):
     """The task's log from `tail` lines before its end, and what follows."""
     Stack: _aio.UnaryUnaryMultiCallable[_agent_pb2.StackRequest, _agent_pb2.StackReply]  # type: ignore[assignment]
     """The Python stacks of the task's threads now, also while it is stuck. FAILED_PRECONDITION where no probe listens."""
+    Profile: _aio.UnaryStreamMultiCallable[_agent_pb2.ProfileRequest, _agent_pb2.ProfileReply]  # type: ignore[assignment]
+    """TensorFlow's profile of the task's process for so many seconds, written on the task's host; ends with WRITTEN.
+    FAILED_PRECONDITION where no probe listens, ABORTED while another is taken.
+    """
     Apply: _aio.UnaryUnaryMultiCallable[_agent_pb2.ApplyRequest, _telemetry_pb2.TaskStatus]  # type: ignore[assignment]
     """From the lead's agent to its peers: bring the own task to this state in this generation. Idempotent; an older
     generation than the agent's is refused with FAILED_PRECONDITION. Answers when the task is there.
@@ -129,6 +137,16 @@ class AgentServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_agent_pb2.StackReply, _abc.Awaitable[_agent_pb2.StackReply]]:
         """The Python stacks of the task's threads now, also while it is stuck. FAILED_PRECONDITION where no probe listens."""
+
+    @_abc_1.abstractmethod
+    def Profile(
+        self,
+        request: _agent_pb2.ProfileRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_agent_pb2.ProfileReply], _abc.AsyncIterator[_agent_pb2.ProfileReply]]:
+        """TensorFlow's profile of the task's process for so many seconds, written on the task's host; ends with WRITTEN.
+        FAILED_PRECONDITION where no probe listens, ABORTED while another is taken.
+        """
 
     @_abc_1.abstractmethod
     def Apply(

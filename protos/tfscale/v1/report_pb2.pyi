@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from tfscale.v1 import telemetry_pb2 as _telemetry_pb2
 import builtins as _builtins
 import sys
@@ -18,6 +19,37 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _ProfileStage:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ProfileStageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ProfileStage.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PROFILE_STAGE_UNSPECIFIED: _ProfileStage.ValueType  # 0
+    PROFILE_STAGE_ASKED: _ProfileStage.ValueType  # 1
+    """the process was told"""
+    PROFILE_STAGE_CAPTURING: _ProfileStage.ValueType  # 2
+    """it has begun"""
+    PROFILE_STAGE_WRITING: _ProfileStage.ValueType  # 3
+    """the seconds are over"""
+    PROFILE_STAGE_WRITTEN: _ProfileStage.ValueType  # 4
+    """the file is there"""
+    PROFILE_STAGE_FAILED: _ProfileStage.ValueType  # 5
+
+class ProfileStage(_ProfileStage, metaclass=_ProfileStageEnumTypeWrapper): ...
+
+PROFILE_STAGE_UNSPECIFIED: ProfileStage.ValueType  # 0
+PROFILE_STAGE_ASKED: ProfileStage.ValueType  # 1
+"""the process was told"""
+PROFILE_STAGE_CAPTURING: ProfileStage.ValueType  # 2
+"""it has begun"""
+PROFILE_STAGE_WRITING: ProfileStage.ValueType  # 3
+"""the seconds are over"""
+PROFILE_STAGE_WRITTEN: ProfileStage.ValueType  # 4
+"""the file is there"""
+PROFILE_STAGE_FAILED: ProfileStage.ValueType  # 5
+Global___ProfileStage: _TypeAlias = ProfileStage  # noqa: Y015
 
 @_typing.final
 class TaskReport(_message.Message):
@@ -118,3 +150,59 @@ class ReportReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReportReply: _TypeAlias = ReportReply  # noqa: Y015
+
+@_typing.final
+class ProfileOrder(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    FOLDER_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    seconds: _builtins.float
+    folder: _builtins.str
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        seconds: _builtins.float = ...,
+        folder: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["folder", b"folder", "number", b"number", "seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProfileOrder: _TypeAlias = ProfileOrder  # noqa: Y015
+
+@_typing.final
+class ProfileReport(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """of the order"""
+    stage: Global___ProfileStage.ValueType
+    file: _builtins.str
+    """with WRITTEN"""
+    message: _builtins.str
+    """with FAILED: why"""
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        stage: Global___ProfileStage.ValueType = ...,
+        file: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "message", b"message", "number", b"number", "stage", b"stage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProfileReport: _TypeAlias = ProfileReport  # noqa: Y015

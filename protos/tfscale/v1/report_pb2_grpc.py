@@ -39,6 +39,16 @@ class ReportsStub(object):
                 request_serializer=tfscale_dot_v1_dot_report__pb2.TaskReport.SerializeToString,
                 response_deserializer=tfscale_dot_v1_dot_report__pb2.ReportReply.FromString,
                 _registered_method=True)
+        self.Orders = channel.unary_stream(
+                '/tfscale.v1.Reports/Orders',
+                request_serializer=tfscale_dot_v1_dot_report__pb2.Hello.SerializeToString,
+                response_deserializer=tfscale_dot_v1_dot_report__pb2.ProfileOrder.FromString,
+                _registered_method=True)
+        self.Profiled = channel.unary_unary(
+                '/tfscale.v1.Reports/Profiled',
+                request_serializer=tfscale_dot_v1_dot_report__pb2.ProfileReport.SerializeToString,
+                response_deserializer=tfscale_dot_v1_dot_report__pb2.ReportReply.FromString,
+                _registered_method=True)
 
 
 class ReportsServicer(object):
@@ -46,6 +56,21 @@ class ReportsServicer(object):
 
     def Report(self, request_iterator, context):
         """One stream for the life of the training process. The agent refuses a hello of another attempt than its task's.
+        The agent sends its initial metadata once it has taken the hello.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Orders(self, request, context):
+        """Asked by the process that reports, after its hello was taken: what it shall profile, as long as it reports.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Profiled(self, request, context):
+        """How far it has come with an order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -57,6 +82,16 @@ def add_ReportsServicer_to_server(servicer, server):
             'Report': grpc.stream_unary_rpc_method_handler(
                     servicer.Report,
                     request_deserializer=tfscale_dot_v1_dot_report__pb2.TaskReport.FromString,
+                    response_serializer=tfscale_dot_v1_dot_report__pb2.ReportReply.SerializeToString,
+            ),
+            'Orders': grpc.unary_stream_rpc_method_handler(
+                    servicer.Orders,
+                    request_deserializer=tfscale_dot_v1_dot_report__pb2.Hello.FromString,
+                    response_serializer=tfscale_dot_v1_dot_report__pb2.ProfileOrder.SerializeToString,
+            ),
+            'Profiled': grpc.unary_unary_rpc_method_handler(
+                    servicer.Profiled,
+                    request_deserializer=tfscale_dot_v1_dot_report__pb2.ProfileReport.FromString,
                     response_serializer=tfscale_dot_v1_dot_report__pb2.ReportReply.SerializeToString,
             ),
     }
@@ -86,6 +121,60 @@ class Reports(object):
             target,
             '/tfscale.v1.Reports/Report',
             tfscale_dot_v1_dot_report__pb2.TaskReport.SerializeToString,
+            tfscale_dot_v1_dot_report__pb2.ReportReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Orders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tfscale.v1.Reports/Orders',
+            tfscale_dot_v1_dot_report__pb2.Hello.SerializeToString,
+            tfscale_dot_v1_dot_report__pb2.ProfileOrder.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Profiled(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tfscale.v1.Reports/Profiled',
+            tfscale_dot_v1_dot_report__pb2.ProfileReport.SerializeToString,
             tfscale_dot_v1_dot_report__pb2.ReportReply.FromString,
             options,
             channel_credentials,

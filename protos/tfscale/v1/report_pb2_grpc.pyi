@@ -32,13 +32,25 @@ class ReportsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ReportsAsyncStub: ...
     Report: _grpc.StreamUnaryMultiCallable[_report_pb2.TaskReport, _report_pb2.ReportReply]
-    """One stream for the life of the training process. The agent refuses a hello of another attempt than its task's."""
+    """One stream for the life of the training process. The agent refuses a hello of another attempt than its task's.
+    The agent sends its initial metadata once it has taken the hello.
+    """
+    Orders: _grpc.UnaryStreamMultiCallable[_report_pb2.Hello, _report_pb2.ProfileOrder]
+    """Asked by the process that reports, after its hello was taken: what it shall profile, as long as it reports."""
+    Profiled: _grpc.UnaryUnaryMultiCallable[_report_pb2.ProfileReport, _report_pb2.ReportReply]
+    """How far it has come with an order."""
 
 @_typing.type_check_only
 class ReportsAsyncStub(ReportsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Report: _aio.StreamUnaryMultiCallable[_report_pb2.TaskReport, _report_pb2.ReportReply]  # type: ignore[assignment]
-    """One stream for the life of the training process. The agent refuses a hello of another attempt than its task's."""
+    """One stream for the life of the training process. The agent refuses a hello of another attempt than its task's.
+    The agent sends its initial metadata once it has taken the hello.
+    """
+    Orders: _aio.UnaryStreamMultiCallable[_report_pb2.Hello, _report_pb2.ProfileOrder]  # type: ignore[assignment]
+    """Asked by the process that reports, after its hello was taken: what it shall profile, as long as it reports."""
+    Profiled: _aio.UnaryUnaryMultiCallable[_report_pb2.ProfileReport, _report_pb2.ReportReply]  # type: ignore[assignment]
+    """How far it has come with an order."""
 
 class ReportsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -47,6 +59,24 @@ class ReportsServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_report_pb2.TaskReport],
         context: _ServicerContext,
     ) -> _typing.Union[_report_pb2.ReportReply, _abc.Awaitable[_report_pb2.ReportReply]]:
-        """One stream for the life of the training process. The agent refuses a hello of another attempt than its task's."""
+        """One stream for the life of the training process. The agent refuses a hello of another attempt than its task's.
+        The agent sends its initial metadata once it has taken the hello.
+        """
+
+    @_abc_1.abstractmethod
+    def Orders(
+        self,
+        request: _report_pb2.Hello,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_report_pb2.ProfileOrder], _abc.AsyncIterator[_report_pb2.ProfileOrder]]:
+        """Asked by the process that reports, after its hello was taken: what it shall profile, as long as it reports."""
+
+    @_abc_1.abstractmethod
+    def Profiled(
+        self,
+        request: _report_pb2.ProfileReport,
+        context: _ServicerContext,
+    ) -> _typing.Union[_report_pb2.ReportReply, _abc.Awaitable[_report_pb2.ReportReply]]:
+        """How far it has come with an order."""
 
 def add_ReportsServicer_to_server(servicer: ReportsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -219,6 +219,7 @@ class ProbeStatus(_message.Message):
     KERAS_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     COLLECTIVE_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
     state: Global___ProbeState.ValueType
     message: _builtins.str
     strategy: _builtins.str
@@ -238,6 +239,8 @@ class ProbeStatus(_message.Message):
     """name and version, for example "keras 3.15.1" """
     collective: _builtins.str
     """RING, NCCL or AUTO across hosts, LOCAL within one process"""
+    checkpoint: _builtins.float
+    """when this task's newest checkpoint was written, also of an attempt before"""
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -255,11 +258,14 @@ class ProbeStatus(_message.Message):
         keras: _builtins.str | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
         collective: _builtins.str | None = ...,
+        checkpoint: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_collective", b"_collective", "_examples_per_step", b"_examples_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "collective", b"collective", "examples_per_step", b"examples_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_examples_per_step", b"_examples_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "checkpoint", b"checkpoint", "collective", b"collective", "examples_per_step", b"examples_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_collective", b"_collective", "_examples_per_step", b"_examples_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "collective", b"collective", "examples_per_step", b"examples_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "message", b"message", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_examples_per_step", b"_examples_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "checkpoint", b"checkpoint", "collective", b"collective", "examples_per_step", b"examples_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "message", b"message", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
+    _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015
     _WhichOneofReturnType__collective: _TypeAlias = _typing.Literal["collective"]  # noqa: Y015
     _WhichOneofArgType__collective: _TypeAlias = _typing.Literal["_collective", b"_collective"]  # noqa: Y015
     _WhichOneofReturnType__examples_per_step: _TypeAlias = _typing.Literal["examples_per_step"]  # noqa: Y015
@@ -278,6 +284,8 @@ class ProbeStatus(_message.Message):
     _WhichOneofArgType__strategy: _TypeAlias = _typing.Literal["_strategy", b"_strategy"]  # noqa: Y015
     _WhichOneofReturnType__tensorflow: _TypeAlias = _typing.Literal["tensorflow"]  # noqa: Y015
     _WhichOneofArgType__tensorflow: _TypeAlias = _typing.Literal["_tensorflow", b"_tensorflow"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint) -> _WhichOneofReturnType__checkpoint | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__collective) -> _WhichOneofReturnType__collective | None: ...
     @_typing.overload

@@ -6,6 +6,11 @@ from textual.reactive import reactive
 from textual.screen import Screen
 from tfscale.console.model import Snapshot
 from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.summary import Keys
+from tfscale.core.task import Task
+
+ACTING = frozenset("rxSPb")
+"""Keys of what reaches into tasks."""
 
 
 class SnapshotScreen(Screen[None]):
@@ -14,7 +19,17 @@ class SnapshotScreen(Screen[None]):
     snapshot: reactive[Snapshot | None] = reactive(None)
     look: reactive[Look] = reactive(Look())
 
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        """The tasks that a command given here would concern."""
+        return ()
+
     def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
         super().__init__()
         self.set_reactive(SnapshotScreen.snapshot, snapshot)
         self.set_reactive(SnapshotScreen.look, look)
+
+    def on_mount(self) -> None:
+        if self.app.has_class("-read-only"):
+            for line in self.query(Keys):
+                line.keys = tuple(pair for pair in line.keys if not ACTING & set(pair[0].split()))

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import Input
+from textual.widgets import Input, Static
 from tfscale.console.model import Snapshot
+from tfscale.console.remembered import View
 from tfscale.console.screens.base import SnapshotScreen
+from tfscale.console.screens.heat import HeatScreen
+from tfscale.console.screens.picker import PickerScreen
+from tfscale.console.widgets.arrange import GROUPINGS, Order
+from tfscale.console.widgets.columns import BY_NAME, USUAL, Drawn
 from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.measures import MEASURES
 from tfscale.console.widgets.moments import Moments
+from tfscale.console.widgets.query import filterable, parse
 from tfscale.console.widgets.summary import Headline, Keys, Legend, Metrics, Title
-from tfscale.console.widgets.task_table import SORTS, TaskTable
+from tfscale.console.widgets.task_table import TaskTable
+from tfscale.core.errors import UsageError
 from tfscale.core.task import Task
 
 _AROUND = 18
 """Lines that are not rows of the table, where there is room for empty ones."""
+_FIRST_SORTS = ("flag", "lag")
+"""What `s` goes to before the columns from left to right: who needs a look."""
 KEYS = (
     ("q", "quit"),
     ("enter", "task"),
     ("l", "log"),
     ("r", "restart"),
-    ("space", "mark"),
     ("/", "filter"),
+    ("s", "sort"),
+    ("space", "mark"),
+    ("h", "heat map"),
+    ("o", "group"),
+    ("c", "columns"),
     ("p", "pause"),
     ("?", "help"),
 )
@@ -37,33 +52,27 @@ class ClusterScreen(SnapshotScreen):
     DEFAULT_CSS = """
     ClusterScreen { background: $background; padding: 0 1; }
     ClusterScreen Title, ClusterScreen Metrics, ClusterScreen Keys { height: 1; }
-    ClusterScreen Headline { height: auto; max-height: 3; margin: 1 0; }
+    ClusterScreen Headline { height: auto; max-height: 4; margin: 1 0; }
     ClusterScreen Legend { height: 2; padding: 1 0 0 3; }
     ClusterScreen TaskTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
     ClusterScreen #tasks { height: 3fr; }
     ClusterScreen Moments { height: 1fr; min-height: 6; margin: 1 0; }
     ClusterScreen Input { height: 1; border: none; padding: 0; display: none; background: $panel; }
+    ClusterScreen #wrong { height: 1; display: none; color: $warning; }
     ClusterScreen.short Headline { margin: 0; }
     ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
-    ClusterScreen.short Moments { margin: 0; }
+    ClusterScreen.short Moments { margin: 0; min-height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", show=False),
-        Binding("s", "sort", show=False),
-        Binding("escape", "clear", show=False),
-        Binding("l", "log", show=False),
-        Binding("r", "order('restart')", show=False),
-        Binding("x", "order('stop')", show=False),
-        Binding("S", "order('start')", show=False),
+        Binding("slash", "filter", "filter by words, or by columns: step>100", show=False),
+        Binding("s", "sort", "sort by the next column; a click on a heading does too", show=False),
+        Binding("i", "invert", "turn the order around", show=False),
+        Binding("o", "group", "group by host, by role, not at all", show=False),
+        Binding("c", "columns", "choose the columns", show=False),
+        Binding("h", "heat", "all tasks or GPUs as a heat map", show=False),
+        Binding("escape", "clear", "no filter, no marks", show=False),
+        Binding("l", "log", "the log of the task; p pauses, G follows", show=False),
     ]
-
-    class Ordered(Message):
-        """The operator asks for something to be done to tasks."""
-
-        def __init__(self, verb: str, tasks: tuple[Task, ...]) -> None:
-            super().__init__()
-            self.verb = verb
-            self.tasks = tasks
 
     class LogWanted(Message):
         """The operator wants to read a task's log."""
@@ -72,21 +81,39 @@ class ClusterScreen(SnapshotScreen):
             super().__init__()
             self.task = task
 
-    def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
+    class Viewed(Message):
+        """The operator has chosen how to look at it."""
+
+        def __init__(self, view: View) -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(self, snapshot: Snapshot | None, look: Look, view: View | None = None) -> None:
         super().__init__(snapshot, look)
         self.table = TaskTable()
         self.title_line = Title()
+        self.legend = Legend()
+        view = view or View()
+        self.table.set_reactive(TaskTable.chosen, view.columns or USUAL)
+        self.table.set_reactive(TaskTable.order, _order(view))
+        self._measure = next((name for name in MEASURES if name == view.measure), "lag")
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        return self.table.selected
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
         yield self.title_line.data_bind(**bound)
         yield Headline().data_bind(**bound)
         yield Metrics().data_bind(**bound)
-        yield Legend().data_bind(**bound)
+        yield self.legend.data_bind(**bound)
         with Vertical(id="tasks"):
             yield self.table.data_bind(**bound)
         yield Moments().data_bind(**bound)
-        yield Input(placeholder="filter by task, host, state or diagnosis; enter keeps, esc clears", compact=True)
+        yield Static(id="wrong", markup=False)
+        hint = "words, or host:gpu07 state:running !flag:straggler step>100 time>80ms"
+        yield Input(placeholder=hint, compact=True, select_on_focus=False)
         keys = Keys().data_bind(**bound)
         keys.keys = KEYS
         yield keys
@@ -99,11 +126,24 @@ class ClusterScreen(SnapshotScreen):
 
     def watch_snapshot(self) -> None:
         self._make_room()
+        self._tell_shown()
 
     def _make_room(self) -> None:
         """Give up the empty lines where the tasks need them."""
         tasks = len(self.snapshot.tasks) if self.snapshot else 0
         self.set_class(self.size.height - _AROUND < tasks, "short")
+
+    def _tell_shown(self) -> None:
+        """What the table shows is not all, or not as usual: say so."""
+        total, order = len(self.snapshot.tasks) if self.snapshot else 0, self.table.order
+        said = [f"{self.table.shown:,} of {total:,}"] if self.table.wanted.tests else []
+        said += [f"{len(self.table.marked):,} marked"] if self.table.marked else []
+        said += [f"by {order.group}"] if order.group else []
+        said += [f"sorted by {order.sort}"] if order.sort not in ("task", *self.table.columns) else []
+        self.legend.status = ", ".join(said)
+
+    def on_task_table_marked(self) -> None:
+        self._tell_shown()
 
     def action_filter(self) -> None:
         field = self.query_one(Input)
@@ -111,7 +151,17 @@ class ClusterScreen(SnapshotScreen):
         field.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self.table.filter = event.value
+        wrong = self.query_one("#wrong", Static)
+        try:
+            self.table.wanted = parse(event.value)
+            if not self.table.shown and _is_beginning(event.value):
+                self.table.wanted = parse(event.value.rpartition(" ")[0])
+            wrong.display = False
+        except UsageError as error:
+            # The rows stay as the last filter that could be understood left them.
+            wrong.update(str(error))
+            wrong.display = True
+        self._tell_shown()
 
     def on_input_submitted(self) -> None:
         field = self.query_one(Input)
@@ -122,18 +172,72 @@ class ClusterScreen(SnapshotScreen):
         field = self.query_one(Input)
         field.value = ""
         field.display = False
-        self.table.marked.clear()
-        self.table.refresh()
+        self.table.unmark()
         self.table.focus()
 
     def action_sort(self) -> None:
-        self.table.sort = SORTS[(SORTS.index(self.table.sort) + 1) % len(SORTS)]
-        self.notify(f"sorted by {self.table.sort}", timeout=2)
+        first = ("task", *_FIRST_SORTS)
+        others = (name for name in self.table.columns if BY_NAME[name].drawn is Drawn.TEXT)
+        names = [*first, *(name for name in others if name not in first)]
+        at = names.index(self.table.order.sort) if self.table.order.sort in names else 0
+        self.sort_by(names[(at + 1) % len(names)])
+
+    def sort_by(self, name: str) -> None:
+        """By the column of this name, in its own direction."""
+        self._arrange(replace(self.table.order, sort=name, is_reversed=False))
+
+    def on_task_table_sorted(self, message: TaskTable.Sorted) -> None:
+        if message.column == self.table.order.sort:
+            self.action_invert()
+        else:
+            self.sort_by(message.column)
+
+    def action_invert(self) -> None:
+        self._arrange(replace(self.table.order, is_reversed=not self.table.order.is_reversed))
+
+    def action_group(self) -> None:
+        group = GROUPINGS[(GROUPINGS.index(self.table.order.group) + 1) % len(GROUPINGS)]
+        self._arrange(replace(self.table.order, group=group, closed=frozenset()))
+
+    def _arrange(self, order: Order) -> None:
+        self.table.order = order
+        self._tell_shown()
+        self._tell_view()
+
+    def _tell_view(self) -> None:
+        order = self.table.order
+        chosen = None if self.table.chosen == USUAL else self.table.chosen
+        self.post_message(self.Viewed(View(chosen, order.sort, order.is_reversed, order.group, measure=self._measure)))
+
+    def action_columns(self) -> None:
+        self.app.push_screen(PickerScreen(self.table.chosen, self.table.columns, self.look, self._pick))
+
+    def _pick(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Show these columns; those that have room."""
+        self.table.chosen = columns
+        self._tell_view()
+        return self.table.columns
+
+    def action_heat(self) -> None:
+        self.app.push_screen(HeatScreen(self.snapshot, self.look, self._measure, self.table.cursor, self._measured))
+
+    def _measured(self, measure: str) -> None:
+        """The heat map shows another measure."""
+        self._measure = measure
+        self._tell_view()
 
     def action_log(self) -> None:
         if self.table.cursor is not None:
             self.post_message(self.LogWanted(self.table.cursor))
 
-    def action_order(self, verb: str) -> None:
-        if self.table.selected:
-            self.post_message(self.Ordered(verb, self.table.selected))
+
+def _is_beginning(text: str) -> bool:
+    """Whether the last word may become a term with a column: until it is one, it hides nothing."""
+    word = text.lower().rpartition(" ")[2].removeprefix("!")
+    return any(name.startswith(word) for name in filterable())
+
+
+def _order(view: View) -> Order:
+    """As it was remembered, as far as there still is such a column."""
+    sort = view.sort if view.sort in BY_NAME else "task"
+    return Order(sort, bool(view.is_reversed), view.group if view.group in GROUPINGS else "")

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
+from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look
 from tfscale.core.task import Task
 
@@ -26,6 +27,8 @@ class Question:
     generation: int | None
     checkpoint_age: float | None = None
     """Seconds; None unknown."""
+    keeps: bool = False
+    """Whether others hold what the touched tasks have trained."""
 
 
 class ConfirmScreen(ModalScreen[bool]):
@@ -44,10 +47,10 @@ class ConfirmScreen(ModalScreen[bool]):
     ConfirmScreen Button { margin: 0 0 0 2; min-width: 14; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", show=False),
-        Binding("n,escape,q", "answer(False)", show=False),
-        Binding("left", "app.focus_previous", show=False),
-        Binding("right", "app.focus_next", show=False),
+        Binding("y", "answer(True)", "do it", show=False),
+        Binding("n,escape,q", "answer(False)", "leave it", show=False),
+        Binding("left", "app.focus_previous", "the button before", show=False),
+        Binding("right", "app.focus_next", "the button after", show=False),
     ]
 
     def __init__(self, question: Question, look: Look) -> None:
@@ -85,6 +88,17 @@ def wording(question: Question, look: Look) -> Text:
         why = f"under {question.strategy} they train in step, so they go together"
         text.append(f"\n\nYou chose {asked}; {why}.", style=palette.dim)
     if question.verb != "start":
-        age = "unknown" if question.checkpoint_age is None else f"{question.checkpoint_age:.0f} s"
-        text.append(f"\n\nAge of the last checkpoint: {age}. What was trained since is lost.", style=palette.dim)
+        price = "Nothing that was trained is lost." if question.keeps else lost(question.checkpoint_age)
+        text.append(f"\n\n{price}", style=palette.dim)
     return text
+
+
+def cost(checkpoint_age: float | None) -> str:
+    """What there is to go back to."""
+    age = "unknown" if checkpoint_age is None else format.duration(checkpoint_age)
+    return f"Age of the last checkpoint: {age}."
+
+
+def lost(checkpoint_age: float | None) -> str:
+    """What ends with the task."""
+    return f"{cost(checkpoint_age)} What was trained since is lost."

@@ -1,37 +1,20 @@
-"""What the keys and the signs mean."""
+"""What the keys do here, as they are bound at this moment; and what the colours of a step mean."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from rich.text import Text
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.app import App, ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
+from textual.dom import DOMNode
+from textual.keys import key_to_character
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 from tfscale.console.widgets.look import Look
 
-_KEYS = (
-    ("up down j k", "move; the mouse selects too"),
-    ("enter", "a task's numbers, host and log"),
-    ("l", "the log of the task; p pauses, G follows"),
-    ("b", "on the page of a task: the Python stacks of its threads"),
-    ("space", "mark, so that a command takes several"),
-    ("r   x   S", "restart, stop, start; always asks first"),
-    ("/", "filter by task, host, state or diagnosis"),
-    ("s", "sort by task, lag, state"),
-    ("p", "hold the picture still"),
-    ("R", "record to a file; again: end it"),
-    ("t", "dark or light"),
-    ("esc   q", "back, quit"),
-)
-_REPLAY = (
-    ("p   [   ]", "go on or stand still; a second back, forth"),
-    ("+   -", "faster, slower"),
-    ("n   N", "to the next event, the one before"),
-    (":", "to a time: 12:03:20, +90s, -5m, 50%"),
-)
+_NAMES = {"escape": "esc", "pageup": "page up", "pagedown": "page down", "slash": "/", "plus": "+", "minus": "-"}
 _PHASES = (
     ("update", "all-reduced until variables are updated"),
     ("host", "Python, callbacks, dispatch"),
@@ -41,6 +24,44 @@ _PHASES = (
     ("wait", "in the all-reduce, waiting for the slowest"),
 )
 
+Keys = tuple[tuple[str, str], ...]
+"""Pairs of what is pressed and what that does."""
+
+
+def own_bindings(screen: Screen[object]) -> list[tuple[str, ActiveBinding]]:
+    """What is bound on a screen at this moment by this program, by key; what Textual brings is left out."""
+    return [(key, active) for key, active in screen.active_bindings.items() if _is_own(active)]
+
+
+def _is_own(active: ActiveBinding) -> bool:
+    for kind in type(active.node).__mro__:
+        if kind.__module__.startswith("tfscale"):
+            mine = [each for each in vars(kind).get("BINDINGS", ()) if isinstance(each, Binding)]
+            if any(active.binding.key in each.key.split(",") and active.binding.action == each.action for each in mine):
+                return True
+    return False
+
+
+def keys_of(screen: Screen[object]) -> tuple[Keys, Keys]:
+    """The keys of this screen, and those that work on all."""
+    here: dict[tuple[DOMNode, str], list[str]] = {}
+    meanings: dict[tuple[DOMNode, str], str] = {}
+    for key, active in own_bindings(screen):
+        does = (active.node, active.binding.action)
+        here.setdefault(does, []).append(shown(key))
+        meanings[does] = active.binding.description
+    rows = [(isinstance(does[0], App), " ".join(keys), meanings[does]) for does, keys in here.items()]
+    return (
+        tuple((keys, meaning) for is_apps, keys, meaning in rows if not is_apps),
+        tuple((keys, meaning) for is_apps, keys, meaning in rows if is_apps),
+    )
+
+
+def shown(key: str) -> str:
+    """A key as it stands on the keyboard, in ASCII."""
+    character = key_to_character(key)
+    return _NAMES.get(key) or (character if character and character.isprintable() and character != " " else key)
+
 
 class HelpScreen(ModalScreen[None]):
     """Closed by any of the usual keys."""
@@ -48,16 +69,21 @@ class HelpScreen(ModalScreen[None]):
     DEFAULT_CSS = """
     HelpScreen { align: center middle; background: $background 60%; }
     HelpScreen > VerticalScroll {
-        width: 66; max-width: 95%; height: auto; max-height: 95%;
+        width: 76; max-width: 95%; height: auto; max-height: 95%;
         background: $panel; border: round $secondary; padding: 0 2;
     }
     HelpScreen.ascii > VerticalScroll { border: ascii $secondary; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "dismiss", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,enter", "dismiss", "back", show=False),
+        Binding("j", "scroll(1)", "down", show=False),
+        Binding("k", "scroll(-1)", "up", show=False),
+    ]
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, keys: tuple[Keys, Keys]) -> None:
         super().__init__(classes="ascii" if look.glyphs.border == "ascii" else "")
         self._look = look
+        self._keys = keys
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
@@ -65,11 +91,16 @@ class HelpScreen(ModalScreen[None]):
 
     def _text(self) -> Text:
         palette = self._look.palette
+        here, everywhere = self._keys
         text = Text()
-        for title, rows in (("Keys", _KEYS), ("In a replay", _REPLAY), ("A step, from left to right", _PHASES)):
+        sections = (("Keys here", here), ("Everywhere", everywhere), ("A step, from left to right", _PHASES))
+        for title, rows in sections:
             text.append(f"{title}\n", style=f"bold {palette.text}")
             for name, meaning in rows:
-                text.append(f"  {name:<13}", style=palette.parts.get(name, palette.parts["transfer"]))
+                text.append(f"  {name:<13} ", style=palette.parts.get(name, palette.parts["transfer"]))
                 text.append(f"{meaning}\n", style=palette.dim)
         text.rstrip()
         return text
+
+    def action_scroll(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

@@ -27,9 +27,9 @@ class StackScreen(ModalScreen[None]):
     StackScreen.ascii > VerticalScroll { border: ascii $secondary; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,b,enter", "dismiss", show=False),
-        Binding("j", "scroll(1)", show=False),
-        Binding("k", "scroll(-1)", show=False),
+        Binding("escape,q,b,enter", "dismiss", "back", show=False),
+        Binding("j", "scroll(1)", "down", show=False),
+        Binding("k", "scroll(-1)", "up", show=False),
     ]
 
     def __init__(self, task: Task, look: Look) -> None:

@@ -1,4 +1,4 @@
-"""One task: all that is known of it, and its log; or the log alone."""
+"""One task: all that is known of it, its last minutes, and its log; or its charts alone, or its log alone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.message import Message
-from textual.widgets import Static
+from textual.widgets import Input, Static
 from tfscale.console.channels import CommandError
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
+from tfscale.console.widgets.charts import Charts
 from tfscale.console.widgets.detail import Detail
 from tfscale.console.widgets.log_view import LogView
 from tfscale.console.widgets.look import Look
@@ -20,37 +22,61 @@ from tfscale.console.widgets.summary import Keys
 from tfscale.core.task import Task
 
 TAIL = 500
+_BOTH = 38
+"""Lines from which on there is room for facts, charts and log at once."""
+KEYS = (
+    ("esc", "back"),
+    ("d", "numbers"),
+    ("c", "charts"),
+    ("z", "zoom"),
+    ("l", "log"),
+    ("/ n N", "find"),
+    ("w", "wrap"),
+    ("p", "pause"),
+    ("G", "follow"),
+    ("b", "stack"),
+)
 
 FollowLog = Callable[[Task, int], AsyncIterator[tuple[str, ...]]]
 
 
 class TaskScreen(SnapshotScreen):
-    """A task's facts above its log."""
+    """A task's facts above its charts and its log, as far as there is room."""
 
     DEFAULT_CSS = """
     TaskScreen { background: $background; padding: 0 1; }
-    TaskScreen Detail { height: auto; max-height: 70%; }
-    TaskScreen Static { height: 1; color: $secondary; margin: 1 0 0 0; }
+    TaskScreen #facts { height: auto; max-height: 70%; scrollbar-size-vertical: 1; }
+    TaskScreen Detail { height: auto; }
+    TaskScreen Charts { height: 35%; margin: 1 0 0 0; }
+    TaskScreen #log-title { height: 1; color: $secondary; margin: 1 0 0 0; }
+    TaskScreen Input { height: 1; border: none; padding: 0; display: none; background: $panel; }
     TaskScreen LogView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     TaskScreen Keys { height: 1; margin: 1 0 0 0; }
+    TaskScreen.charts #facts, TaskScreen.charts #log-title, TaskScreen.charts LogView { display: none; }
+    TaskScreen.charts Charts { height: 1fr; margin: 0; }
+    TaskScreen.log #facts, TaskScreen.log Charts { display: none; }
+    TaskScreen.facts Charts, TaskScreen.facts #log-title, TaskScreen.facts LogView { display: none; }
+    TaskScreen.facts #facts { height: 1fr; max-height: 100%; }
+    TaskScreen.narrow { padding: 0; }
+    TaskScreen.low .beside { display: none; }
+    TaskScreen.low #log-title, TaskScreen.low Keys { margin: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "app.pop_screen", show=False),
-        Binding("p", "pause", show=False),
-        Binding("k", "scroll(-1)", show=False),
-        Binding("j", "scroll(1)", show=False),
-        Binding("g,home", "scroll(-1000000)", show=False),
-        Binding("G,end", "follow", show=False),
-        Binding("l", "only_log", show=False),
-        Binding("b", "stack", show=False),
+        Binding("escape", "back", "back", show=False),
+        Binding("p", "pause", "hold the log still", show=False),
+        Binding("c", "only('charts')", "the charts alone, or with the numbers", show=False),
+        Binding("d", "only('facts')", "the numbers alone; j and k scroll them", show=False),
+        Binding("l", "only('log')", "the log alone, or with the numbers", show=False),
+        Binding("z", "zoom", "more time in the charts, in less detail", show=False),
+        Binding("w", "wrap", "wrap long lines of the log", show=False),
+        Binding("slash", "search", "find in the log", show=False),
+        Binding("n", "match(1)", "the next line that was found", show=False),
+        Binding("N", "match(-1)", "the one before", show=False),
+        Binding("k", "scroll(-1)", "the log up", show=False),
+        Binding("j", "scroll(1)", "the log down", show=False),
+        Binding("g,home", "scroll(-1000000)", "the log's begin", show=False),
+        Binding("G,end", "follow", "the log's end; follow it", show=False),
     ]
-
-    class StackWanted(Message):
-        """The Python stacks of the task are asked for."""
-
-        def __init__(self, task: Task) -> None:
-            super().__init__()
-            self.task = task
 
     class LinesRead(Message):
         """More of the log came."""
@@ -71,34 +97,39 @@ class TaskScreen(SnapshotScreen):
     ) -> None:
         super().__init__(snapshot, look)
         self.log_view = LogView()
+        self.charts = Charts(task)
         self._about = task
-        self._only_log = only_log
+        self._only = "log" if only_log else ""
         self._follow_log = follow_log
         self._held: list[str] = []
         self._is_paused = False
         self._ended = ""
 
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        return (self._about,)
+
     def compose(self) -> ComposeResult:
-        yield Detail(self._about).data_bind(snapshot=SnapshotScreen.snapshot, look=SnapshotScreen.look)
-        yield Static(id="log-title")
+        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        with VerticalScroll(id="facts", can_focus=False):
+            yield Detail(self._about).data_bind(**bound)
+        yield self.charts.data_bind(**bound)
+        yield Static(id="log-title", markup=False)
         yield self.log_view.data_bind(look=SnapshotScreen.look)
-        keys = Keys().data_bind(snapshot=SnapshotScreen.snapshot, look=SnapshotScreen.look)
-        keys.keys = (
-            ("esc", "back"),
-            ("p", "pause"),
-            ("j k", "scroll"),
-            ("G", "follow"),
-            ("l", "only the log"),
-            ("b", "stack"),
-        )
+        yield Input(placeholder="find in the log; n and N go on, esc ends it", compact=True)
+        keys = Keys().data_bind(**bound)
+        keys.keys = KEYS
         yield keys
 
     def on_mount(self) -> None:
-        self.query_one(Detail).display = not self._only_log
         self.watch(self.log_view, "is_following", self._name_log)
+        self._show_only(self._only)
         self._name_log()
         self.log_view.focus()
         self._read_log()
+
+    def on_resize(self) -> None:
+        self._show_only(self._only)
 
     @work(exclusive=True)
     async def _read_log(self) -> None:
@@ -124,7 +155,19 @@ class TaskScreen(SnapshotScreen):
         how = "following" if self.log_view.is_following else "scrolled back, G follows again"
         if self._is_paused:
             how = f"paused, {len(self._held)} lines held back"
-        self.query_one("#log-title", Static).update(f"log of {self._about}   {self._ended or how}")
+        found = self.log_view.found
+        match = "" if found is None else f"   {found[0]} of {found[1]} lines found" if found[1] else "   not found"
+        self.query_one("#log-title", Static).update(f"log of {self._about}   {self._ended or how}{match}")
+
+    def _show_only(self, what: str) -> None:
+        self._only = what
+        for each in ("facts", "charts", "log"):
+            self.set_class(what == each, each)
+        # Where the padding is wider than the screen, it would stand out of it.
+        self.set_class(self.app.size.width <= 2, "narrow")
+        is_low = self.size.height < _BOTH
+        self.set_class(is_low, "low")
+        self.charts.set_class(is_low and what != "charts", "beside")
 
     def action_pause(self) -> None:
         self._is_paused = not self._is_paused
@@ -134,15 +177,65 @@ class TaskScreen(SnapshotScreen):
         self._name_log()
 
     def action_scroll(self, by: int) -> None:
-        self.log_view.scroll_relative(y=by, animate=False)
+        about = self.query_one("#facts") if self._only == "facts" else self.log_view
+        about.scroll_relative(y=by, animate=False)
 
     def action_follow(self) -> None:
         self.log_view.is_following = True
         self.log_view.scroll_end(animate=False)
 
-    def action_only_log(self) -> None:
-        detail = self.query_one(Detail)
-        detail.display = not detail.display
+    def action_only(self, what: str) -> None:
+        self._show_only("" if self._only == what else what)
 
-    def action_stack(self) -> None:
-        self.post_message(self.StackWanted(self._about))
+    def action_back(self) -> None:
+        """One thing at a time: the search, what is shown alone, the page."""
+        if self.log_view.found is not None or self.query_one(Input).display:
+            self._end_search()
+        elif self._only in ("charts", "facts"):
+            self._show_only("")
+        else:
+            self.app.pop_screen()
+
+    def action_zoom(self) -> None:
+        self.charts.zoom()
+
+    def action_wrap(self) -> None:
+        self.log_view.is_wrapped = not self.log_view.is_wrapped
+
+    def action_search(self) -> None:
+        if self._only in ("charts", "facts"):
+            self._show_only("log")
+        field = self.query_one(Input)
+        field.display = True
+        field.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.log_view.search(event.value)
+        self._name_log()
+
+    def on_input_submitted(self) -> None:
+        self.query_one(Input).display = False
+        self.log_view.focus()
+
+    def action_match(self, by: int) -> None:
+        self.log_view.next_match(by)
+        self._name_log()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        # In a replay these keys go from event to event.
+        if action == "match":
+            return self.log_view.found is not None
+        if action == "zoom":
+            return self._only == "charts" or not (self._only or self.has_class("low"))
+        if action == "scroll":
+            return self._only != "charts"
+        if action in ("wrap", "follow"):
+            return self._only not in ("charts", "facts")
+        return super().check_action(action, parameters)
+
+    def _end_search(self) -> None:
+        field = self.query_one(Input)
+        field.value, field.display = "", False
+        self.log_view.search("")
+        self.log_view.focus()
+        self._name_log()

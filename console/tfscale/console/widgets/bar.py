@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
+from statistics import fmean
 
 from rich.segment import Segment
 from rich.style import Style
@@ -22,6 +23,13 @@ def parts_of(summary: SubjectSummary | None) -> dict[str, float]:
     transfer = None if summary.reduce is None else max(0.0, summary.reduce - (wait or 0.0))
     known = (summary.update, summary.host, summary.input, summary.compute, transfer, wait)
     return {part: value for part, value in zip(PARTS, known, strict=True) if value is not None}
+
+
+def mean_parts(summaries: Sequence[SubjectSummary | None]) -> dict[str, float]:
+    """Mean seconds by part over those of whom it is known."""
+    every = [parts_of(summary) for summary in summaries]
+    known = {part: [parts[part] for parts in every if part in parts] for part in PARTS}
+    return {part: fmean(values) for part, values in known.items() if values}
 
 
 def scale_for(longest: float) -> float:
@@ -95,10 +103,8 @@ def _letter(shares: list[tuple[str, int]], look: Look, background: str) -> Segme
 
 
 def _block(shares: list[tuple[str, int]], look: Look, background: str) -> Segment:
-    if not shares:
-        return Segment(" ", style(None, background))
+    """A cell that more than one part, or the end of the bar, shares."""
     colours = look.palette.parts
-    filled = sum(eighths for _, eighths in shares)
     if len(shares) > 2:
         # A cell has two colours; the smallest part gives way.
         shares = sorted(
@@ -106,8 +112,6 @@ def _block(shares: list[tuple[str, int]], look: Look, background: str) -> Segmen
         )
     left, eighths = shares[0]
     right = colours[shares[1][0]] if len(shares) == 2 else background
-    if len(shares) == 1 and filled == 8:
-        return Segment(" ", style(None, colours[left]))
     return Segment(look.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
 
 

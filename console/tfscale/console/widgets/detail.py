@@ -7,15 +7,19 @@ from collections.abc import Iterator
 from rich.text import Text
 from tfscale.console.describe import describe_exit
 from tfscale.console.model import Snapshot, TaskView
-from tfscale.console.widgets import format, functions, words
+from tfscale.console.widgets import format, functions, gpus, words
 from tfscale.console.widgets.bar import parts_of, phase_bar
 from tfscale.console.widgets.columns import traffic
 from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import SnapshotWidget
-from tfscale.core.records import GpuSample, HostSample, ProbeStatus
+from tfscale.core.records import HostSample, ProbeStatus
 from tfscale.core.task import Task
 
 _NAME = 11
+_EXITS = 3
+_LAST_WORDS = 3
+"""Lines of its log."""
 
 
 class Detail(SnapshotWidget):
@@ -25,13 +29,17 @@ class Detail(SnapshotWidget):
         super().__init__()
         self._about = task
 
+    def watch_snapshot(self) -> None:
+        # By itself a widget keeps the height of its first content.
+        self.refresh(layout=True)
+
     def render(self) -> Text:
         if self.snapshot is None:
             return Text()
         lines = list(_lines(self.snapshot.view(self._about), self.snapshot, self.look, self.size.width))
         for line in lines:
             line.truncate(self.size.width, overflow="ellipsis")
-        return Text("\n").join(lines)
+        return spelled(Text("\n").join(lines), self.look)
 
 
 def _lines(view: TaskView, snapshot: Snapshot, look: Look, width: int) -> Iterator[Text]:
@@ -46,8 +54,13 @@ def _lines(view: TaskView, snapshot: Snapshot, look: Look, width: int) -> Iterat
     yield from _program(view, look)
     if view.frame and view.frame.host:
         yield from _host(view.frame.host, look)
+    if (placed := gpus.placement(view, snapshot)) is not None:
+        yield _field("placed", placed, look)
     for gpu in view.frame.gpus if view.frame else ():
-        yield _field(f"gpu {gpu.index}", _gpu(gpu), look)
+        yield _field(f"gpu {gpu.index}", gpus.running(gpu), look)
+        for severity, said in gpus.alarms(gpu):
+            yield _alarm(said, severity, look)
+    yield from _exits(view, snapshot, look)
 
 
 def _head(view: TaskView, now: float, look: Look) -> Text:
@@ -139,12 +152,22 @@ def _host(host: HostSample, look: Look) -> Iterator[Text]:
         yield _field("stalled on", "   ".join(f"{name} {format.percent(value)}" for name, value in stalls), look)
 
 
-def _gpu(gpu: GpuSample) -> str:
-    power = None if gpu.power is None else f"{gpu.power:.0f} W"
-    heat = None if gpu.temperature is None else f"{gpu.temperature:.0f} °C"
-    clock = None if gpu.clock is None else f"{gpu.clock / 1e6:.0f} MHz"
-    memory = f"{format.size(gpu.memory_used)} of {format.size(gpu.memory_total)}"
-    return "   ".join(each for each in (gpu.name, format.percent(gpu.utilisation), memory, power, heat, clock) if each)
+def _alarm(said: str, severity: str, look: Look) -> Text:
+    line = Text(" " * _NAME, no_wrap=True)
+    line.append(f"{look.sign(severity)} {said}", style=look.severity(severity))
+    return line
+
+
+def _exits(view: TaskView, snapshot: Snapshot, look: Look) -> Iterator[Text]:
+    """What ended, when, how, and its last words; the newest first."""
+    endings = snapshot.history.endings(view.task, snapshot.at) if snapshot.history else ()
+    for number, status in enumerate(reversed(endings[-_EXITS:])):
+        assert status.exit is not None
+        when = f"{format.clock(status.exit.at)}   generation {status.generation}   attempt {status.attempt}"
+        because = f"   {status.reason}" if status.reason else ""
+        yield _field("ended" if number == 0 else "", f"{when}   {describe_exit(status.exit)}{because}", look)
+        said_last = status.exit.log[-_LAST_WORDS:] if number == 0 and not status.exit.well else ()
+        yield from (Text(" " * _NAME + line.strip(), style=look.palette.dim, no_wrap=True) for line in said_last)
 
 
 def _field(name: str, text: str, look: Look) -> Text:

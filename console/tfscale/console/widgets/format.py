@@ -53,6 +53,19 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value * 100:.0f} %"
 
 
+def celsius(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f} °C"
+
+
+def watts(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f} W"
+
+
+def hertz(value: float | None) -> str:
+    """A clock, in MHz as NVIDIA's tools say it."""
+    return UNKNOWN if value is None else f"{value / 1e6:.0f} MHz"
+
+
 def count(value: float | None) -> str:
     """A number of things, with thousands apart."""
     if value is None:

@@ -1,12 +1,13 @@
-"""A task's log: follows its end until one scrolls away from it or pauses."""
+"""A task's log: follows its end until one scrolls away from it or pauses; wraps, and finds words."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.geometry import Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
@@ -14,6 +15,8 @@ from textual.strip import Strip
 from tfscale.console.widgets.look import Look
 
 LINES_KEPT = 10_000
+_SLACK = 1_000
+"""Lines by which there may be more: dropping one at a time would move all the others each time."""
 _LONGEST = 2_000
 
 
@@ -22,26 +25,72 @@ class LogView(ScrollView, can_focus=True):
 
     look: reactive[Look] = reactive(Look())
     is_following: reactive[bool] = reactive(True)
+    is_wrapped: reactive[bool] = reactive(False)
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: deque[str] = deque(maxlen=LINES_KEPT)
+        self._lines: list[str] = []
+        self._starts: list[int] = [0]
+        """The row in which each line begins, and the one after the last."""
+        self._wanted = ""
+        self._matches: list[int] = []
+        """Numbers of the lines that hold what is wanted."""
+        self._match: int | None = None
+        """The one of them that is looked at."""
 
     @property
     def lines(self) -> Sequence[str]:
         return self._lines
 
+    @property
+    def found(self) -> tuple[int, int] | None:
+        """(which match from 1, of how many), None while nothing is looked for."""
+        if not self._wanted:
+            return None
+        return (0 if self._match is None else bisect_left(self._matches, self._match) + 1), len(self._matches)
+
     def extend(self, lines: Sequence[str]) -> None:
         """Add lines at the end."""
-        self._lines.extend(line.expandtabs()[:_LONGEST] for line in lines)
-        self.virtual_size = Size(self.size.width, len(self._lines))
+        first = len(self._lines)
+        self._lines.extend(_printable(line.expandtabs()[:_LONGEST]) for line in lines)
+        if len(self._lines) > LINES_KEPT + _SLACK:
+            self._drop(len(self._lines) - LINES_KEPT)
+        else:
+            self._place(first)
+            self._matches += self._holding(first)
         if self.is_following:
             self.scroll_end(animate=False, force=True)
         self.refresh()
 
+    def search(self, wanted: str) -> None:
+        """Look at the newest line above the view's end that holds this, in whatever case; an empty one ends it."""
+        self._wanted = wanted.lower()
+        self._matches = list(self._holding(0)) if wanted else []
+        bottom = self._line_at(self.scroll_offset.y + self.size.height - 1)
+        above = [line for line in self._matches if line <= bottom]
+        self._match = above[-1] if above else next(iter(self._matches), None)
+        self._show_match()
+
+    def next_match(self, by: int) -> None:
+        """Look at the next match below (1) or above (-1); after the last, the first."""
+        if not self._matches:
+            return
+        here = -1 if self._match is None else bisect_left(self._matches, self._match)
+        self._match = self._matches[(here + by) % len(self._matches)]
+        self._show_match()
+
     def watch_is_following(self, is_following: bool) -> None:
         if is_following:
             self.scroll_end(animate=False, force=True)
+
+    def watch_is_wrapped(self) -> None:
+        top = self._line_at(self.scroll_offset.y)
+        self._place(0)
+        if self.is_following:
+            self.scroll_end(animate=False, force=True)
+        else:
+            self.scroll_to(y=self._starts[top], animate=False, force=True)
+        self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -50,11 +99,62 @@ class LogView(ScrollView, can_focus=True):
         elif new_value >= self.max_scroll_y:
             self.is_following = True
 
+    def on_resize(self, _event: events.Resize) -> None:
+        if self.is_wrapped:
+            self._place(0)
+
     def render_line(self, y: int) -> Strip:
-        style = Style(color=self.look.palette.text, bgcolor=self.look.palette.background)
-        index = self.scroll_offset.y + y
-        text = self._lines[index] if 0 <= index < len(self._lines) else ""
-        return Strip([Segment(_printable(text), style)]).adjust_cell_length(self.size.width, style)
+        palette = self.look.palette
+        plain = Style(color=palette.text, bgcolor=palette.background)
+        row = self.scroll_offset.y + y
+        if row >= self._starts[-1]:
+            return Strip.blank(self.size.width, plain)
+        line = self._line_at(row)
+        text, width = self._lines[line], max(1, self.size.width)
+        piece = (row - self._starts[line]) * width
+        if self.is_wrapped:
+            text = text[piece : piece + width]
+        is_match = Style(bgcolor=palette.selected, bold=True, reverse=line == self._match)
+        segments = _highlighted(text, self._wanted, plain, plain + is_match)
+        return Strip(segments).adjust_cell_length(width, plain)
+
+    def _line_at(self, row: int) -> int:
+        return max(0, min(bisect_left(self._starts, row + 1) - 1, len(self._lines) - 1))
+
+    def _place(self, first: int) -> None:
+        """Say in which rows the lines from `first` on lie."""
+        width, at = max(1, self.size.width), self._starts[first]
+        del self._starts[first + 1 :]
+        for line in self._lines[first:]:
+            at += max(1, -(-len(line) // width)) if self.is_wrapped else 1
+            self._starts.append(at)
+        self.virtual_size = Size(self.size.width, at)
+
+    def _drop(self, count: int) -> None:
+        del self._lines[:count]
+        self._starts = [0]
+        self._place(0)
+        self._matches = list(self._holding(0)) if self._wanted else []
+        self._match = None if self._match is None or self._match < count else self._match - count
+
+    def _holding(self, first: int) -> Iterator[int]:
+        if self._wanted:
+            yield from (at for at in range(first, len(self._lines)) if self._wanted in self._lines[at].lower())
+
+    def _show_match(self) -> None:
+        if self._match is not None:
+            self.is_following = False
+            row = self._starts[self._match] - self.size.height // 2
+            self.scroll_to(y=max(0, row), animate=False, force=True)
+        self.refresh()
+
+
+def _highlighted(text: str, wanted: str, plain: Style, match: Style) -> list[Segment]:
+    segments, at, lower = [], 0, text.lower()
+    while wanted and (found := lower.find(wanted, at)) >= 0:
+        segments += [Segment(text[at:found], plain), Segment(text[found : found + len(wanted)], match)]
+        at = found + len(wanted)
+    return [*segments, Segment(text[at:], plain)]
 
 
 def _printable(text: str) -> str:

@@ -31,10 +31,24 @@ class Glyphs:
     block: str
     border: str
     """Of dialogues, as Textual names it."""
+    levels: str = "▁▂▃▄▅▆▇█"
+    """From low to high, of sparklines."""
+    shades: str = " ░▒▓█"
+    """From little to much, of a heat map without colours."""
+    arrow: str = "→"
+    rising: str = "↑"
+    falling: str = "↓"
+    opened: str = "▾"
+    closed: str = "▸"
 
 
 UNICODE = Glyphs("●", "○", "◐", "✔", "✖", "◌", "▲", "●", "◆", "▌", "×", "─", "▏▎▍▌▋▊▉", "█", "round")
-ASCII = Glyphs("*", ".", "~", "+", "X", "?", "!", "*", "#", ">", "x", "-", "", "", "ascii")
+ASCII = Glyphs(
+    "*", ".", "~", "+", "X", "?", "!", "*", "#", ">", "x", "-", "", "", "ascii",
+    levels="_.-=+*#", shades=" .:+#", arrow="->", rising="^", falling="v", opened="-", closed="+",
+)  # fmt: skip
+
+_PLAIN = str.maketrans({"–": "-", "…": "~", "°": " ", "·": ".", "×": "x", "→": ">"})
 
 PARTS = ("update", "host", "input", "compute", "transfer", "wait")
 """What bars show: the phases of a step, with the reduction split into what the network takes and what waiting does."""
@@ -103,15 +117,42 @@ LIGHT = Palette(
     },
     parts={
         "update": "#b5588c",
-        "host": "#c9b800",
-        "input": "#d98e00",
+        "host": "#e3d400",
+        "input": "#c87800",
         "compute": "#009e73",
         "transfer": "#0072b2",
         "wait": "#d5d9de",
     },
 )
 
-PALETTES: Mapping[str, Palette] = {"tfscale-dark": DARK, "tfscale-light": LIGHT}
+HEAT = ("#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838")
+"""From little to much: cividis, which looks the same to people who are colour-blind and to those who are not."""
+
+CONTRAST = Palette(
+    background="#000000",
+    panel="#000000",
+    text="#ffffff",
+    dim="#cfcfcf",
+    faint="#7a7a7a",
+    selected="#0b3d73",
+    severities={
+        "good": "#5fe0b5",
+        "info": "#cfcfcf",
+        "warning": "#ffb81f",
+        "serious": "#ff9d5c",
+        "critical": "#ff8a6e",
+    },
+    parts={
+        "update": "#f58fce",
+        "host": "#fff866",
+        "input": "#ff9d0a",
+        "compute": "#00b884",
+        "transfer": "#6cc4ff",
+        "wait": "#6a6a6a",
+    },
+)
+
+PALETTES: Mapping[str, Palette] = {"tfscale-dark": DARK, "tfscale-light": LIGHT, "tfscale-contrast": CONTRAST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +168,10 @@ class Look:
         """For what may no longer be so."""
         return replace(self, palette=_FADED[self.palette.background])
 
+    def spell(self, text: str) -> str:
+        """The text in the signs that the terminal has; of the same length."""
+        return text.translate(_PLAIN) if self.glyphs is ASCII else text
+
     def severity(self, name: str) -> str:
         return self.palette.severities.get(name, self.palette.dim)
 
@@ -134,7 +179,7 @@ class Look:
         """The sign that says the same as the severity's colour."""
         if severity == "critical":
             return self.glyphs.failed
-        return self.glyphs.good if severity == "good" else self.glyphs.alarm if severity != "info" else "·"
+        return self.glyphs.good if severity == "good" else self.glyphs.alarm if severity != "info" else self.spell("·")
 
 
 def _blend(colour: str, background: str) -> str:
@@ -172,5 +217,5 @@ def theme(name: str) -> Theme:
         background=palette.background,
         surface=palette.background,
         panel=palette.panel,
-        dark=palette is DARK,
+        dark=palette is not LIGHT,
     )

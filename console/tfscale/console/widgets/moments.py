@@ -7,6 +7,7 @@ from textual.geometry import Size
 from tfscale.console.model import Moment
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import SnapshotWidget
 
 
@@ -21,7 +22,7 @@ class Moments(SnapshotWidget):
         lines = [_line(moment, self.look, self.size) for moment in moments]
         if not lines:
             lines = [Text("nothing so far", style=palette.dim)]
-        return Text("\n").join([title, *lines])
+        return spelled(Text("\n").join([title, *lines]), self.look)
 
 
 def _line(moment: Moment, look: Look, size: Size) -> Text:

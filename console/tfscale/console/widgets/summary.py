@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
 from tfscale.console.events import CommandProgressed, Stage
 from tfscale.console.model import Snapshot
 from tfscale.console.widgets import format
 from tfscale.console.widgets.bar import legend
+from tfscale.console.widgets.figures import Figure, figures_of
 from tfscale.console.widgets.look import Look
+from tfscale.core.analysis.repairs import repair
+from tfscale.core.records import Diagnosis
 from tfscale.core.task import Task
 
-_VERBS = {"restart": ("Restarting", "Restarted"), "stop": ("Stopping", "Stopped"), "start": ("Starting", "Started")}
-_RANKS = ("critical", "serious", "warning", "info")
+_VERBS = {
+    "restart": ("Restarting", "Restarted"),
+    "stop": ("Stopping", "Stopped"),
+    "start": ("Starting", "Started"),
+    "profile": ("Profiling", "Profiled"),
+}
+_MOST_LINES = 3
+"""Of the sentence; a crash may bring a long line of a log."""
 
 
 class SnapshotWidget(Widget):
@@ -42,9 +55,13 @@ class Title(SnapshotWidget):
         right = f"paused at {clock}" if self.is_paused else clock
         right = f"{self.note}   {right}" if self.note else right
         generation = "" if snapshot.generation is None else f"generation {snapshot.generation}"
-        parts = [snapshot.strategy or "", f"{snapshot.up}/{len(snapshot.tasks)} up", generation]
-        if self.note and text.cell_len + len("   ".join(parts)) + len(right) + 5 > self.size.width:
-            # What is recorded or replayed must be seen; the strategy stands on every task's page.
+        strategy = snapshot.strategy or ""
+        parts = [strategy, f"{snapshot.up}/{len(snapshot.tasks)} up", generation]
+        room = self.size.width - text.cell_len - len(right) - 5
+        if len("   ".join(parts)) > room:
+            parts[0] = strategy.removesuffix("Strategy")
+        if len("   ".join(parts)) > room:
+            # The strategy stands on every task's page.
             del parts[0]
         for part in filter(None, parts):
             text.append(f"   {part}", style=palette.dim)
@@ -53,20 +70,63 @@ class Title(SnapshotWidget):
 
 
 class Headline(SnapshotWidget):
-    """The answer, first: what is wrong, with whom and since when; or that nothing is."""
+    """The answer, first: what is wrong, with whom, why, since when and at what cost; and below it what to do."""
 
     def watch_snapshot(self) -> None:
         # A sentence of two lines needs them; by itself a widget keeps the height of its first content.
         self.refresh(layout=True)
 
+    def get_content_height(self, _container: Size, _viewport: Size, width: int) -> int:
+        return len(headline_lines(self.snapshot, self.look, width))
+
     def render(self) -> Text:
-        if self.snapshot is None:
-            return Text("Connecting to the agents", style=self.look.palette.dim)
-        severity, sentence = headline(self.snapshot)
-        text = Text(overflow="ellipsis")
-        text.append(f"{self.look.sign(severity)} ", style=self.look.severity(severity))
-        text.append(sentence, style=f"bold {self.look.severity(severity)}")
-        return text
+        return Text("\n").join(headline_lines(self.snapshot, self.look, self.size.width))
+
+
+def headline_lines(snapshot: Snapshot | None, look: Look, width: int) -> list[Text]:
+    """The sentence in at most three lines, and in one what to do."""
+    if snapshot is None:
+        return [Text("Connecting to the agents", style=look.palette.dim)]
+    severity, sentence = headline(snapshot)
+    style = f"bold {look.severity(severity)}"
+    said = _wrapped(look.spell(sentence), max(20, width - 2))
+    lines = [Text.assemble((f"{look.sign(severity)} ", look.severity(severity)), (said[0], style))]
+    lines += [Text(f"  {line}", style=style) for line in said[1:]]
+    if (advice := _advice(snapshot)) is not None:
+        text = Text(f"{look.glyphs.arrow} ", style=look.palette.parts["transfer"], no_wrap=True)
+        text.append(look.spell(advice), style=look.palette.text)
+        if text.cell_len > width:
+            text.truncate(width - 3)
+            text.append("...", style=look.palette.dim)
+        lines.append(text)
+    return lines
+
+
+def _wrapped(sentence: str, width: int) -> list[str]:
+    """Lines of it; a number and its unit stay together."""
+    together = re.sub(r"(?<=\d) (?=\S{1,3}\b|°)", "\N{NO-BREAK SPACE}", sentence)
+    lines = textwrap.wrap(together, width, max_lines=_MOST_LINES, placeholder=" ...") or [""]
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def _advice(snapshot: Snapshot) -> str | None:
+    """What to do about what the headline says, and how much else there is to look at."""
+    told = open_diagnoses(snapshot)
+    if snapshot.command is not None or not told or told[0].sentence != snapshot.findings.headline:
+        return None
+    advice = repair(told[0])
+    others = f"{len(told) - 1} more: {told[1].subject} {told[1].kind.replace('_', ' ')}" if len(told) > 1 else ""
+    others += ", ..." if len(told) > 2 else ""
+    return "   ".join(filter(None, [advice, f"({others})" if others else ""])) or None
+
+
+def open_diagnoses(snapshot: Snapshot) -> list[Diagnosis]:
+    """Those that hold, the most severe first, without what is merely used well."""
+    return [
+        each
+        for each in snapshot.findings.diagnoses
+        if each.end is None and (each.kind, each.severity) != ("saturation", "info")
+    ]
 
 
 def headline(snapshot: Snapshot) -> tuple[str, str]:
@@ -77,8 +137,8 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
     if silent and len(silent) == len(snapshot.tasks):
         reasons = sorted({view.link.reason for view in silent if view.link.reason})
         return "warning", f"No agent answers: {', '.join(reasons) or 'connecting'}"
-    severities = {each.severity for each in snapshot.findings.diagnoses if each.end is None}
-    worst = next((rank for rank in _RANKS if rank in severities), None)
+    told = open_diagnoses(snapshot)
+    worst = next((each.severity for each in told if each.sentence == snapshot.findings.headline), None)
     sentence = snapshot.findings.headline
     calm = "good" if snapshot.up == len(snapshot.tasks) else "warning" if silent else "info"
     return worst or calm, sentence
@@ -89,13 +149,16 @@ def _command_line(command: CommandProgressed) -> tuple[str, str]:
     about = _names(list(command.tasks))
     under_way, done = _VERBS[command.verb]
     said = f": {command.message}" if command.message else ""
+    generation = f", generation {command.generation}" if command.generation else ""
     match command.stage:
+        case Stage.WORKING:
+            return severity, f"{under_way} {about}{said}"
         case Stage.PLANNED:
             return severity, f"{under_way} {about} as generation {command.generation}{said}"
         case Stage.FAILED:
             return severity, f"The {command.verb} of {about} failed{said}"
         case Stage.DONE:
-            return severity, f"{done} {about}, generation {command.generation}{said}"
+            return severity, f"{done} {about}{generation}{said}"
         case _:
             return severity, f"{under_way}, generation {command.generation}: {about} {command.stage}{said}"
 
@@ -113,35 +176,34 @@ class Metrics(SnapshotWidget):
         text = Text(no_wrap=True)
         if self.snapshot is None:
             return text
-        for value, name in _metrics(self.snapshot) or [("no steps", "measured at present")]:
+        figures = figures_of(self.snapshot) or [Figure("no steps", "measured at present")]
+        is_narrow = sum(len(each.value) + len(each.name) + 4 for each in figures) > self.size.width
+        gap = 2 if is_narrow else 3
+        for each in figures:
+            name = each.short if is_narrow else each.name
             room = self.size.width - text.cell_len
-            if len(value) + len(name) + 4 <= room or not text:
-                text.append("   " if text else "")
-                text.append(value, style=f"bold {palette.text}")
-                text.append(f" {name}", style=palette.dim)
+            if len(each.value) + len(name) + gap + 1 <= room or not text:
+                text.append(" " * gap if text else "")
+                value = (self.look.spell(each.value), f"bold {palette.text}")
+                words = [(name, palette.dim), value] if each.is_named_first else [value, (name, palette.dim)]
+                text.append_text(Text(" ").join(Text(*word) for word in words))
         return text
 
 
-def _metrics(snapshot: Snapshot) -> list[tuple[str, str]]:
-    findings = snapshot.findings
-    lost = None if findings.slowdown is None else max(0.0, 1.0 - 1.0 / max(findings.slowdown, 1.0))
-    metrics = [
-        (format.seconds(findings.step_time), "a step"),
-        (format.count(findings.steps_per_second), "steps/s"),
-        (format.percent(lost), "lost to stragglers"),
-        (format.seconds(findings.transfer), "network"),
-        (format.count(findings.examples_per_second), "examples/s"),
-    ]
-    return [(value, name) for value, name in metrics if value != format.UNKNOWN]
-
-
 class Legend(SnapshotWidget):
-    """What the colours of the bars are."""
+    """What the colours of the bars are, and how what the table shows differs from all of it."""
+
+    status: reactive[str] = reactive("")
 
     def render(self) -> Text:
         background = Style(bgcolor=self.look.palette.background)
         parts = (Segment(each.text, background + (each.style or Style())) for each in legend(self.look, ""))
-        return Text.assemble(*((each.text, each.style or "") for each in parts), no_wrap=True)
+        text = Text.assemble(*((each.text, each.style or "") for each in parts), no_wrap=True)
+        if self.status:
+            room = max(0, self.size.width - len(self.status) - 1)
+            text.truncate(room, pad=True)
+            text.append(f" {self.status}", style=f"bold {self.look.palette.text}")
+        return text
 
 
 class Keys(SnapshotWidget):
@@ -150,8 +212,16 @@ class Keys(SnapshotWidget):
     keys: reactive[tuple[tuple[str, str], ...]] = reactive(())
 
     def render(self) -> Text:
+        """As many as there is room for, and always the last one."""
+        *keys, last = self.keys or (("", ""),)
+        room = self.size.width - sum(map(len, last)) - 1
         text = Text(no_wrap=True, overflow="crop")
-        for key, meaning in self.keys:
-            text.append(key, style=f"bold {self.look.palette.text}")
-            text.append(f" {meaning}  ", style=self.look.palette.dim)
+        for key, meaning in keys:
+            if text.cell_len + len(key) + len(meaning) + 3 <= room:
+                self._append(text, key, meaning)
+        self._append(text, *last)
         return text
+
+    def _append(self, text: Text, key: str, meaning: str) -> None:
+        text.append(key, style=f"bold {self.look.palette.text}")
+        text.append(f" {meaning}  ", style=self.look.palette.dim)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
@@ -14,33 +17,41 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.model import Snapshot, TaskView
 from tfscale.console.widgets import format
-from tfscale.console.widgets.bar import parts_of, phase_bar, scale_for
-from tfscale.console.widgets.columns import Placed, layout
+from tfscale.console.widgets.arrange import Group, Key, Order, Row, arrange
+from tfscale.console.widgets.bar import mean_parts, parts_of, phase_bar, scale_for
+from tfscale.console.widgets.columns import USUAL, Drawn, Placed, Scene, layout, step_of
 from tfscale.console.widgets.look import Look, style
+from tfscale.console.widgets.query import Query
+from tfscale.console.widgets.trend import SECONDS, sparkline
 from tfscale.core.task import Task
 
 MARGIN = 3
-SORTS = ("task", "lag", "state")
+_FAR = 1_000_000
 
 
 class TaskTable(ScrollView, can_focus=True):
     """One row a task, below a line of headings that stays."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("pageup", "move(-20)", show=False),
-        Binding("pagedown", "move(20)", show=False),
-        Binding("home,g", "move(-100000)", show=False),
-        Binding("end,G", "move(100000)", show=False),
-        Binding("enter", "choose", show=False),
-        Binding("space", "mark", show=False),
+        Binding("up,k", "move(-1)", "the task above; the mouse selects too", show=False),
+        Binding("down,j", "move(1)", "the task below", show=False),
+        Binding("pageup", "page(-1)", "a page up", show=False),
+        Binding("pagedown", "page(1)", "a page down", show=False),
+        Binding("home,g", f"move(-{_FAR})", "the first task", show=False),
+        Binding("end,G", f"move({_FAR})", "the last task", show=False),
+        Binding("enter", "choose", "the task's numbers, host and log; a group: close or open it", show=False),
+        Binding("space", "mark", "mark, so that a command takes several", show=False),
+        Binding("a", "mark_all", "mark all that are shown, or none of them", show=False),
+        Binding("left", "fold(True)", "close the group", show=False),
+        Binding("right", "fold(False)", "open the group", show=False),
     ]
 
     snapshot: reactive[Snapshot | None] = reactive(None)
     look: reactive[Look] = reactive(Look())
-    filter: reactive[str] = reactive("")
-    sort: reactive[str] = reactive("task")
+    wanted: reactive[Query] = reactive(Query())
+    order: reactive[Order] = reactive(Order())
+    chosen: reactive[tuple[str, ...]] = reactive(USUAL)
+    """The columns that are wanted."""
 
     class Chosen(Message):
         """The operator wants to see more of a task."""
@@ -49,13 +60,27 @@ class TaskTable(ScrollView, can_focus=True):
             super().__init__()
             self.task = task
 
+    class Sorted(Message):
+        """The operator clicked on the heading of a column."""
+
+        def __init__(self, column: str) -> None:
+            super().__init__()
+            self.column = column
+
+    class Marked(Message):
+        """Tasks were marked or no longer are."""
+
     def __init__(self) -> None:
         super().__init__()
         self.marked: set[Task] = set()
-        self.cursor: Task | None = None
-        self._rows: list[TaskView] = []
-        self._columns: list[Placed] = []
+        self._key: Key | None = None
+        self._rows: list[Row] = []
+        self._at: dict[Key, int] = {}
+        self._placed: list[Placed] = []
+        self._seen = Scene(0.0, Look().glyphs)
         self._scale = 1.0
+        self._drawn: dict[tuple[Key, bool, bool], Strip] = {}
+        self._step_times: dict[Task, NDArray[np.float32]] = {}
 
     @property
     def scale(self) -> float:
@@ -63,134 +88,277 @@ class TaskTable(ScrollView, can_focus=True):
         return self._scale
 
     @property
+    def cursor(self) -> Task | None:
+        """The task under the cursor, if it is one."""
+        return self._key if isinstance(self._key, Task) else None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those that have room, from left to right."""
+        return tuple(placed.column.name for placed in self._placed)
+
+    @property
+    def shown(self) -> int:
+        """How many tasks the filter lets through."""
+        return len({task for row in self._rows for task in row.tasks})
+
+    @property
     def selected(self) -> tuple[Task, ...]:
-        """The marked tasks, else the one under the cursor."""
-        shown = self.snapshot.tasks if self.snapshot else ()
-        marked = tuple(view.task for view in shown if view.task in self.marked)
-        return marked or ((self.cursor,) if self.cursor else ())
+        """The marked tasks, else those under the cursor: of a group all."""
+        views = self.snapshot.tasks if self.snapshot else ()
+        marked = tuple(view.task for view in views if view.task in self.marked)
+        row = self._row_at(self._at.get(self._key, -1)) if self._key is not None else None
+        return marked or (row.tasks if row else ())
 
     def watch_snapshot(self) -> None:
         self._arrange()
 
     def watch_look(self) -> None:
-        self.refresh()
-
-    def watch_filter(self) -> None:
         self._arrange()
 
-    def watch_sort(self) -> None:
+    def watch_wanted(self) -> None:
+        self._arrange()
+
+    def watch_order(self, before: Order, after: Order) -> None:
+        self._arrange()
+        if (before.sort, before.is_reversed, before.group) != (
+            after.sort,
+            after.is_reversed,
+            after.group,
+        ) and self._rows:
+            # Whoever sorts wants to see what comes first.
+            self._move_to(0)
+
+    def watch_chosen(self) -> None:
         self._arrange()
 
     def on_resize(self) -> None:
         self._arrange()
 
+    def _scene(self, snapshot: Snapshot) -> Scene:
+        steps = [step for view in snapshot.tasks if (step := step_of(view)) is not None]
+        return Scene(snapshot.at, self.look.glyphs, max(steps, default=None))
+
     def _arrange(self) -> None:
-        if self.snapshot is None:
+        snapshot = self.snapshot
+        if snapshot is None:
             return
-        views = [view for view in self.snapshot.tasks if not self.filter or self._is_shown(view)]
-        self._rows = sorted(views, key=self._sort_key) if self.sort != "task" else views
-        times = [sum(parts_of(view.summary).values()) for view in self.snapshot.tasks]
+        self._seen = self._scene(snapshot)
+        before = self._at.get(self._key, 0) if self._key is not None else 0
+        self._rows = arrange(snapshot.tasks, self.wanted, self.order, self._seen)
+        self._at = {row.key: index for index, row in enumerate(self._rows)}
+        times = [sum(parts_of(view.summary).values()) for view in snapshot.tasks]
         self._scale = scale_for(max(times, default=0.0))
-        if self.cursor not in {view.task for view in self._rows}:
-            self.cursor = self._rows[0].task if self._rows else None
         width = self.size.width
-        names = [str(view.task) for view in self.snapshot.tasks]
-        self._columns = layout(width - MARGIN, names, [view.host for view in self.snapshot.tasks])
+        names, hosts = [str(view.task) for view in snapshot.tasks], [view.host for view in snapshot.tasks]
+        if self.order.group:
+            names = [f"  {name}" for name in (*names, *(row.name for row in self._rows if isinstance(row, Group)))]
+        self._placed = layout(width - MARGIN, self.chosen, names, hosts)
+        self._step_times = self._trends(snapshot)
         self.virtual_size = Size(width, len(self._rows) + 1)
+        self._keep_cursor(before)
+        self._drawn.clear()
         self.refresh()
 
-    def _is_shown(self, view: TaskView) -> bool:
-        wanted = self.filter.lower()
-        state = view.status.state if view.status else ""
-        said = f"{view.task} {view.host} {state} {' '.join(each.kind for each in view.diagnoses)}"
-        return wanted in said.lower()
+    def _trends(self, snapshot: Snapshot) -> dict[Task, NDArray[np.float32]]:
+        history = snapshot.history
+        if history is None or all(placed.column.drawn is not Drawn.TREND for placed in self._placed):
+            return {}
+        return dict(zip(history.tasks, history.step_times(snapshot.at, SECONDS), strict=True))
 
-    def _sort_key(self, view: TaskView) -> tuple[object, ...]:
-        if self.sort == "lag":
-            lag = view.summary.lag if view.summary else None
-            return (-(lag or 0.0), view.task)
-        return (view.is_up, view.status.state if view.status else "", view.task)
+    def _keep_cursor(self, before: int) -> None:
+        """On its row, wherever that went; where it is no longer shown, on what took its place."""
+        if not self._rows:
+            self._key = None
+            return
+        if self._key not in self._at:
+            self._key = self._rows[min(before, len(self._rows) - 1)].key
+        after = self._at[self._key]
+        if self.scroll_offset.y and after != before:
+            # Whoever has scrolled looks at this row; whoever has not looks at the top.
+            self.scroll_to(y=max(0, self.scroll_offset.y + after - before), animate=False, force=True)
+
+    def _row_at(self, index: int) -> Row | None:
+        return self._rows[index] if 0 <= index < len(self._rows) else None
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if y == 0:
             return Strip(self._headings()).adjust_cell_length(width, style(None, self.look.palette.background))
-        index = self.scroll_offset.y + y - 1
-        if not 0 <= index < len(self._rows):
+        row = self._row_at(self.scroll_offset.y + y - 1)
+        if row is None:
             return Strip.blank(width, style(None, self.look.palette.background))
-        return self._row(self._rows[index], width)
+        key = row.key, row.key == self._key, all(task in self.marked for task in row.tasks)
+        strip = self._drawn.get(key)
+        if strip is None:
+            strip = self._drawn[key] = self._row(row, width, is_cursor=key[1], is_marked=key[2])
+        return strip
 
     def _headings(self) -> list[Segment]:
-        faint = style(self.look.palette.dim, self.look.palette.background)
+        palette, glyphs = self.look.palette, self.look.glyphs
+        faint, strong = style(palette.dim, palette.background), style(palette.text, palette.background, True)
         segments = [Segment(" " * MARGIN, faint)]
-        for placed in self._columns:
-            if placed.column is None:
-                text = _spread("0", format.seconds(self._scale), placed.width)
+        for placed in self._placed:
+            name, width = placed.column.name, placed.width
+            is_sorted = name == self.order.sort and (name != "task" or self.order.is_reversed)
+            if is_sorted:
+                name += glyphs.rising if self.order.is_reversed else glyphs.falling
+            if placed.column.drawn is Drawn.BAR and not is_sorted:
+                text = _spread("0", format.seconds(self._scale), width)
+            elif placed.column.drawn is Drawn.TREND and not is_sorted:
+                text = _spread("a minute ago", "now", width) if width > 16 else fit(name, width, right=False)
             else:
-                text = _fit(placed.column.name, placed.width, placed.column.right)
-            segments.append(Segment(text + "  ", faint))
+                text = fit(name, width, right=placed.column.right)
+            segments.append(Segment(text + "  ", strong if is_sorted else faint))
         return segments
 
-    def _row(self, view: TaskView, width: int) -> Strip:
-        palette = self.look.palette
-        is_cursor = view.task == self.cursor
+    def _row(self, row: Row, width: int, *, is_cursor: bool, is_marked: bool) -> Strip:
+        palette, glyphs = self.look.palette, self.look.glyphs
         background = palette.selected if is_cursor else palette.background
         blank = style(None, background)
-        edge = self.look.glyphs.cursor if is_cursor else " "
-        mark = self.look.glyphs.mark if view.task in self.marked else " "
-        segments = [Segment(f"{edge}{mark} ", style(palette.parts["transfer"], background))]
-        for placed in self._columns:
-            if placed.column is None:
-                look = self.look if view.is_up else self.look.faded
-                segments += phase_bar(parts_of(view.summary), self._scale, placed.width, look, background)
+        edge = f"{glyphs.cursor if is_cursor else ' '}{glyphs.mark if is_marked else ' '} "
+        segments = [Segment(edge, style(palette.parts["transfer"], background))]
+        for placed in self._placed:
+            if isinstance(row, Group):
+                segments += self._of_group(row, placed, background)
             else:
-                segments.append(self._cell(view, placed, background))
+                segments += self._of_task(row.view, placed, background)
             segments.append(Segment("  ", blank))
         return Strip(segments).adjust_cell_length(width, blank)
 
-    def _cell(self, view: TaskView, placed: Placed, background: str) -> Segment:
-        assert placed.column is not None and self.snapshot is not None
-        text, tone = placed.column.cell(view, self.snapshot.at, self.look.glyphs)
-        palette = self.look.palette
+    def _of_task(self, view: TaskView, placed: Placed, background: str) -> list[Segment]:
+        look = self.look if view.is_up else self.look.faded
+        match placed.column.drawn:
+            case Drawn.BAR:
+                return phase_bar(parts_of(view.summary), self._scale, placed.width, look, background)
+            case Drawn.TREND:
+                return [self._trend(view, placed.width, look, background)]
+        text, tone = placed.column.cell(view, self._seen)
         is_named = placed.column.name == "task"
-        colour = {"text": palette.text, "dim": palette.dim}.get(tone) or self.look.severity(tone)
+        if is_named and self.order.group:
+            text = f"  {text}"
         if view.is_stale and tone in ("text", "dim") and not is_named:
-            colour = palette.dim
-        drawn = style(colour, background, is_named or None)
-        return Segment(_fit(text, placed.width, placed.column.right), drawn)
+            tone = "dim"
+        return [self._cell(text, tone, placed, background, is_bold=is_named)]
+
+    def _trend(self, view: TaskView, width: int, look: Look, background: str) -> Segment:
+        values = self._step_times.get(view.task)
+        text = " " * width if values is None else sparkline(values, width, look)
+        return Segment(text, style(look.palette.dim, background))
+
+    def _of_group(self, group: Group, placed: Placed, background: str) -> list[Segment]:
+        glyphs, name = self.look.glyphs, placed.column.name
+        if placed.column.drawn is Drawn.BAR:
+            parts = mean_parts([view.summary for view in group.views])
+            return phase_bar(parts, self._scale, placed.width, self.look, background)
+        if name == "task":
+            sign = glyphs.opened if group.is_open else glyphs.closed
+            return [self._cell(f"{sign} {group.name}", "text", placed, background, is_bold=True)]
+        if name == "state":
+            up = sum(view.is_up for view in group.views)
+            tone = "good" if up == len(group.views) else "warning"
+            return [self._cell(f"{up}/{len(group.views)} up", tone, placed, background)]
+        if name == "flag":
+            worst = max(group.views, key=lambda view: placed.column.sorted_by(view, self._seen) or 0)
+            return [self._cell(*placed.column.cell(worst, self._seen), placed, background)]
+        text, tone = placed.column.of_group(group.views, self._seen)
+        return [self._cell(text, tone, placed, background)]
+
+    def _cell(self, text: str, tone: str, placed: Placed, background: str, *, is_bold: bool = False) -> Segment:
+        palette = self.look.palette
+        colour = {"text": palette.text, "dim": palette.dim}.get(tone) or self.look.severity(tone)
+        drawn = style(colour, background, is_bold or None)
+        return Segment(self.look.spell(fit(text, placed.width, right=placed.column.right)), drawn)
+
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
+        """Without groups there is nothing to close."""
+        return action != "fold" or bool(self.order.group)
 
     def action_move(self, by: int) -> None:
-        tasks = [view.task for view in self._rows]
-        if not tasks:
-            return
-        at = tasks.index(self.cursor) if self.cursor in tasks else 0
-        self._move_to(max(0, min(len(tasks) - 1, at + by)))
+        if self._key is not None:
+            self._move_to(max(0, min(len(self._rows) - 1, self._at[self._key] + by)))
+
+    def action_page(self, pages: int) -> None:
+        self.action_move(pages * max(1, self.size.height - 2))
 
     def _move_to(self, index: int) -> None:
-        self.cursor = self._rows[index].task
+        before = self._at.get(self._key, index) if self._key is not None else index
+        self._key = self._rows[index].key
+        for line in (before, index):
+            self.refresh_line(line + 1)
         # The headings cover the first line of what is visible.
         self.scroll_to_region(Region(0, index, 1, 2), animate=False, force=True)
-        self.refresh()
+
+    def go_to(self, task: Task) -> None:
+        """Put the cursor on a task, where it is shown."""
+        if task in self._at:
+            self._move_to(self._at[task])
 
     def action_mark(self) -> None:
-        if self.cursor is not None:
-            self.marked ^= {self.cursor}
+        row = self._row_at(self._at.get(self._key, -1)) if self._key is not None else None
+        if row is not None:
+            self._mark(row.tasks)
             self.action_move(1)
-            self.refresh()
+
+    def action_mark_all(self) -> None:
+        """All that are shown; where they are, none of them."""
+        self._mark(tuple(dict.fromkeys(task for row in self._rows for task in row.tasks)))
+
+    def _mark(self, tasks: tuple[Task, ...]) -> None:
+        if self.marked.issuperset(tasks):
+            self.marked.difference_update(tasks)
+        else:
+            self.marked.update(tasks)
+        self.post_message(self.Marked())
+        self.refresh()
+
+    def unmark(self) -> None:
+        """No task is marked any more."""
+        self.marked.clear()
+        self.post_message(self.Marked())
+        self.refresh()
 
     def action_choose(self) -> None:
-        if self.cursor is not None:
-            self.post_message(self.Chosen(self.cursor))
+        if isinstance(self._key, Task):
+            self.post_message(self.Chosen(self._key))
+        elif self._key is not None:
+            self.action_fold(self._key not in self.order.closed)
+
+    def action_fold(self, is_closed: bool) -> None:
+        """Close or open the group under the cursor; on one of its tasks, go to its heading first."""
+        index = self._at.get(self._key, -1) if self._key is not None else -1
+        group = next((row for row in reversed(self._rows[: index + 1]) if isinstance(row, Group)), None)
+        if group is None:
+            return
+        if self._key != group.key:
+            if is_closed:
+                self._move_to(self._at[group.key])
+            return
+        closed = self.order.closed | {group.name} if is_closed else self.order.closed - {group.name}
+        self.order = replace(self.order, closed=closed)
 
     def on_click(self, event: events.Click) -> None:
+        if event.y == 0:
+            if (column := self._column_at(event.x)) is not None:
+                self.post_message(self.Sorted(column))
+            return
         index = self.scroll_offset.y + event.y - 1
-        if event.y > 0 and 0 <= index < len(self._rows):
+        if 0 <= index < len(self._rows):
             self._move_to(index)
             if event.chain == 2:
                 self.action_choose()
 
+    def _column_at(self, x: int) -> str | None:
+        end = MARGIN
+        for placed in self._placed:
+            end += placed.width + 2
+            if MARGIN <= x < end:
+                return placed.column.name
+        return None
 
-def _fit(text: str, width: int, right: bool) -> str:
+
+def fit(text: str, width: int, *, right: bool) -> str:
+    """Exactly `width` cells of it."""
     if len(text) > width:
         text = _cut(text, width)
     return text.rjust(width) if right else text.ljust(width)

@@ -66,6 +66,15 @@ class Activities:
         self._ended: list[Activity] = []
         self._told: set[Activity] = set()
         self._lock = threading.Lock()
+        self.checkpointed: float | None = None
+        """When the newest checkpoint was written, Unix seconds."""
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """The block writes a checkpoint from which training can go on."""
+        with self.during(CHECKPOINT):
+            yield
+            self.checkpointed = time.time()
 
     @contextmanager
     def during(self, kind: str) -> Iterator[None]:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from tfscale.trainer.compat import repairs
+from tfscale.trainer.probe import profiling
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.imports import REPAIRED
 from tfscale.trainer.probe.probe import Probe
@@ -30,5 +31,5 @@ def probe() -> Probe:
         _probe = Probe()
         if os.environ.get("TFSCALE_REPORT"):
             identity = Identity.from_environment()
-            _probe.tell(lambda: Reporter(identity))
+            _probe.tell(lambda: Reporter(identity, obey=profiling.obey))
     return _probe

@@ -150,6 +150,10 @@ def _hook_activities(recorder: Recorder, activities: Activities) -> None:
 
         return hook
 
+    def save_checkpoint(method: Method, *args: Any, **kwargs: Any) -> Any:
+        with activities.writing():
+            return method(*args, **kwargs)
+
     def build(method: Method, name: str, python_func: Method, *args: Any, **kwargs: Any) -> Any:
         def traced(*inputs: Any, **more: Any) -> Any:
             outputs = python_func(*inputs, **more)
@@ -172,7 +176,7 @@ def _hook_activities(recorder: Recorder, activities: Activities) -> None:
 
     wrap(func_graph, "func_graph_from_py_func", build)
     wrap(tracing_compilation, "_create_concrete_function", during(COMPILE))
-    wrap(checkpoint.TrackableSaver, "save", during(CHECKPOINT))
+    wrap(checkpoint.TrackableSaver, "save", save_checkpoint)
     wrap(checkpoint.TrackableSaver, "restore", during(CHECKPOINT))
     wrap(save, "save_and_return_nodes", export)
     wrap(save, "_build_meta_graph", build_meta_graph)

@@ -86,12 +86,21 @@ class KerasHooks:
             with activities.during(CHECKPOINT):
                 return method(*args, **kwargs)
 
+        def write(method: Method, *args: Any, **kwargs: Any) -> Any:
+            with activities.writing():
+                return method(*args, **kwargs)
+
         def evaluate(method: Method, *args: Any, **kwargs: Any) -> Any:
             with activities.during(EVALUATION):
                 return method(*args, **kwargs)
 
         wrap(kind, "evaluate", evaluate)
         wrap(kind, "predict", evaluate)
-        for name in ("save", "save_weights", "load_weights", "export"):
+        for name, hook in (
+            ("save", write),
+            ("save_weights", write),
+            ("load_weights", checkpoint),
+            ("export", checkpoint),
+        ):
             if hasattr(kind, name):
-                wrap(kind, name, checkpoint)
+                wrap(kind, name, hook)

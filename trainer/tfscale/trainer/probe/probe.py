@@ -168,6 +168,7 @@ class Probe:
             xla=self.recorder.xla_seen,
             tensorflow=tensorflow_version(),
             keras=keras_version(),
+            checkpoint=self._activities.checkpointed,
         )
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
         told = self._announcer.worth_telling(changes, inferred)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Protocol
 
 import grpc
 from tfscale.trainer.probe import stacks, wire
@@ -20,11 +22,25 @@ _RETRY_SECONDS = 0.5
 _REFUSALS = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT)
 
 
+class Obey(Protocol):
+    """Does what the agent orders until the future is done, and waits by the last argument."""
+
+    def __call__(
+        self,
+        channel: grpc.Channel,
+        hello: report_pb2.Hello,
+        until: grpc.Future[report_pb2.ReportReply],
+        wait: Callable[[float], bool],
+        /,
+    ) -> None: ...
+
+
 class Reporter:
     """Sends reports in order, again and again to whichever agent listens; keeps the newest while none does."""
 
-    def __init__(self, identity: Identity, capacity: int = 240) -> None:
+    def __init__(self, identity: Identity, capacity: int = 240, obey: Obey | None = None) -> None:
         self._identity = identity
+        self._obey = obey
         self._stack_signal = stacks.listen()
         self._probe: ProbeStatus | None = None
         self.refused: str | None = None
@@ -89,21 +105,18 @@ class Reporter:
             done = threading.Event()
             response = call.future(self._requests(done))
             response.add_done_callback(lambda _: done.set())
+            response.initial_metadata()  # is there when the agent has taken the hello
+            if self._obey is not None:
+                # An older agent has no orders to give.
+                with suppress(grpc.RpcError):
+                    self._obey(channel, self._hello(), response, self._closing.wait)
             # The result by itself would be asked for ten times a second, each time with the GIL.
             done.wait()
             response.result()
 
     def _requests(self, done: threading.Event) -> Iterator[report_pb2.TaskReport]:
-        identity = self._identity
         yield report_pb2.TaskReport(
-            hello=report_pb2.Hello(
-                schema_version=SCHEMA_VERSION,
-                task=identity.task,
-                generation=identity.generation,
-                attempt=identity.attempt,
-                pid=os.getpid(),
-                stack_signal=self._stack_signal,
-            ),
+            hello=self._hello(),
             # Reported only when it changes, which another agent than this one's listener may have heard.
             probe=self._probe,
         )
@@ -118,3 +131,14 @@ class Reporter:
                 self._reports.put(report)
                 return
             yield report
+
+    def _hello(self) -> report_pb2.Hello:
+        identity = self._identity
+        return report_pb2.Hello(
+            schema_version=SCHEMA_VERSION,
+            task=identity.task,
+            generation=identity.generation,
+            attempt=identity.attempt,
+            pid=os.getpid(),
+            stack_signal=self._stack_signal,
+        )

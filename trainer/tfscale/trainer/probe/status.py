@@ -23,6 +23,8 @@ class Status:
     tensorflow: str | None = None
     keras: str | None = None
     xla: bool = False
+    checkpoint: float | None = None
+    """When the newest checkpoint was written, Unix seconds."""
 
     def after(self, steps: Sequence[Step]) -> Status:
         """This status once `steps` were seen."""

@@ -47,6 +47,7 @@ def _probe_status(status: Status) -> telemetry_pb2.ProbeStatus:
         tensorflow=status.tensorflow,
         keras=status.keras,
         warnings=status.warnings,
+        checkpoint=status.checkpoint,
     )
 
 

@@ -1,0 +1,326 @@
+"""What every task did in each of the last ten minutes' seconds, and the last steps of all: what charts are drawn from.
+
+Frames come by the thousand, so that each is only remembered when it comes; many are binned together, once a second of
+their time at the latest. Reading bins what is left over, so that what is read is always whole.
+
+Times are Unix seconds on the console's clock. An agent whose clock is found to differ is shifted by as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
+from tfscale.core.records import PHASES, Frame, GpuSample, StepBatch, TaskStatus
+from tfscale.core.task import Role, Task
+
+SECONDS = 600
+"""How far back it goes."""
+_BLOCK = 60
+"""Seconds that are allocated at a time."""
+_SURE = 10.0
+"""Seconds for which frames must have come late before it is the agent's clock: a backlog is late too, for a while."""
+_SKEW = 2.0
+_ENDINGS = 20
+"""Of a task."""
+_MOST_PENDING = 256
+"""Frames that are binned together: enough for numpy, and no more than a key can wait for."""
+
+_SUMS = ("steps", "measured", *PHASES)
+"""Kept as sums over the second's steps."""
+_SAMPLES = (
+    "gpu",
+    "gpu_memory",
+    "gpu_clock",
+    "gpu_power",
+    "gpu_temperature",
+    "cpu",
+    "received",
+    "sent",
+    "loss",
+)
+_COLUMNS = (*_SUMS, "longest", *_SAMPLES)
+_LONGEST, _FIRST_SAMPLE = len(_SUMS), len(_SUMS) + 1
+
+Series = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """One task second by second, oldest first: (k,) each, NaN unknown, seconds and bytes a second."""
+
+    at: NDArray[np.int64]
+    """When each second begins."""
+    steps: Series
+    """How many ended in it."""
+    step_time: Series
+    """Mean."""
+    longest: Series
+    """The longest step that ended in it."""
+    parts: Mapping[str, Series]
+    """Mean seconds a step of the phases, `reduce` split into `transfer` and `wait`; as in `widgets.look.PARTS`."""
+    gpu: Series
+    """Mean utilisation of its host's GPUs, 0 to 1."""
+    gpu_memory: Series
+    """Bytes, of all of them."""
+    gpu_clock: Series
+    """Hertz of the slowest."""
+    gpu_power: Series
+    """Watts, of all of them."""
+    gpu_temperature: Series
+    """Degrees Celsius of the hottest."""
+    cpu: Series
+    """Of all cores, 0 to 1."""
+    received: Series
+    sent: Series
+    loss: Series
+
+
+class History:
+    """Folds frames; a task takes 41 kB when its ten minutes are full."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self.tasks = tuple(tasks)
+        count = len(self.tasks)
+        self._index = {task: index for index, task in enumerate(self.tasks)}
+        self._names = {str(task): index for task, index in self._index.items()}
+        self._meets = np.array([task.role in (Role.CHIEF, Role.WORKER) for task in self.tasks], bool)
+        self._pending: list[tuple[int, float, Frame]] = []
+        self._due = 0.0
+        self._newest = 0.0
+        self._blocks: dict[int, NDArray[np.float32]] = {}
+        self._first_heard = np.full(count, np.nan)
+        self._delay = np.full(count, np.inf)
+        self._endings: dict[int, list[TaskStatus]] = {}
+        self._era = Era()
+        self._last = LastSteps(self.tasks)
+        self._transfers = Transfers()
+
+    def fold(self, at: float, task: Task, frame: Frame) -> None:
+        """Take in a frame that came at `at`; those of one task in their order."""
+        self._pending.append((self._index[task], at, frame))
+        if frame.status.exit is not None:
+            self._note_ending(self._index[task], frame.status)
+        if at >= self._due or len(self._pending) >= _MOST_PENDING:
+            self._due = at + 1.0
+            self._bin()
+
+    def seconds(self, task: Task, until: float, span: int = SECONDS) -> Seconds:
+        """The task's `span` seconds before `until`."""
+        self._bin()
+        last = int(until)
+        values = self._taken(self._index[task], last, span)
+        column = dict(zip(_COLUMNS, values, strict=True))
+        parts = self._parts(values, last, span)
+        return Seconds(
+            at=np.arange(last - span, last),
+            steps=column["steps"],
+            step_time=_step_time(values),
+            longest=column["longest"],
+            parts=parts,
+            **{name: column[name] for name in _SAMPLES},
+        )
+
+    def step_times(self, until: float, span: int) -> NDArray[np.float32]:
+        """(n, span) mean seconds a step of every one of `tasks`, in the seconds before `until`."""
+        self._bin()
+        return _step_time(self._taken(slice(None), int(until), span, len(_SUMS)))
+
+    def last_steps(self) -> LastSteps:
+        """The newest steps of all tasks; goes on changing as frames come."""
+        self._bin()
+        return self._last
+
+    def endings(self, task: Task, until: float) -> Sequence[TaskStatus]:
+        """How the task's attempts ended up to `until`, the newest last."""
+        known = self._endings.get(self._index[task], [])
+        return [status for status in known if status.exit and status.exit.at <= until]
+
+    def _note_ending(self, who: int, status: TaskStatus) -> None:
+        known = self._endings.setdefault(who, [])
+        if known and (known[-1].generation, known[-1].attempt) == (status.generation, status.attempt):
+            known[-1] = status
+        else:
+            known.append(status)
+            del known[:-_ENDINGS]
+
+    def _taken(self, who: int | slice, last: int, span: int, most: int = len(_COLUMNS)) -> NDArray[np.float32]:
+        """(most, span) or (most, n, span), the first columns as they are kept."""
+        parts: list[NDArray[np.float32]] = []
+        first = last - span
+        while first < last:
+            number, offset = divmod(first, _BLOCK)
+            stop = min(_BLOCK, offset + last - first)
+            block = self._blocks.get(number)
+            parts.append((self._unknown if block is None else block)[:most, who, offset:stop])
+            first += stop - offset
+        return np.concatenate(parts, axis=-1)
+
+    @property
+    def _unknown(self) -> NDArray[np.float32]:
+        return np.broadcast_to(np.float32(np.nan), (len(_COLUMNS), len(self.tasks), _BLOCK))
+
+    def _parts(self, values: NDArray[np.float32], last: int, span: int) -> dict[str, Series]:
+        sums = dict(zip(_SUMS, values, strict=False))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = {phase: sums[phase] / sums["measured"] for phase in PHASES}
+        reduce = mean.pop("reduce")
+        # Where nobody is known to be waited for, all of the reduction is transfer.
+        transfer = np.fmin(reduce, self._transfers.series(last, span))
+        return {**mean, "transfer": np.where(np.isnan(reduce), reduce, transfer), "wait": reduce - transfer}
+
+    def _bin(self) -> None:
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, []
+        who = np.array([index for index, _, _ in pending], np.int64)
+        at = np.array([at for _, at, _ in pending])
+        told = np.array([frame.at for _, _, frame in pending])
+        self._newest = max(self._newest, float(at.max()))
+        shift = self._shift(who, at, told)
+        self._put(who, told + shift[who], np.array([_sampled(frame) for _, _, frame in pending], np.float32).T)
+        self._put_steps([frame for _, _, frame in pending], shift)
+        oldest = int(self._newest - SECONDS) // _BLOCK
+        for number in [number for number in self._blocks if number < oldest]:
+            del self._blocks[number]
+        self._transfers.forget(int(self._newest) - SECONDS - _BLOCK)
+
+    def _shift(self, who: NDArray[np.int64], at: NDArray[np.float64], told: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(n,) seconds to add to each agent's times."""
+        np.fmin.at(self._first_heard, who, at)
+        np.minimum.at(self._delay, who, at - told)
+        is_late = (self._delay > _SKEW) & (self._newest - self._first_heard > _SURE)
+        return np.where(is_late | (self._delay < -_SKEW) & np.isfinite(self._delay), self._delay, 0.0)
+
+    def _put(self, who: NDArray[np.int64], at: NDArray[np.float64], samples: NDArray[np.float32]) -> None:
+        for block, mine, second in self._places(_whole(at)):
+            block[_FIRST_SAMPLE:, who[mine], second] = samples[:, mine]
+
+    def _put_steps(self, frames: Sequence[Frame], shift: NDArray[np.float64]) -> None:
+        batches = [
+            batch for frame in frames for batch in frame.steps if batch.subject in self._names and len(batch.sequence)
+        ]
+        if not batches:
+            return
+        rows = _rows(batches, [self._names[batch.subject] for batch in batches], shift)
+        self._add_up(rows)
+        rows, is_new = self._era.follow(rows)
+        if is_new:
+            self._last.clear()
+            self._transfers.clear()
+        if not self._meets.all():
+            # An evaluator counts steps of its own.
+            rows = rows.only(self._meets[rows.who])
+        if len(rows.sequence):
+            self._last.add(rows)
+            self._transfers.add(rows)
+
+    def _add_up(self, rows: Rows) -> None:
+        second = _whole(rows.end)
+        starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(rows.who, prepend=rows.who[0]))
+        lag = rows.phases[:-1].sum(axis=0)
+        total = lag + np.where(np.isnan(rows.phases[-1]), np.float32(0), rows.phases[-1])
+        known, phases = ~np.isnan(lag), rows.phases
+        if not known.all():
+            phases, total = np.where(known, phases, np.float32(0)), np.where(known, total, np.float32(0))
+        counts = np.diff(starts, append=len(second))
+        measured = np.add.reduceat(known.astype(np.float32), starts)
+        sums = np.stack([counts.astype(np.float32), measured, *np.add.reduceat(phases, starts, axis=1)])
+        longest = np.where(measured > 0, np.maximum.reduceat(total, starts), np.float32(np.nan))
+        who = rows.who[starts]
+        for block, mine, within in self._places(second[starts]):
+            place = who[mine], within
+            fresh = np.isnan(block[0][place])
+            block[: len(_SUMS), place[0][fresh], within[fresh]] = 0.0
+            for column, values in enumerate(sums):
+                np.add.at(block[column], place, values[mine])
+            np.fmax.at(block[_LONGEST], place, longest[mine])
+
+    def _places(
+        self, second: NDArray[np.int64]
+    ) -> Iterable[tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.int64]]]:
+        """Blocks, which of the seconds lie in each, and where there; what is too old or not yet is left out."""
+        number = second // _BLOCK
+        for each in sorted(set(number.tolist())):
+            if self._newest - SECONDS < (each + 1) * _BLOCK and each * _BLOCK <= self._newest + _BLOCK:
+                block = self._blocks.get(each)
+                if block is None:
+                    shape = (len(_COLUMNS), len(self.tasks), _BLOCK)
+                    block = self._blocks[each] = np.full(shape, np.nan, np.float32)
+                mine = np.flatnonzero(number == each)
+                yield block, mine, second[mine] - each * _BLOCK
+
+
+def _whole(at: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The seconds in which these moments lie; what is no moment lies too far back to be kept."""
+    known = np.isfinite(at)
+    return np.floor(at if known.all() else np.where(known, at, 0.0)).astype(np.int64)
+
+
+def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    sums = values[len(_SUMS) - len(PHASES) : len(_SUMS)]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((sums[:-1].sum(axis=0) + np.nan_to_num(sums[-1])) / values[1])
+
+
+def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> Rows:
+    lengths = np.array([len(batch.sequence) for batch in batches])
+    who = np.repeat(np.array(owners, np.int64), lengths)
+    phases = [_joined([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
+    return Rows(
+        attempts=[(owner, batch.generation, batch.attempt) for owner, batch in zip(owners, batches, strict=True)],
+        lengths=lengths,
+        who=who,
+        sequence=_joined([batch.sequence for batch in batches], lengths, np.int64),
+        end=_joined([batch.end for batch in batches], lengths, np.float64) + shift[who],
+        phases=np.stack(phases),
+    )
+
+
+def _joined(columns: Sequence[Sequence[float]], lengths: NDArray[np.int64], kind: type[np.generic]) -> NDArray[Any]:
+    """The columns as one, of these lengths; empty ones are unknown."""
+    with suppress(TypeError):
+        # An array's bytes are joined several times as fast as arrays are.
+        data = b"".join(columns)  # type: ignore[arg-type]
+        if len(data) == lengths.sum() * np.dtype(kind).itemsize:
+            return np.frombuffer(data, kind)
+    pairs = zip(columns, lengths.tolist(), strict=True)
+    return np.concatenate(
+        [np.asarray(each, kind) if len(each) else np.full(long, np.nan, kind) for each, long in pairs]
+    )
+
+
+def _sampled(frame: Frame) -> tuple[float | None, ...]:
+    host, training = frame.host, frame.training
+    interfaces = host.interfaces if host else ()
+    return (
+        *(_of_gpus(frame.gpus) if frame.gpus else _NO_GPUS),
+        host.cpu if host else None,
+        sum(each.received for each in interfaces) if interfaces else None,
+        sum(each.sent for each in interfaces) if interfaces else None,
+        training.loss if training else None,
+    )
+
+
+_NO_GPUS = (None,) * 5
+
+
+def _of_gpus(gpus: Sequence[GpuSample]) -> tuple[float | None, ...]:
+    if len(gpus) == 1:
+        gpu = gpus[0]
+        return gpu.utilisation, gpu.memory_used, gpu.clock, gpu.power, gpu.temperature
+    used = [gpu.utilisation for gpu in gpus if gpu.utilisation is not None]
+    memory = [gpu.memory_used for gpu in gpus if gpu.memory_used is not None]
+    power = [gpu.power for gpu in gpus if gpu.power is not None]
+    return (
+        sum(used) / len(used) if used else None,
+        sum(memory) if memory else None,
+        min((gpu.clock for gpu in gpus if gpu.clock is not None), default=None),
+        sum(power) if power else None,
+        max((gpu.temperature for gpu in gpus if gpu.temperature is not None), default=None),
+    )

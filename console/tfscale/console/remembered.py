@@ -1,0 +1,71 @@
+"""How the operator likes to look at clusters, kept from one start to the next: state, not configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is remembered; None: never chosen."""
+
+    columns: tuple[str, ...] | None = None
+    sort: str | None = None
+    is_reversed: bool | None = None
+    group: str | None = None
+    theme: str | None = None
+    measure: str | None = None
+    """Of the heat map."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """The file; without a path nothing is remembered."""
+
+    path: Path | None = None
+    view: View = field(default_factory=View)
+
+    @classmethod
+    def at(cls, path: Path) -> Memory:
+        """What the file holds. One that is not there, or that nobody can read, holds nothing: it is written anew at the
+        next change, and nothing but a habit is lost."""
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            document = None
+        return cls(path, _view(document) if isinstance(document, dict) else View())
+
+    def keep(self, view: View) -> None:
+        """Write it down, whole or not at all. Raises OSError."""
+        self.view = view
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+        beside.write_text(json.dumps(asdict(view), indent=1) + "\n", encoding="utf-8")
+        beside.replace(self.path)
+
+
+def state_path(environment: Mapping[str, str]) -> Path:
+    """`$XDG_STATE_HOME/tfscale/console.json`."""
+    home = environment.get("XDG_STATE_HOME")
+    folder = Path(home) / "tfscale" if home else Path(platformdirs.user_state_dir("tfscale"))
+    return folder / "console.json"
+
+
+def _view(document: dict[str, Any]) -> View:
+    known = {each.name: document.get(each.name) for each in fields(View)}
+    columns = known.pop("columns")
+    is_reversed = known.pop("is_reversed")
+    return View(
+        columns=tuple(map(str, columns)) if isinstance(columns, list) else None,
+        is_reversed=is_reversed if isinstance(is_reversed, bool) else None,
+        **{name: value for name, value in known.items() if isinstance(value, str)},
+    )

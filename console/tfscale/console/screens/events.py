@@ -1,0 +1,163 @@
+"""All that happened, with its evidence."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.message import Message
+from textual.widgets import Input, Static
+from tfscale.console.model import Snapshot
+from tfscale.console.screens.base import SnapshotScreen
+from tfscale.console.widgets.event_list import EventList, evidence, is_wanted
+from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.plain import spelled
+from tfscale.console.widgets.summary import Headline, Keys, Title
+from tfscale.core.analysis.findings import SEVERITIES
+from tfscale.core.task import Task
+
+KEYS = (
+    ("esc", "back"),
+    ("enter", "evidence"),
+    ("/", "filter"),
+    ("f", "severity"),
+    ("j k", "move"),
+    ("G", "newest"),
+    ("?", "help"),
+)
+
+
+class EventsScreen(SnapshotScreen):
+    """The events, and below them the evidence of the one under the cursor."""
+
+    DEFAULT_CSS = """
+    EventsScreen { background: $background; padding: 0 1; }
+    EventsScreen Title, EventsScreen Keys, EventsScreen #how { height: 1; }
+    EventsScreen Headline { height: auto; max-height: 3; margin: 1 0; }
+    EventsScreen EventList { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
+    EventsScreen VerticalScroll { height: auto; max-height: 45%; background: $panel; padding: 0 1; display: none; }
+    EventsScreen Input { height: 1; border: none; padding: 0; display: none; background: $panel; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "back", show=False),
+        Binding("e", "app.pop_screen", "back", show=False),
+        Binding("slash", "filter", "filter: words, or kind:straggler subject:worker:3 severity:serious", show=False),
+        Binding("f", "least", "only warnings and worse, serious and worse, critical", show=False),
+        Binding("J", "scroll(1)", "the evidence down", show=False),
+        Binding("K", "scroll(-1)", "the evidence up", show=False),
+    ]
+
+    class JumpWanted(Message):
+        """A replay is to go to this moment."""
+
+        def __init__(self, at: float) -> None:
+            super().__init__()
+            self.at = at
+
+    def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
+        super().__init__(snapshot, look)
+        self.events = EventList()
+        self.least = SEVERITIES[0]
+        """The severity from which on events are shown."""
+        self._shown = Static(markup=False)
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        subject = self.events.cursor.subject if self.events.cursor else ""
+        tasks = [view.task for view in self.snapshot.tasks] if self.snapshot else []
+        return tuple(task for task in tasks if str(task) == subject.partition("/")[0])
+
+    def compose(self) -> ComposeResult:
+        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        yield Title().data_bind(**bound)
+        yield Headline().data_bind(**bound)
+        yield Static(id="how", markup=False)
+        with Vertical():
+            yield self.events.data_bind(look=SnapshotScreen.look)
+        with VerticalScroll(can_focus=False):
+            yield self._shown
+        yield Input(placeholder="words, or kind:straggler subject:worker:3 severity:serious", compact=True)
+        keys = Keys().data_bind(**bound)
+        keys.keys = KEYS
+        yield keys
+
+    def on_mount(self) -> None:
+        self.events.focus()
+        self._show()
+
+    def watch_snapshot(self) -> None:
+        if self.is_mounted:
+            self._show()
+
+    def watch_look(self) -> None:
+        if self.is_mounted:
+            self._show()
+            self._show_evidence()
+
+    def _show(self) -> None:
+        moments = self.snapshot.moments if self.snapshot else ()
+        words = self.query_one(Input).value
+        rows = [moment for moment in moments if is_wanted(moment, words, self.least)]
+        self.events.show(rows)
+        kept = (
+            ""
+            if self.least == SEVERITIES[0]
+            else f"   {self.least}" + ("" if self.least == "critical" else " or worse")
+        )
+        kept += f"   {words}" if words.strip() else ""
+        said = f"{len(rows)} of {len(moments)} events" if len(rows) < len(moments) else f"{len(moments)} events"
+        how = Text(f"{said}{kept}", style=self.look.palette.dim, no_wrap=True, overflow="ellipsis")
+        self.query_one("#how", Static).update(spelled(how, self.look))
+
+    def on_event_list_moved(self) -> None:
+        self._show_evidence()
+
+    def on_event_list_chosen(self, message: EventList.Chosen) -> None:
+        panel = self.query_one(VerticalScroll)
+        panel.display = not panel.display
+        self._show_evidence()
+        self.post_message(self.JumpWanted(message.moment.at))
+
+    def _show_evidence(self) -> None:
+        moment = self.events.cursor
+        nothing = Text("nothing so far", style=self.look.palette.dim)
+        self._shown.update(nothing if moment is None else evidence(moment, self.look))
+
+    def action_back(self) -> None:
+        """One thing at a time: the filter, the evidence, the page."""
+        field, panel = self.query_one(Input), self.query_one(VerticalScroll)
+        if field.display or field.value:
+            field.value, field.display = "", False
+            self.events.focus()
+        elif panel.display:
+            panel.display = False
+        else:
+            self.app.pop_screen()
+
+    def action_filter(self) -> None:
+        field = self.query_one(Input)
+        field.display = True
+        field.focus()
+
+    def on_input_changed(self) -> None:
+        self._show()
+
+    def on_input_submitted(self) -> None:
+        field = self.query_one(Input)
+        field.display = bool(field.value)
+        self.events.focus()
+
+    def action_least(self) -> None:
+        self.least = SEVERITIES[(SEVERITIES.index(self.least) + 1) % len(SEVERITIES)]
+        self._show()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "scroll":
+            return bool(self.query_one(VerticalScroll).display)
+        return super().check_action(action, parameters)
+
+    def action_scroll(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

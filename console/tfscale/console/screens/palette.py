@@ -1,0 +1,53 @@
+"""What the command palette (ctrl+p) offers: every key's action, the sorts, the themes, and every task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from textual.app import App
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.screen import Screen
+from tfscale.console.screens.cluster import ClusterScreen
+from tfscale.console.screens.help import own_bindings, shown
+from tfscale.console.widgets.columns import COLUMNS, Drawn
+from tfscale.console.widgets.look import PALETTES
+
+Command = tuple[str, str, Callable[[], object]]
+"""What it is called, what is said beside it, and what does it."""
+
+
+class ConsoleCommands(Provider):
+    """The commands of the screen from which the palette was opened."""
+
+    async def discover(self) -> Hits:
+        for name, about, call in self._commands():
+            yield DiscoveryHit(name, call, help=about)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for name, about, call in (*self._commands(), *self._tasks()):
+            if (score := matcher.match(name)) > 0:
+                yield Hit(score, matcher.highlight(name), call, help=about)
+
+    def _commands(self) -> Iterator[Command]:
+        named = set()
+        # What moves a cursor stands last: who looks for it knows its key.
+        bound = sorted(own_bindings(self.screen), key=lambda each: not isinstance(each[1].node, App | Screen))
+        for key, active in bound:
+            name = active.binding.description
+            if name not in named:
+                named.add(name)
+                call = partial(self.app.run_action, active.binding.action, active.node)
+                yield name, f"key {shown(key)}", call
+        if isinstance(self.screen, ClusterScreen):
+            for column in COLUMNS:
+                if column.drawn is Drawn.TEXT:
+                    yield f"sort by {column.name}", column.about, partial(self.screen.sort_by, column.name)
+        for theme in PALETTES:
+            yield f"theme {theme.removeprefix('tfscale-')}", "", partial(setattr, self.app, "theme", theme)
+
+    def _tasks(self) -> Iterator[Command]:
+        if isinstance(self.screen, ClusterScreen) and self.screen.snapshot:
+            for view in self.screen.snapshot.tasks:
+                yield f"go to {view.task}", view.host, partial(self.screen.table.go_to, view.task)

@@ -1,0 +1,165 @@
+"""The last steps of all workers, one by one: who was late, and who waited for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Static
+from tfscale.console.history import History
+from tfscale.console.model import Snapshot
+from tfscale.console.screens.base import SnapshotScreen
+from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.plain import spelled
+from tfscale.console.widgets.step_bars import StepBars, Timeline, sentence, timeline
+from tfscale.console.widgets.summary import Keys, Legend, Title
+from tfscale.core.task import Task
+
+_WIDE = 110
+"""Cells from which on there is room for three steps."""
+_COUNTS = (1, 2, 3, 5, 8)
+KEYS = (
+    ("esc", "back"),
+    ("left right", "step"),
+    ("p", "hold"),
+    ("z", "zoom"),
+    ("s", "sort"),
+    ("enter", "task"),
+    ("?", "help"),
+)
+
+
+class StepsScreen(SnapshotScreen):
+    """Bars on one time axis, the slowest worker first."""
+
+    DEFAULT_CSS = """
+    StepsScreen { background: $background; padding: 0 1; }
+    StepsScreen Title, StepsScreen Keys, StepsScreen Static { height: 1; }
+    StepsScreen #said { margin: 1 0 0 0; }
+    StepsScreen Legend { height: 2; padding: 1 0 0 2; }
+    StepsScreen StepBars { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,v", "app.pop_screen", "back", show=False),
+        Binding("left", "go(-1)", "the step before; holds", show=False),
+        Binding("right", "go(1)", "the next step", show=False),
+        Binding("p", "hold", "hold these steps; again: go on with the newest", show=False),
+        Binding("s", "sort", "the slowest first, or in order", show=False),
+        Binding("z", "zoom", "more steps at once; after the most, one", show=False),
+    ]
+
+    def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
+        super().__init__(snapshot, look)
+        self.bars = StepBars()
+        self.last: int | None = None
+        """The newest collective that is shown."""
+        self.is_held = False
+        self._count: int | None = None
+        self._is_sorted = True
+        self._order: Sequence[Task] = ()
+        self._of: History | None = None
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        return (self.bars.cursor,) if self.bars.cursor else ()
+
+    @property
+    def count(self) -> int:
+        """How many steps are shown."""
+        return self._count or (3 if self.size.width >= _WIDE else 2)
+
+    def compose(self) -> ComposeResult:
+        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        yield Title().data_bind(**bound)
+        yield Static(id="said", markup=False)
+        yield Static(id="how", markup=False)
+        yield Legend().data_bind(**bound)
+        with Vertical():
+            yield self.bars.data_bind(look=SnapshotScreen.look)
+        keys = Keys().data_bind(**bound)
+        keys.keys = KEYS
+        yield keys
+
+    def on_mount(self) -> None:
+        self.bars.focus()
+        self._show()
+
+    def on_resize(self) -> None:
+        self._show()
+
+    def watch_snapshot(self) -> None:
+        if self.is_mounted:
+            self._show()
+
+    def watch_look(self) -> None:
+        if self.is_mounted:
+            self._show()
+
+    def _show(self) -> None:
+        history = self.snapshot.history if self.snapshot else None
+        if history is None:
+            return
+        steps = history.last_steps()
+        newest, oldest = steps.common, steps.oldest
+        if history is not self._of or newest is None or (self.last or 0) > newest:
+            # A replay that went elsewhere, or a restart, counts anew.
+            self._of, self.is_held = history, False
+        if newest is None or oldest is None:
+            self._say(timeline(steps.lined(0, 1)), Text("no worker has told of a step", style=self.look.palette.dim))
+            return
+        if not self.is_held or self.last is None:
+            self.last = newest
+        self.last = max(self.last, min(newest, oldest + self.count - 1))
+        shown = timeline(steps.lined(self.last, self.count))
+        if not self.is_held or set(self._order) != set(shown.lined.tasks):
+            self._order = self._ordered(shown)
+        self.bars.show(shown, self._order)
+        self._say(shown, self._how(newest))
+
+    def _how(self, newest: int) -> Text:
+        assert self.last is not None
+        palette = self.look.palette
+        said = "the newest, second by second"
+        if self.is_held:
+            said = f"held, {newest - self.last:,} before the newest; p goes on" if newest > self.last else "held"
+        order = "slowest first" if self._is_sorted else "in order"
+        return Text(f"{said}   {order}", style=palette.dim, no_wrap=True, overflow="ellipsis")
+
+    def _say(self, shown: Timeline, how: Text) -> None:
+        self.query_one("#said", Static).update(spelled(sentence(shown, self.look), self.look))
+        self.query_one("#how", Static).update(spelled(how, self.look))
+
+    def _ordered(self, shown: Timeline) -> Sequence[Task]:
+        tasks = shown.lined.tasks
+        if not self._is_sorted or not len(shown.lag):
+            return tasks
+        # By the window's medians, which are calmer than one step.
+        summaries = {view.task: view.summary for view in self.snapshot.tasks} if self.snapshot else {}
+        lag = [summary.lag if (summary := summaries.get(task)) else None for task in tasks]
+        known = [np.nan if value is None else value for value in lag]
+        return [tasks[place] for place in np.argsort(-np.asarray(known), kind="stable").tolist()]
+
+    def action_go(self, by: int) -> None:
+        if self.last is not None and self.snapshot and self.snapshot.history:
+            newest = self.snapshot.history.last_steps().common
+            self.is_held = True
+            self.last = min(self.last + by, self.last if newest is None else newest)
+            self._show()
+
+    def action_hold(self) -> None:
+        self.is_held = not self.is_held
+        self._show()
+
+    def action_zoom(self) -> None:
+        self._count = next((count for count in _COUNTS if count > self.count), _COUNTS[0])
+        self._show()
+
+    def action_sort(self) -> None:
+        self._is_sorted = not self._is_sorted
+        self._order = ()
+        self._show()

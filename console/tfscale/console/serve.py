@@ -1,0 +1,80 @@
+"""The screens in a browser: each page that is opened runs a console of its own, drawn over a websocket."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from aiohttp import web
+from textual_serve.server import Server
+from tfscale.core.cluster import Address
+from tfscale.core.errors import TfscaleError
+from yarl import URL
+
+_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'none'"
+)
+"""The page asks nobody else for anything, fonts included, and stands in no other page."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ConsoleServer(Server):
+    """Textual's server, closed to other pages of the same browser: whoever may open the websocket can give orders."""
+
+    def __init__(self, arguments: Sequence[str], address: Address) -> None:
+        command = shlex.join([sys.executable, "-m", "tfscale.console.cli", *arguments])
+        super().__init__(command, address.host, address.port, title="tfscale")
+        self._address = address
+
+    def serve(self, debug: bool = False) -> None:  # noqa: ARG002 - its developers' own
+        """Until interrupted. Raises OSError where the address cannot be had."""
+        web.run_app(self._make_app(), host=self.host, port=self.port, print=self._announce, access_log=None)
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Textual's banner is not wanted on stdout."""
+
+    def _announce(self, *_: object) -> None:
+        print(f"tfscale-console: serving http://{self._address}, Ctrl-C ends it", file=sys.stderr, flush=True)
+
+    async def _make_app(self) -> web.Application:
+        app = await super()._make_app()
+        app.middlewares.append(self._guard())
+        return app
+
+    async def handle_index(self, request: web.Request) -> Any:
+        """The page, which comes back by the name under which it was asked for: a tunnel's, perhaps."""
+        self.public_url = f"{request.scheme}://{request.host}"
+        return await super().handle_index(request)
+
+    def _guard(self) -> Any:
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if not is_welcome(self._address, request.host, request.headers.get("Origin")):
+                raise web.HTTPForbidden(text="not from here: open the page by the address that the console tells\n")
+            response = await handler(request)
+            if not response.prepared:
+                response.headers["Content-Security-Policy"] = _POLICY
+            return response
+
+        return guard
+
+
+def is_welcome(address: Address, host: str, origin: str | None) -> bool:
+    """Whether a request was meant for this server: by a browser that was sent here under a name of this host's, and
+    not by another site's page in it."""
+    asked = URL(f"http://{host}")
+    if address.is_loopback and asked.host not in ("localhost", "127.0.0.1", "::1", address.host):
+        return False
+    return origin is None or URL(origin).authority == asked.authority
+
+
+def serve(arguments: Sequence[str], address: Address) -> None:
+    """Until interrupted. `arguments` are those of the consoles. Raises TfscaleError."""
+    try:
+        ConsoleServer(arguments, address).serve()
+    except OSError as error:
+        raise TfscaleError(f"--serve {address}: {os.strerror(error.errno or 0)}: give another address") from None

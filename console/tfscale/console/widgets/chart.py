@@ -1,0 +1,92 @@
+"""Areas over time, stacked, to an eighth of a cell where the terminal can, in letters where it cannot.
+
+A plotting library would draw neither stacked areas without colours nor a column that stays where it was while time
+goes on; and this is all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.style import Style
+from rich.text import Text
+from tfscale.console.widgets.look import Look, style
+
+LEVELS = "▁▂▃▄▅▆▇"
+"""From one eighth of a cell to seven, upwards."""
+_NEARLY_NOTHING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """One part of a stack, with the letter that it is made of without colours; (columns,) values, NaN unknown."""
+
+    colour: str
+    letter: str
+    values: NDArray[np.floating]
+
+
+def columns(values: NDArray[np.floating], at: NDArray[np.int64], seconds: int) -> NDArray[np.floating]:
+    """The means of every so many seconds, of what is known. They are cut by the clock, so that a column, once full,
+    stays what it is and only moves along."""
+    number = at // seconds - at[0] // seconds
+    known = ~np.isnan(values)
+    count = np.bincount(number, known)
+    sums = np.bincount(number, np.where(known, values, 0.0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(sums / count)
+
+
+def draw(areas: Sequence[Area], top: float, width: int, height: int, look: Look) -> list[Text]:
+    """`height` lines of `width` cells, newest on the right; a full column stands for `top`."""
+    edges = _edges(areas, top, height)[:, -width:]
+    blank = style(None, look.palette.background)
+    lines = []
+    for row in range(height - 1, -1, -1):
+        cells = [(" ", blank)] * (width - edges.shape[1])
+        cells += [_cell(areas, edges[:, column], row * 8, look) for column in range(edges.shape[1])]
+        lines.append(_text(cells))
+    return lines
+
+
+def _edges(areas: Sequence[Area], top: float, height: int) -> NDArray[np.int64]:
+    """(areas + 1, columns) where each area begins and ends, in eighths of a cell from below."""
+    values = np.stack([np.nan_to_num(area.values) for area in areas])
+    heights = np.cumsum(values, axis=0) / max(top, _NEARLY_NOTHING) * height * 8
+    # What is there at all is seen.
+    heights = np.where((values > 0) & (heights < 1), 1, heights)
+    ends = np.minimum(np.rint(heights), height * 8).astype(np.int64)
+    return np.concatenate([np.zeros((1, ends.shape[1]), np.int64), ends])
+
+
+def _cell(areas: Sequence[Area], edges: NDArray[np.int64], start: int, look: Look) -> tuple[str, Style]:
+    inside = np.clip(edges, start, start + 8).tolist()
+    shares = [(index, inside[index + 1] - inside[index]) for index in range(len(areas))]
+    shares = [share for share in shares if share[1] > 0]
+    background = look.palette.background
+    filled = sum(eighths for _, eighths in shares)
+    if look.letters:
+        letter = areas[max(shares, key=lambda share: share[1])[0]].letter if filled >= 4 else " "
+        return letter, style(look.palette.text, background)
+    if not shares:
+        return " ", style(None, background)
+    # A cell has two colours; the smallest part gives way.
+    kept = sorted(sorted(shares, key=lambda share: -share[1])[:2]) if filled == 8 else [max(shares, key=lambda s: s[1])]
+    lower = areas[kept[0][0]].colour
+    upper = areas[kept[1][0]].colour if len(kept) == 2 else background
+    eighths = kept[0][1] if len(kept) == 2 else filled
+    if eighths >= 8:
+        return " ", style(None, lower)
+    return LEVELS[eighths - 1], style(lower, upper)
+
+
+def _text(cells: Sequence[tuple[str, Style]]) -> Text:
+    """Most neighbours look alike: one piece for each run of them."""
+    text = Text(no_wrap=True)
+    for drawn, run in groupby(cells, key=lambda cell: cell[1]):
+        text.append("".join(cell[0] for cell in run), style=drawn)
+    return text

@@ -1,0 +1,141 @@
+"""A task's last minutes as charts: phases, step time, GPUs, host, network, loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.text import Text
+from textual.reactive import reactive
+from tfscale.console.history import SECONDS, Seconds
+from tfscale.console.widgets import format
+from tfscale.console.widgets.bar import scale_for
+from tfscale.console.widgets.chart import Area, columns, draw
+from tfscale.console.widgets.look import LETTERS, PARTS, Look
+from tfscale.console.widgets.plain import spelled
+from tfscale.console.widgets.summary import SnapshotWidget
+from tfscale.core.task import Task
+
+ZOOMS = (1, 2, 5, 10)
+"""Seconds that one column stands for."""
+_GAP = 2
+_LOWEST, _NARROWEST = 3, 26
+"""Lines and cells below which a chart says nothing: fewer are drawn instead."""
+
+Say = Callable[[float | None], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One chart: what it is called, its areas from below, how its numbers are said, and what a full one stands for."""
+
+    name: str
+    areas: tuple[Area, ...]
+    said: Say
+    top: float | None = None
+    """None: a round number above the largest."""
+
+
+class Charts(SnapshotWidget):
+    """As many charts of one task as there is room for, the most telling first."""
+
+    seconds_a_column: reactive[int] = reactive(ZOOMS[1])
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self._about = task
+
+    def zoom(self) -> None:
+        """More time in less detail; after the last, the first."""
+        self.seconds_a_column = ZOOMS[(ZOOMS.index(self.seconds_a_column) + 1) % len(ZOOMS)]
+
+    def render(self) -> Text:
+        snapshot, width, height = self.snapshot, self.size.width, self.size.height
+        if snapshot is None or snapshot.history is None or not width or not height:
+            return Text()
+        history = snapshot.history.seconds(self._about, snapshot.at)
+        return _page(list(charts(history, self.seconds_a_column, self.look)), width, height, self)
+
+
+def _page(found: list[Chart], width: int, height: int, widget: Charts) -> Text:
+    look, across = widget.look, 2 if width >= 2 * _NARROWEST + _GAP else 1
+    rows = max(1, min(-(-len(found) // across), (height - 1) // (_LOWEST + 1)))
+    each = (width - _GAP * (across - 1)) // across
+    lines: list[Text] = []
+    room = height - 1
+    for row in range(rows):
+        high = room // (rows - row)
+        room -= high
+        cells = [_lines(chart, each, high - 1, look) for chart in found[row * across : (row + 1) * across]]
+        if cells:
+            lines += [Text(" " * _GAP).join(parts) for parts in zip(*cells, strict=True)]
+    shown = min(SECONDS, each * widget.seconds_a_column)
+    said = f"{format.duration(shown)} ago"
+    axis = Text(said + "now".rjust(max(4, each - len(said))), style=look.palette.dim, no_wrap=True)
+    return spelled(Text("\n").join([*lines, axis]), look)
+
+
+def _lines(chart: Chart, width: int, height: int, look: Look) -> list[Text]:
+    """The title, and below it the chart."""
+    palette = look.palette
+    total = np.sum([np.nan_to_num(area.values[-width:]) for area in chart.areas], axis=0)
+    top = chart.top or scale_for(float(total.max(initial=0.0)))
+    title = Text(f"{chart.name} ", style=palette.dim, no_wrap=True)
+    title.append(chart.said(_newest(chart.areas)), style=f"bold {palette.text}")
+    full = chart.said(top)
+    title.truncate(max(0, width - len(full) - 2))
+    title.append(full.rjust(width - title.cell_len), style=palette.dim)
+    return [title, *draw(chart.areas, top, width, height, look)]
+
+
+def _newest(areas: Sequence[Area]) -> float | None:
+    """What the newest column that is known adds up to."""
+    known = [area.values[~np.isnan(area.values)][-1:] for area in areas]
+    return float(sum(values[0] for values in known if len(values))) if any(map(len, known)) else None
+
+
+def charts(history: Seconds, seconds: int, look: Look) -> Iterator[Chart]:
+    """Those of which anything is known."""
+    colours = look.palette.parts
+
+    def column(values: NDArray[np.floating]) -> NDArray[np.floating]:
+        # The second under way is not whole.
+        return columns(values, history.at, seconds)
+
+    def single(
+        name: str, values: NDArray[np.floating], said: Say, top: float | None = None, colour: str = "transfer"
+    ) -> Iterator[Chart]:
+        if not np.isnan(values).all():
+            yield Chart(name, (Area(colours[colour], "#", column(values)),), said, top)
+
+    if not np.isnan(history.parts["compute"]).all():
+        stack = tuple(Area(colours[part], LETTERS[part], column(history.parts[part])) for part in PARTS)
+        yield Chart("phases of a step", stack, format.seconds)
+    yield from single("longest step of a second", history.longest, format.seconds, colour="update")
+    yield from single("GPU", history.gpu, format.percent, 1.0, "compute")
+    yield from single("CPU of the host", history.cpu, format.percent, 1.0, "compute")
+    yield from single("received", history.received, format.rate)
+    yield from single("sent", history.sent, format.rate)
+    yield from single("GPU clock", history.gpu_clock, _hertz, colour="compute")
+    yield from single("GPU temperature", history.gpu_temperature, _celsius, 100.0, "input")
+    yield from single("GPU power", history.gpu_power, _watts, colour="input")
+    yield from single("GPU memory", history.gpu_memory, format.size, colour="compute")
+    yield from single("loss", np.where(history.loss >= 0, history.loss, np.nan), _loss, colour="host")
+
+
+def _hertz(value: float | None) -> str:
+    return format.UNKNOWN if value is None else f"{value / 1e6:.0f} MHz"
+
+
+def _celsius(value: float | None) -> str:
+    return format.UNKNOWN if value is None else f"{value:.0f} °C"
+
+
+def _watts(value: float | None) -> str:
+    return format.UNKNOWN if value is None else f"{value:.0f} W"
+
+
+def _loss(value: float | None) -> str:
+    return format.UNKNOWN if value is None else f"{value:.4g}"

@@ -1,0 +1,70 @@
+"""The cluster's numbers: what comes out of it, and what is lost on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from tfscale.console.model import Snapshot
+from tfscale.console.widgets import format
+from tfscale.core.analysis.findings import Findings
+from tfscale.core.analysis.goodput import PRODUCTIVE
+from tfscale.core.records import Training
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A value and what it is of, in full and for narrow terminals."""
+
+    value: str
+    name: str
+    brief: str = ""
+    is_named_first: bool = False
+
+    @property
+    def short(self) -> str:
+        return self.brief or self.name
+
+
+def figures_of(snapshot: Snapshot) -> list[Figure]:
+    """What is known, the most important first."""
+    findings = snapshot.findings
+    lost = None if findings.slowdown is None else max(0.0, 1.0 - 1.0 / max(findings.slowdown, 1.0))
+    figures = [
+        Figure(format.count(findings.steps_per_second), "steps/s"),
+        Figure(format.count(findings.examples_per_second), "examples/s", "ex/s"),
+        Figure(format.seconds(findings.step_time), "a step"),
+        Figure(format.percent(efficiency(findings)), "efficient", "eff."),
+        Figure(format.percent(goodput(findings)), "goodput"),
+        Figure(loss(snapshot), "loss", is_named_first=True),
+        Figure(format.percent(lost or None), "lost to stragglers", "to stragglers"),
+        Figure(format.seconds(findings.transfer), "network"),
+    ]
+    return [figure for figure in figures if figure.value != format.UNKNOWN]
+
+
+def efficiency(findings: Findings) -> float | None:
+    """Scaling efficiency, 0 to 1: a worker's own work over the step, the rest being the all-reduce and waiting in it.
+
+    One worker alone would need no all-reduce: N of them do N times this share of its steps. None where nobody meets
+    anybody.
+    """
+    lags = [each.lag for each in findings.subjects.values() if each.lag is not None and each.wait is not None]
+    if len(lags) < 2 or not findings.step_time:
+        return None
+    return min(1.0, median(lags) / findings.step_time)
+
+
+def goodput(findings: Findings) -> float | None:
+    """The share of the run's time so far that went into steps that count; None before anything started."""
+    whole = sum(findings.spent.values())
+    return findings.spent[PRODUCTIVE] / whole if whole > 0 else None
+
+
+def loss(snapshot: Snapshot) -> str:
+    """Of the first task that tells one."""
+    told: list[Training] = [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
+    if any(each.finite is False for each in told):
+        return "NaN"
+    value = next((each.loss for each in told if each.loss is not None), None)
+    return format.UNKNOWN if value is None else f"{value:.4g}"

@@ -1,0 +1,262 @@
+"""The last steps of all workers as bars on one time axis: who entered the all-reduce when, who waited for whom.
+
+No clocks are compared. All leave an all-reduce together, so that is where each step begins, and each worker's own clock
+says how long after that it entered the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from tfscale.console.laststeps import Lined
+from tfscale.console.widgets import format
+from tfscale.console.widgets.look import LETTERS, Look, style
+from tfscale.console.widgets.task_table import TaskTable
+from tfscale.core.analysis.phases import longest, transfer
+from tfscale.core.task import Task
+
+ORDER = ("update", "host", "input", "compute", "wait", "transfer")
+"""Of the parts in time: waiting comes before the transfer, which begins when the last has entered."""
+_NUMBERS = 20
+"""Cells for lag and wait on the right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """k steps of n tasks in seconds, NaN where a task has not told."""
+
+    lined: Lined
+    starts: NDArray[np.float64]
+    """(k,) of each step, from the first one's."""
+    length: float
+    """Until the last of them is over."""
+    lag: NDArray[np.floating]
+    """(k, n)"""
+    wait: NDArray[np.floating]
+    """(k, n); NaN where nobody meets."""
+    parts: NDArray[np.floating]
+    """(6, k, n) in the order of ORDER."""
+
+
+def timeline(lined: Lined) -> Timeline:
+    """Where everything lies on the time axis."""
+    lag = np.asarray(lined.phases[:-1].sum(axis=0), np.float64)
+    reduce = np.asarray(lined.phases[-1], np.float64)
+    network = transfer(reduce) if reduce.size else np.full(len(lined.sequence), np.nan)
+    wait = reduce - network[:, None]
+    shown = np.nan_to_num(reduce - wait)
+    parts = np.stack([*np.nan_to_num(lined.phases[:-1]), np.nan_to_num(wait), shown])
+    lengths = np.nan_to_num(longest(lag + np.nan_to_num(reduce))) if lag.size else np.zeros(len(lined.sequence))
+    ends = np.cumsum(lengths)
+    return Timeline(lined, ends - lengths, float(ends[-1]) if len(ends) else 0.0, lag, wait, parts)
+
+
+class StepBars(ScrollView, can_focus=True):
+    """One row a task, below a line that numbers the steps. Only what is visible is drawn."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "the task above; the mouse selects too", show=False),
+        Binding("down,j", "move(1)", "the task below", show=False),
+        Binding("pageup", "move(-20)", "20 tasks up", show=False),
+        Binding("pagedown", "move(20)", "20 tasks down", show=False),
+        Binding("home,g", "move(-100000)", "the first task", show=False),
+        Binding("end,G", "move(100000)", "the last task", show=False),
+        Binding("enter", "choose", "the task's numbers, charts and log", show=False),
+    ]
+
+    look: reactive[Look] = reactive(Look())
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cursor: Task | None = None
+        self._timeline: Timeline | None = None
+        self._rows: Sequence[Task] = ()
+        self._places: dict[Task, int] = {}
+        self._drawn: dict[tuple[Task, bool], Strip] = {}
+        """Rows as they were drawn, with the cursor and without, until there is something new to draw."""
+
+    @property
+    def rows(self) -> Sequence[Task]:
+        return self._rows
+
+    def show(self, shown: Timeline, rows: Sequence[Task]) -> None:
+        """Draw these steps, of these of its tasks in this order."""
+        self._timeline, self._rows = shown, rows
+        self._places = {task: place for place, task in enumerate(shown.lined.tasks)}
+        self._drawn.clear()
+        if self.cursor not in rows:
+            self.cursor = next(iter(rows), None)
+        self.virtual_size = Size(self.size.width, len(rows) + 1)
+        self.refresh()
+
+    def watch_look(self) -> None:
+        self._drawn.clear()
+        self.refresh()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self._drawn.clear()
+        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+
+    def render_line(self, y: int) -> Strip:
+        width, blank = self.size.width, style(None, self.look.palette.background)
+        index = self.scroll_offset.y + y - 1
+        if self._timeline is None or not self._rows or (y and not 0 <= index < len(self._rows)):
+            return Strip.blank(width, blank)
+        name = max(len(str(task)) for task in self._rows) + 3
+        bar = max(1, width - name - _NUMBERS)
+        if y == 0:
+            return Strip(self._headings(self._timeline, name, bar)).adjust_cell_length(width, blank)
+        task = self._rows[index]
+        key = task, task == self.cursor
+        if key not in self._drawn:
+            self._drawn[key] = self._row(self._timeline, task, name, bar).adjust_cell_length(width, blank)
+        return self._drawn[key]
+
+    def _headings(self, shown: Timeline, name: int, width: int) -> list[Segment]:
+        line = [" "] * width
+        for number, start in zip(shown.lined.sequence.tolist(), shown.starts.tolist(), strict=True):
+            at = round(start / max(shown.length, 1e-9) * width)
+            line[at : at + len(f"step {number:,}")] = f"step {number:,}"
+        text = "".join(line)[:width]
+        palette = self.look.palette
+        numbers = f"{'enters after':>{_NUMBERS - 8}}{'waits':>8}"
+        return [Segment(" " * name + text + numbers, style(palette.dim, palette.background))]
+
+    def _row(self, shown: Timeline, task: Task, name: int, width: int) -> Strip:
+        palette, column = self.look.palette, self._places[task]
+        is_cursor, is_last = task == self.cursor, column in last_to_enter(shown)
+        background = palette.selected if is_cursor else palette.background
+        edge = self.look.glyphs.cursor if is_cursor else " "
+        sign = self.look.glyphs.alarm if is_last else " "
+        colour = self.look.severity("warning") if is_last else palette.text
+        named = [
+            Segment(edge, style(palette.parts["transfer"], background)),
+            Segment(f"{sign}{task!s:<{name - 2}}", style(colour, background, True)),
+        ]
+        lag, wait = _known(shown.lag, column), _known(shown.wait, column)
+        numbers = Segment(
+            self.look.spell(f"{format.seconds(lag):>{_NUMBERS - 8}}{format.seconds(wait):>8}"),
+            style(colour, background),
+        )
+        return Strip([*named, *_bar(shown, column, width, self.look, background), numbers])
+
+    def action_move(self, by: int) -> None:
+        if self._rows and self.cursor is not None:
+            self._move_to(max(0, min(len(self._rows) - 1, list(self._rows).index(self.cursor) + by)))
+
+    def _move_to(self, index: int) -> None:
+        self.cursor = self._rows[index]
+        # The headings cover the first line of what is visible.
+        self.scroll_to_region(Region(0, index, 1, 2), animate=False, force=True)
+        self.refresh()
+
+    def action_choose(self) -> None:
+        if self.cursor is not None:
+            self.post_message(TaskTable.Chosen(self.cursor))
+
+    def on_click(self, event: events.Click) -> None:
+        index = self.scroll_offset.y + event.y - 1
+        if event.y > 0 and 0 <= index < len(self._rows):
+            self._move_to(index)
+            if event.chain == 2:
+                self.action_choose()
+
+
+def last_to_enter(shown: Timeline) -> set[int]:
+    """Who entered the newest of the shown all-reduces last, where others had to wait for it: one place or none."""
+    if not len(shown.lag) or np.isnan(shown.wait[-1]).all() or shown.lag.shape[1] < 2:
+        return set()
+    return {int(np.nanargmin(shown.wait[-1]))}
+
+
+def sentence(shown: Timeline, look: Look) -> Text:
+    """The newest of the shown steps in words."""
+    palette, text = look.palette, Text(no_wrap=True, overflow="ellipsis")
+    if not len(shown.lag):
+        return text.append("no steps so far", style=palette.dim)
+    text.append(f"step {int(shown.lined.sequence[-1]):,}: ", style=palette.dim)
+    last = last_to_enter(shown)
+    if not last:
+        alone = shown.lag.shape[1] < 2
+        said = "one worker alone waits for nobody" if alone else "these workers do not meet in an all-reduce"
+        return text.append(said, style=palette.text)
+    column = last.pop()
+    others = np.delete(shown.wait[-1], column)
+    network = float(np.nanmin(shown.lined.phases[-1, -1]))
+    waited = float(np.nanmedian(others)) if not np.isnan(others).all() else None
+    text.append(f"{shown.lined.tasks[column]} entered last", style=f"bold {palette.text}")
+    text.append(f"; the others waited {format.seconds(waited)} for it (median)", style=palette.text)
+    return text.append(f"; then the network took {format.seconds(network)}", style=palette.dim)
+
+
+def _known(values: NDArray[np.floating], column: int) -> float | None:
+    value = float(values[-1, column]) if len(values) else np.nan
+    return None if np.isnan(value) else value
+
+
+def _bar(shown: Timeline, column: int, width: int, look: Look, background: str) -> list[Segment]:
+    shares: list[list[tuple[str, int]]] = [[] for _ in range(width)]
+    for part, begin, end in _pieces(shown, column, width):
+        for cell in range(begin // 8, min(width, -(-end // 8))):
+            shares[cell].append((part, min(end, cell * 8 + 8) - max(begin, cell * 8)))
+    cells = [_cell(each, look, background) for each in shares]
+    # Most neighbours look alike: one segment for each run of them.
+    return [
+        Segment("".join(text for text, _ in run), drawn)
+        for drawn, run in ((drawn, list(run)) for drawn, run in groupby(cells, key=lambda cell: cell[1]))
+    ]
+
+
+def _pieces(shown: Timeline, column: int, width: int) -> Iterator[tuple[str, int, int]]:
+    """(part, begin, end) in eighths of a cell; the last eighths of a step are left free, to set the next one apart."""
+    scale = width * 8 / max(shown.length, 1e-9)
+    for step, start in enumerate(shown.starts.tolist()):
+        stop = shown.starts[step + 1] * scale - 4 if step + 1 < len(shown.starts) else np.inf
+        at = start
+        for part, seconds in zip(ORDER, shown.parts[:, step, column].tolist(), strict=True):
+            begin, at = at, at + seconds
+            if at > begin:
+                edges = round(begin * scale), round(min(at * scale, stop))
+                if edges[1] > edges[0]:
+                    yield part, *edges
+
+
+def _cell(shares: Sequence[tuple[str, int]], look: Look, background: str) -> tuple[str, Style]:
+    if len(shares) == 1 and shares[0][1] == 8 and not look.letters:
+        return " ", style(None, look.palette.parts[shares[0][0]])
+    filled = sum(eighths for _, eighths in shares)
+    if look.letters:
+        letter = LETTERS[max(shares, key=lambda share: share[1])[0]] if filled >= 4 else " "
+        return letter, style(look.palette.text, background)
+    if not shares:
+        return " ", style(None, background)
+    # A cell has two colours; the smallest part gives way.
+    kept = sorted(shares, key=lambda share: -share[1])[:2] if len(shares) > 2 else list(shares)
+    kept.sort(key=lambda share: ORDER.index(share[0]))
+    left, eighths = kept[0]
+    colours = look.palette.parts
+    right = colours[kept[1][0]] if len(kept) == 2 else background
+    if len(kept) == 1:
+        eighths = filled
+    return (
+        (" ", style(None, colours[left]))
+        if eighths >= 8
+        else (
+            look.glyphs.eighths[max(eighths, 1) - 1],
+            style(colours[left], right),
+        )
+    )

@@ -1,0 +1,57 @@
+"""The screens before a simulated cluster that has run for a while, with what was diagnosed in it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import fakes
+from test_recording import simulated
+from tfscale.console.app import ConsoleApp
+from tfscale.console.cli import states
+from tfscale.console.engine import Engine
+from tfscale.console.events import SecondPassed
+from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.state import ClusterState
+
+FAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "healthy": (40, ()),
+    "slow": (40, ("worker:1=1.4x@20s",)),
+    "input": (40, ("worker:1=60ms,input@20s",)),
+    "thermal": (40, ("worker:1=thermal@20s",)),
+    "cpu": (40, ("worker:1=cpu@20s",)),
+    "kill": (40, ("worker:1=kill@20s-25s",)),
+    "hang": (100, ("worker:1=hang@20s",)),
+    "nan": (40, ("worker:1=nan@20s",)),
+    "cut": (40, ("worker:1=cut@30s",)),
+}
+"""Seconds, and what goes wrong in them."""
+
+
+@cache
+def state_of(case: str, workers: int = 4) -> ClusterState:
+    """The fold at the end of it."""
+    seconds, faults = FAULTS[case]
+    state = states(simulated_spec(workers))()
+    for event in simulated(seconds, workers, *faults):
+        if isinstance(event, SecondPassed):
+            state.snapshot(event.at)
+        else:
+            state.fold(event)
+    return state
+
+
+def build(case: str, workers: int = 4, **options: Any) -> ConsoleApp:
+    source = fakes.ScriptedSource(simulated_spec(workers))
+    source.seconds = FAULTS[case][0]
+    state = state_of(case, workers)
+    return ConsoleApp(Engine(source, lambda: state), fakes.FakeCommands(), **options)
+
+
+async def settled(pilot: Any) -> None:
+    """Wait until the first snapshot is drawn."""
+    for _ in range(100):
+        await pilot.pause(0.02)
+        if pilot.app.cluster.snapshot is not None:
+            break
+    await pilot.pause()

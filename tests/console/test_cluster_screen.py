@@ -1,0 +1,325 @@
+"""The keys of the Cluster screen, and of the heat map and the picker that it opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import fakes
+import pytest
+from textual.widgets import Input, Static
+from tfscale.console.app import ConsoleApp
+from tfscale.console.engine import Engine
+from tfscale.console.remembered import Memory, View
+from tfscale.console.screens.heat import HeatScreen
+from tfscale.console.screens.picker import PickerScreen
+from tfscale.console.screens.task import TaskScreen
+from tfscale.console.state import ClusterState
+from tfscale.console.widgets.columns import COLUMNS, USUAL
+from tfscale.console.widgets.heat_map import HeatMap
+from tfscale.console.widgets.summary import Headline, Keys, Legend, Metrics, Title
+
+
+def build(workers: int = 12, memory: Memory | None = None, **options: Any) -> ConsoleApp:
+    cluster = fakes.spec(workers)
+    source = fakes.ScriptedSource(cluster, fakes.gpu_events(cluster))
+    engine = Engine(source, lambda: ClusterState(cluster, fakes.FakeAnalysis(fakes.straggler_findings(cluster))))
+    return ConsoleApp(engine, fakes.FakeCommands(), memory=memory, **options)
+
+
+async def settled(pilot: Any) -> None:
+    for _ in range(100):
+        await pilot.pause(0.02)
+        if pilot.app.cluster.snapshot is not None:
+            break
+    await pilot.pause()
+
+
+def rows(app: ConsoleApp) -> list[str]:
+    table = app.cluster.table
+    return [table.render_line(y).text.rstrip() for y in range(1, table.size.height)]
+
+
+def status(app: ConsoleApp) -> str:
+    return app.cluster.legend.status
+
+
+async def test_s_sorts_by_who_needs_a_look_first_then_by_every_column() -> None:
+    app = build()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        seen = []
+        for _ in range(7):
+            await pilot.press("s")
+            seen.append(app.cluster.table.order.sort)
+        assert seen[:2] == ["flag", "lag"] and "step" in seen and "device" in seen and seen[-1] == "task"
+        await pilot.press("s")
+        assert "worker:1 " in rows(app)[0] and app.cluster.table.cursor == fakes.worker(1)
+        assert "flag↓" in app.cluster.table.render_line(0).text
+
+
+async def test_i_turns_the_order_around() -> None:
+    app = build()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("i")
+        assert "worker:11" in rows(app)[0] and "task↑" in app.cluster.table.render_line(0).text
+        await pilot.press("i")
+        assert "worker:0" in rows(app)[0]
+
+
+async def test_a_click_on_a_heading_sorts_and_another_turns_it_around() -> None:
+    app = build()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        heading = app.cluster.table.render_line(0).text
+        await pilot.click(app.cluster.table, offset=(heading.index("flag"), 0))
+        assert app.cluster.table.order.sort == "flag" and "worker:1 " in rows(app)[0]
+        await pilot.click(app.cluster.table, offset=(heading.index("flag"), 0))
+        assert app.cluster.table.order.is_reversed
+
+
+async def test_a_filter_that_cannot_be_understood_says_why_and_changes_nothing() -> None:
+    app = build()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("slash", *"lag>100", "enter")
+        assert status(app) == "1 of 12" and len([row for row in rows(app) if "worker" in row]) == 1
+        await pilot.press("slash", *"parsecs")
+        wrong = app.screen.query_one("#wrong", Static)
+        assert wrong.display and "'100parsecs' is no number for lag" in str(wrong.render())
+        assert status(app) == "1 of 12"
+        await pilot.press("escape")
+        assert not wrong.display and not app.screen.query_one(Input).display and status(app) == ""
+
+
+async def test_space_marks_one_and_a_all_that_are_shown() -> None:
+    app = build()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("space", "space")
+        assert status(app) == "2 marked" and "◆" in rows(app)[0] and "◆" not in rows(app)[2]
+        await pilot.press("slash", *"worker:1", "enter", "a")
+        assert status(app) == "3 of 12, 4 marked"
+        await pilot.press("a")
+        assert status(app) == "3 of 12, 1 marked"
+        await pilot.press("escape")
+        assert status(app) == ""
+
+
+async def test_o_groups_by_host_and_by_role_and_groups_close() -> None:
+    app = build(3)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("o")
+        assert status(app) == "by host" and "▾ node-00" in rows(app)[0] and "  worker:0" in rows(app)[1]
+        await pilot.press("o")
+        assert status(app) == "by role" and "▾ worker" in rows(app)[0] and "3/3 up" in rows(app)[0]
+        assert "straggler ×2.1" in rows(app)[0]
+        await pilot.press("enter")
+        assert "▸ worker" in rows(app)[0] and "worker:0" not in "".join(rows(app))
+        await pilot.press("right")
+        assert "worker:2" in rows(app)[3]
+        await pilot.press("down", "down", "left")
+        assert app.cluster.table.selected == tuple(map(fakes.worker, range(3)))
+        await pilot.press("left")
+        assert "▸ worker" in rows(app)[0]
+        await pilot.press("o")
+        assert status(app) == "" and "worker:0" in rows(app)[0]
+
+
+async def test_moving_keys_move_by_a_row_a_page_and_to_the_ends() -> None:
+    app = build(200)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        table = app.cluster.table
+
+        def at() -> int:
+            assert table.cursor is not None
+            return table.cursor.index
+
+        await pilot.press("j", "down", "k", "up", "j")
+        assert at() == 1
+        await pilot.press("pagedown")
+        assert at() == 1 + table.size.height - 2
+        await pilot.press("pageup")
+        assert at() == 1
+        await pilot.press("G")
+        assert at() == 199 and "worker:199" in rows(app)[-1]
+        await pilot.press("g")
+        assert at() == 0 and "worker:0" in rows(app)[0]
+        await pilot.press("end", "home")
+        assert at() == 0
+
+
+async def test_only_rows_in_view_are_drawn_and_a_key_draws_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = build(1000)
+    async with app.run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        table = app.cluster.table
+        drawn: list[object] = []
+        draw = table._row
+
+        def counted(*args: Any, **options: Any) -> Any:
+            drawn.append(args[0])
+            return draw(*args, **options)
+
+        monkeypatch.setattr(table, "_row", counted)
+        await pilot.press("j")
+        await pilot.pause()
+        assert len(drawn) == 2
+
+
+async def test_c_chooses_columns_and_they_are_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "console.json"
+    app = build(memory=Memory.at(path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("c")
+        assert isinstance(app.screen, PickerScreen)
+        names = [column.name for column in COLUMNS]
+        await pilot.press(*["j"] * names.index("gen"), "k", "down", "space")
+        assert "gen" not in app.cluster.table.chosen
+        await pilot.press(*["j"] * (names.index("heat") - names.index("gen")), "space", "escape")
+        assert app.screen is app.cluster and "heat" in app.cluster.table.columns
+        await pilot.press("s", "t")
+    kept = Memory.at(path).view
+    assert kept.columns is not None and "heat" in kept.columns and "gen" not in kept.columns
+    assert (kept.sort, kept.theme) == ("flag", "tfscale-light")
+    again = build(memory=Memory.at(path))
+    async with again.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert again.theme == "tfscale-light" and "worker:1 " in rows(again)[0]
+        assert "90 °C" in rows(again)[0]
+        await pilot.press("c", "d", "c")
+        assert again.cluster.table.chosen == USUAL
+    assert Memory.at(path).view.columns is None
+
+
+async def test_a_mouse_picks_columns_too() -> None:
+    app = build()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("c")
+        await pilot.click("#columns", offset=(5, 3))
+        assert "host" not in app.cluster.table.chosen
+
+
+async def test_a_view_of_a_column_that_is_gone_is_the_usual_one() -> None:
+    app = build(memory=Memory(view=View(sort="shoe size", group="colour", measure="charm", theme="plaid")))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert app.cluster.table.order.sort == "task" and "worker:0" in rows(app)[0]
+
+
+async def test_what_cannot_be_remembered_is_said() -> None:
+    app = build(memory=Memory(Path("/proc/nowhere/console.json")))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("s")
+        await pilot.pause()
+        assert app.cluster.table.order.sort == "flag"
+        assert any("not remembered" in each.message for each in app._notifications)
+
+
+async def test_h_opens_the_heat_map_where_every_key_works() -> None:
+    app = build(40)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("j", "h")
+        screen = app.screen
+        assert isinstance(screen, HeatScreen)
+        heat = screen.map
+        assert heat.cursor == 1 and "worker:1 on node-01" in heat.about().plain
+        assert "▲" in "".join(heat.render_line(y).text for y in range(heat.size.height))
+        await pilot.press("right", "left", "down")
+        assert heat.cursor > 1
+        await pilot.press("up", "j", "k", "G")
+        assert heat.cursor == 39
+        await pilot.press("g", "pagedown", "pageup", "end", "home")
+        assert heat.cursor == 0
+        await pilot.press("m")
+        assert heat.measure == "wait" and "waiting for somebody slower" in heat.legend().plain
+        await pilot.press("M", "u")
+        assert heat.by_gpu and heat.measure == "gpu" and "GPU 0" in heat.about().plain
+        await pilot.press("m")
+        assert heat.measure == "heat"
+        await pilot.press("u", "enter")
+        assert isinstance(app.screen, TaskScreen)
+        await pilot.press("escape", "h")
+        assert app.screen is app.cluster
+        await pilot.press("h")
+        assert isinstance(app.screen, HeatScreen) and app.screen.map.measure == "heat"
+
+
+async def test_a_mouse_moves_over_the_heat_map() -> None:
+    app = build(8)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("h")
+        await pilot.click(HeatMap, offset=(30, 0))
+        assert isinstance(app.screen, HeatScreen) and app.screen.map.cursor == 2
+
+
+async def test_a_thousand_tasks_fit_on_one_heat_map() -> None:
+    app = build(1000)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("h")
+        await pilot.pause()
+        assert isinstance(app.screen, HeatScreen)
+        assert app.screen.map.virtual_size.height <= app.screen.map.size.height
+
+
+async def test_without_colour_shades_and_letters_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = build(100, ascii=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        for widget in (Title, Headline, Metrics, Legend, Keys):
+            assert str(app.screen.query_one(widget).render()).isascii(), widget
+        assert all(row.isascii() for row in rows(app))
+        await pilot.press("h")
+        await pilot.pause()
+        assert isinstance(app.screen, HeatScreen)
+        heat = app.screen.map
+        shown = [heat.render_line(y).text for y in range(heat.size.height)]
+        assert all(line.isascii() for line in shown) and "!" in "".join(shown)
+        assert "#" in heat.legend().plain and heat.legend().plain.isascii() and heat.about().plain.isascii()
+
+
+@pytest.mark.parametrize("keys", [[], ["h"], ["c"], ["o"]])
+async def test_no_size_breaks_a_screen(keys: list[str]) -> None:
+    app = build(30)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press(*keys)
+        for size in ((200, 60), (40, 10), (81, 25), (10, 3), (120, 40), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        assert app.is_running
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", ["heat", "gpus", "columns", "groups", "filter"])
+def test_it_looks_as_before(
+    snap_compare: Any, monkeypatch: pytest.MonkeyPatch, name: str, size: tuple[int, int]
+) -> None:
+    keys = {
+        "heat": ["h"],
+        "gpus": ["h", "u", "m"],
+        "columns": ["c"],
+        "groups": ["o", "o"],
+        "filter": ["slash", *"step>"],
+    }[name]
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
+
+    async def press(pilot: Any) -> None:
+        await settled(pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+
+    assert snap_compare(build(24 if name != "heat" else 300), terminal_size=size, run_before=press)

@@ -1,0 +1,63 @@
+"""What is said of GPUs, and who computes on which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import fakes
+from tfscale.console.model import Link, LinkState, Snapshot, TaskView
+from tfscale.console.widgets import gpus
+from tfscale.core.analysis.diagnose import Findings
+from tfscale.core.cluster import Address
+from tfscale.core.records import GpuSample, Interface
+
+GPU = GpuSample(0, "GPU-0", "NVIDIA A100", 0.93, 33_000_000_000, 40_000_000_000, 310.0, 400.0, 66.0, 1_200_000_000)
+
+
+def snapshot(*hosts: str, replicas: int = 1, cards: int = 1) -> Snapshot:
+    views = []
+    for index, host in enumerate(hosts):
+        frame = fakes.frame(fakes.worker(index))
+        assert frame.probe is not None and frame.host is not None
+        probe = replace(frame.probe, local_replicas=replicas, ranks=replicas * len(hosts))
+        links = (Interface("lo", 9e9, 9e9, None), Interface("eth0", 1.0, 1.0, None), Interface("ib0", 5e6, 1.0, None))
+        samples = tuple(replace(GPU, index=card) for card in range(cards))
+        frame = replace(frame, probe=probe, gpus=samples, host=replace(frame.host, interfaces=links))
+        views.append(TaskView(fakes.worker(index), Address(host, 7070), Link(LinkState.UP), frame=frame))
+    return Snapshot(fakes.NOW, "digits", None, 1, tuple(views), Findings())
+
+
+def placed(shown: Snapshot, index: int) -> str | None:
+    return gpus.placement(shown.view(fakes.worker(index)), shown)
+
+
+def test_what_is_unknown_is_not_said() -> None:
+    assert gpus.running(GPU) == "93 %   33.0 GB of 40.0 GB   1200 MHz   310 of 400 W   66 °C   A100"
+    assert gpus.running(GpuSample(0, "u", "T4")) == "–   T4"
+
+
+def test_alarms_are_told_the_worst_first_and_once() -> None:
+    ailing = replace(GPU, clock_event_reasons=0x40 | 0x08 | 0x04 | 0x01, ecc_errors=2, xid=79)
+    assert list(gpus.alarms(ailing)) == [
+        ("critical", "slowed down by heat"),
+        ("info", "at its power limit"),
+        ("serious", "2 memory errors that could not be corrected (ECC)"),
+        ("critical", "XID 79: it has fallen off the bus"),
+    ]
+    assert list(gpus.alarms(replace(GPU, clock_event_reasons=0x01, ecc_errors=0))) == []
+    assert list(gpus.alarms(replace(GPU, xid=4711))) == [("critical", "XID 4711")]
+
+
+def test_ranks_are_counted_over_all_tasks() -> None:
+    shown = snapshot("a", "b", replicas=2, cards=2)
+    assert placed(shown, 0) == "ranks 0 to 1 on GPUs 0, 1, over ib0 (the busiest)"
+    assert placed(shown, 1) == "ranks 2 to 3 on GPUs 0, 1, over ib0 (the busiest)"
+    assert placed(snapshot("a", cards=0), 0) == "rank 0 on the CPU, over ib0 (the busiest)"
+
+
+def test_what_cannot_be_known_of_a_place_is_not_claimed() -> None:
+    assert placed(snapshot("a", "a"), 1) == "rank 1 on GPUs that its host shares with worker:0, over ib0 (the busiest)"
+    shown = snapshot("a", "b")
+    before = shown.tasks[0]
+    unheard = replace(shown, tasks=(replace(before, frame=None), shown.tasks[1]))
+    assert placed(unheard, 1) is None, "how many ranks the first one has is not known"

@@ -1,0 +1,389 @@
+"""Every key on every screen does something that can be seen, and the help, the palette and the read-only console know
+the same keys; every screen holds at every size, and with ASCII alone."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import fakes
+import pages
+import pytest
+from test_recording import record, simulated
+from textual.binding import Binding
+from textual.command import CommandPalette
+from textual.containers import VerticalScroll
+from textual.screen import Screen
+from textual.widgets import Static
+from tfscale.console import screens, widgets
+from tfscale.console.app import ConsoleApp
+from tfscale.console.cli import states
+from tfscale.console.commands import NoCommands, Stack
+from tfscale.console.engine import Engine
+from tfscale.console.recording import Recording
+from tfscale.console.screens.base import ACTING
+from tfscale.console.screens.events import EventsScreen
+from tfscale.console.screens.heat import HeatScreen
+from tfscale.console.screens.help import HelpScreen, own_bindings
+from tfscale.console.screens.orders import checkpoint_age, is_kept
+from tfscale.console.screens.picker import PickerScreen
+from tfscale.console.screens.steps import StepsScreen
+from tfscale.console.screens.task import TaskScreen
+from tfscale.console.sources.recorded import Player
+from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.state import ClusterState
+from tfscale.console.widgets.summary import Keys
+from tfscale.core.task import Task
+
+SIZE = (100, 30)
+EVERYWHERE = [each for each in ConsoleApp.BINDINGS if isinstance(each, Binding)]
+
+
+@pytest.fixture(autouse=True)
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+class Talkative(fakes.FakeCommands):
+    """Has stacks that need to be scrolled."""
+
+    async def stack(self, task: Task) -> Stack:
+        taken = await super().stack(task)
+        return taken._replace(text="\n".join([taken.text] * 20))
+
+
+def build(**options: Any) -> ConsoleApp:
+    cluster = fakes.spec(40)
+    source = fakes.ScriptedSource(cluster, fakes.healthy_events(cluster))
+    engine = Engine(source, lambda: ClusterState(cluster, fakes.FakeAnalysis(fakes.straggler_findings(cluster))))
+    return ConsoleApp(engine, Talkative(), **options)
+
+
+def no_more(_app: ConsoleApp) -> None:
+    """It is ready as it is."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A screen: what to press to come to it, and what makes it ready, so that each key has something to do."""
+
+    keys: Sequence[str] = ()
+    make_ready: Callable[[ConsoleApp], None] = no_more
+    build: Callable[..., ConsoleApp] = build
+
+
+def into_the_middle(app: ConsoleApp) -> None:
+    app.cluster.table.action_move(24)
+    app.cluster.table.action_mark()
+
+
+def over_the_map(app: ConsoleApp) -> None:
+    assert isinstance(app.screen, HeatScreen)
+    app.screen.map.action_move(20, 0)
+
+
+def unusual(app: ConsoleApp) -> None:
+    assert isinstance(app.screen, PickerScreen)
+    app.screen.action_move(5)
+    app.screen.action_choose()
+
+
+def up_the_log(app: ConsoleApp) -> None:
+    assert isinstance(app.screen, TaskScreen)
+    app.screen.log_view.extend([f"{number} " + "long " * 60 for number in range(60)])
+    app.screen.call_after_refresh(app.screen.action_scroll, -40)
+
+
+def found_in_the_log(app: ConsoleApp) -> None:
+    up_the_log(app)
+    assert isinstance(app.screen, TaskScreen)
+    app.screen.call_after_refresh(app.screen.log_view.search, "line 49")
+
+
+def into_the_steps(app: ConsoleApp) -> None:
+    assert isinstance(app.screen, StepsScreen)
+    app.screen.bars.action_move(24)
+
+
+def into_the_events(app: ConsoleApp) -> None:
+    assert isinstance(app.screen, EventsScreen)
+    app.screen.events.action_move(-24)
+
+
+def down(app: ConsoleApp) -> None:
+    app.screen.query_one(VerticalScroll).scroll_relative(y=3, animate=False)
+
+
+PLACES = {
+    "cluster": Place((), into_the_middle),
+    "heat": Place(("h",), over_the_map),
+    "columns": Place(("c",), unusual),
+    "task": Place(("enter",), up_the_log),
+    "log": Place(("l",), up_the_log),
+    "found": Place(("l",), found_in_the_log),
+    "charts": Place(("enter", "c")),
+    "steps": Place(("v",), into_the_steps),
+    "events": Place(("e",), into_the_events, partial(pages.build, "kill", 24)),
+    "advice": Place(("A",), down, partial(pages.build, "kill", 24)),
+    "stack": Place(("b",), down),
+    "confirm": Place(("r",)),
+    "prompt": Place(("P",)),
+    "help": Place(("question_mark",), down),
+    "palette": Place(("ctrl+p",)),
+}
+
+
+async def come_to(pilot: Any, place: Place) -> None:
+    for _ in range(200):
+        await pilot.pause(0.01)
+        if pilot.app.cluster.snapshot is not None:
+            break
+    await pilot.press(*place.keys)
+    await pilot.pause(0.05)
+    place.make_ready(pilot.app)
+    await pilot.pause()
+
+
+def picture(app: ConsoleApp) -> object:
+    """All that is on the screen, with its colours."""
+    return [list(strip) for strip in app.screen._compositor.render_strips()]
+
+
+def texts(app: ConsoleApp) -> str:
+    """All characters on the screen."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+async def has_changed(pilot: Any, before: object) -> bool:
+    for _ in range(40):
+        if not pilot.app.is_running or pilot.app._exit or picture(pilot.app) != before:
+            return True
+        await pilot.pause(0.02)
+    return False
+
+
+async def keys_at(place: Place) -> list[str]:
+    app = place.build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, place)
+        return [key for key, _ in own_bindings(app.screen)]
+
+
+async def is_seen(place: Place, key: str) -> bool:
+    """Whether the key does something that can be seen."""
+    app = place.build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, place)
+        before = picture(app)
+        await pilot.press(key)
+        seen = await has_changed(pilot, before)
+        app._tape.end()
+        return seen
+
+
+@pytest.mark.parametrize("name", PLACES)
+async def test_every_key_does_something_that_can_be_seen(name: str) -> None:
+    keys = await keys_at(PLACES[name])
+    if name != "cluster":
+        # What the app itself does looks the same from there.
+        keys = [key for key in keys if key in ACTING or key not in {each.key for each in EVERYWHERE}]
+    assert [key for key in keys if not await is_seen(PLACES[name], key)] == []
+
+
+async def test_every_key_of_a_replay_does_something_that_can_be_seen(tmp_path: Path) -> None:
+    path = record(tmp_path / "a.tfrec", simulated(20, 2, "worker:1=kill@9s"), simulated_spec(2), every=20)
+    keys = ["p", "plus", "minus", "left_square_bracket", "right_square_bracket", "n", "N", "colon"]
+    player = Player(Recording(path))
+    app = ConsoleApp(Engine(player, states(player.spec)), NoCommands("this is a replay"))
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, Place())
+        await pilot.press("p")
+        player.seek(fakes.NOW + 5)
+        await pilot.pause(0.3)
+        only_here = {key for key, _ in own_bindings(app.screen)} - set(await keys_at(Place()))
+        assert only_here <= set(keys)
+        for key in keys:
+            before = picture(app)
+            await pilot.press(key)
+            assert await has_changed(pilot, before), key
+
+
+def kinds(package: Any, of: type) -> set[type]:
+    """The classes of this kind that are defined in a package."""
+    modules = (
+        importlib.import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__)
+    )
+    found = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
+    return {kind for kind in found if issubclass(kind, of) and kind.__module__.startswith(package.__name__)}
+
+
+async def test_every_screen_is_come_to_here() -> None:
+    reached = set()
+    for place in PLACES.values():
+        app = place.build()
+        async with app.run_test(size=SIZE) as pilot:
+            await come_to(pilot, place)
+            reached.add(type(app.screen))
+    reached.discard(CommandPalette)
+    shown = {kind for kind in kinds(screens, Screen) if not kind.__subclasses__() or kind in reached}
+    assert shown == reached
+
+
+def test_every_binding_says_what_it_does() -> None:
+    for kind in (ConsoleApp, *kinds(screens, object), *kinds(widgets, object)):
+        for binding in vars(kind).get("BINDINGS", ()):
+            assert isinstance(binding, Binding) and binding.description, (kind, binding)
+
+
+@pytest.mark.parametrize("name", ["cluster", "task"])
+async def test_help_names_every_key_that_works_where_it_is_asked_for(name: str) -> None:
+    app = build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, PLACES[name])
+        bound = own_bindings(app.screen)
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        said = str(app.screen.query_one(Static).render())
+        for key, active in bound:
+            assert active.binding.description in said, key
+        assert "a second back" not in said
+
+
+@pytest.mark.parametrize("name", ["cluster", "task"])
+async def test_read_only_has_no_key_that_reaches_into_a_task(name: str) -> None:
+    place = replace(PLACES[name], build=lambda: build(read_only=True))
+    assert ACTING & set(await keys_at(PLACES[name])) == ACTING
+    assert ACTING & set(await keys_at(place)) == set()
+    app = place.build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, place)
+        before = app.screen
+        assert not ACTING & {key for line in app.screen.query(Keys) for keys, _ in line.keys for key in keys.split()}
+        await pilot.press(*ACTING)
+        await pilot.press("ctrl+p", *"restart")
+        await pilot.pause(0.3)
+        await pilot.press("enter", "escape", "escape")
+        await pilot.pause(0.1)
+        assert app.screen is before or app.screen is app.cluster
+        assert isinstance(app._orders._commands, Talkative) and app._orders._commands.orders == []
+
+
+async def choose(pilot: Any, words: str) -> None:
+    """Type into the palette and take what it finds first."""
+    await pilot.press("ctrl+p")
+    assert isinstance(pilot.app.screen, CommandPalette)
+    await pilot.press(*(("space" if each == " " else "colon" if each == ":" else each) for each in words))
+    for _ in range(100):
+        await pilot.pause(0.02)
+        options = pilot.app.screen.query("CommandList").first()
+        if options.option_count and words in str(options.get_option_at_index(0).prompt):
+            break
+    await pilot.press("enter")
+    await pilot.pause(0.1)
+
+
+async def test_the_palette_does_what_keys_do_and_finds_tasks_sorts_and_themes() -> None:
+    app = build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, Place())
+        await choose(pilot, "theme contrast")
+        assert app.theme == "tfscale-contrast" and app.cluster.look.palette.background == "#000000"
+        await choose(pilot, "go to worker:37")
+        assert app.cluster.table.cursor == fakes.worker(37)
+        await choose(pilot, "sort by lag")
+        assert app.cluster.table.order.sort == "lag"
+        await choose(pilot, "restart")
+        assert "Restart 40 tasks?" in texts(app)
+
+
+async def test_a_profile_is_asked_for_by_seconds_and_tells_where_it_is() -> None:
+    app = build()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await come_to(pilot, Place(("j", "P")))
+        asked = str(app.screen.query_one(Static).render())
+        assert "Profile worker:1 for how many seconds?" in asked and "profiles/worker-1 on node-01" in asked
+        assert "Age of the last checkpoint: 1 m 35 s" in asked
+        await pilot.press("backspace", "7", "enter")
+        await pilot.pause(0.1)
+        commands = app._orders._commands
+        assert isinstance(commands, Talkative) and commands.profiled == [(fakes.worker(1), 7.0)]
+        app._engine.source.tick()
+        await pilot.pause(0.1)
+        assert app.cluster.snapshot is not None
+        said = [moment.text for moment in app.cluster.snapshot.moments]
+        assert said[-2] == "profile: capturing for 7 s" and said[-1].startswith("profile done: 1.20 MB in /var")
+        assert "tensorboard --logdir" in "".join(str(each.message) for each in app._notifications)
+
+
+async def test_seconds_that_are_none_are_refused_without_asking_anybody() -> None:
+    app = build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, Place(("P",)))
+        await pilot.press("x", "enter")
+        await pilot.pause(0.1)
+        commands = app._orders._commands
+        assert isinstance(commands, Talkative) and commands.profiled == []
+        assert any("is not a number" in each.message for each in app._notifications)
+
+
+async def test_the_age_of_the_last_checkpoint_is_that_of_each_training() -> None:
+    app = build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, Place())
+        snapshot = app.cluster.snapshot
+    assert snapshot is not None
+    first, second, third = fakes.worker(0), fakes.worker(1), fakes.worker(2)
+
+    def aged(ages: dict[Task, float | None]) -> Any:
+        views = []
+        for task, age in ages.items():
+            view = snapshot.view(task)
+            assert view.frame is not None and view.frame.probe is not None
+            probe = replace(view.frame.probe, checkpoint=None if age is None else view.frame.at - age)
+            views.append(replace(view, frame=replace(view.frame, probe=probe)))
+        return replace(snapshot, tasks=tuple(views))
+
+    known = aged({first: 10.0, second: 300.0, third: None})
+    assert checkpoint_age(known, [(first, second, third)]) == 10.0
+    assert checkpoint_age(known, [(first,), (second,)]) == 300.0
+    assert checkpoint_age(known, [(first,), (third,)]) is None
+    assert is_kept("ParameterServerStrategyV2", [first]) and not is_kept("MultiWorkerMirroredStrategy", [first])
+
+
+SIZES = [(80, 24), (200, 60), (60, 15), (20, 6), (1, 1), (300, 10), (12, 80), (120, 40), (80, 24)]
+
+
+@pytest.mark.parametrize("name", PLACES)
+async def test_resizing_never_breaks(name: str) -> None:
+    app = PLACES[name].build()
+    async with app.run_test(size=SIZE) as pilot:
+        await come_to(pilot, PLACES[name])
+        for width, height in SIZES:
+            await pilot.resize_terminal(width, height)
+            await pilot.pause()
+            assert [len(line) for line in texts(app).split("\n")] == [width] * height, (width, height)
+
+
+@pytest.mark.parametrize("name", PLACES)
+async def test_without_unicode_every_character_is_ascii(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = PLACES[name].build(ascii=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await come_to(pilot, PLACES[name])
+        strange = {each for each in texts(app) if not each.isascii()}
+        assert strange == set(), texts(app)
+
+
+async def test_with_16_colours_letters_say_what_bars_are_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-16color")
+    monkeypatch.setenv("COLORTERM", "")
+    app = build()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await come_to(pilot, Place())
+        assert app.console.color_system == "standard" and "cccc" in texts(app)

@@ -1,0 +1,306 @@
+"""The pages of a task, of steps, of events and of advice: what they look like, and what their keys do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import fakes
+import pages
+import pytest
+from rich.text import Text
+from textual.containers import VerticalScroll
+from textual.widgets import Input, Static
+from tfscale.console.screens.advice import AdviceScreen
+from tfscale.console.screens.events import EventsScreen
+from tfscale.console.screens.steps import StepsScreen
+from tfscale.console.screens.task import TaskScreen
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+PAGES = {"task": ("j", "enter"), "charts": ("j", "enter", "c"), "steps": "v", "events": ("e", "enter"), "advice": "A"}
+
+
+@pytest.fixture(autouse=True)
+def _place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    time.tzset()
+
+
+def pressing(*keys: str) -> Callable[[Any], Awaitable[None]]:
+    async def press(pilot: Any) -> None:
+        await pages.settled(pilot)
+        await pilot.press(*keys)
+        await pilot.pause(0.15)
+
+    return press
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("page", PAGES)
+def test_healthy_looks_as_before(snap_compare: Any, page: str, size: tuple[int, int]) -> None:
+    assert snap_compare(pages.build("healthy"), terminal_size=size, run_before=pressing(*PAGES[page]))
+
+
+@pytest.mark.parametrize("case", [case for case in pages.FAULTS if case != "healthy"])
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "charts"])
+def test_faults_look_as_before(snap_compare: Any, page: str, case: str) -> None:
+    assert snap_compare(pages.build(case), terminal_size=(120, 40), run_before=pressing(*PAGES[page]))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_ascii_looks_as_before(snap_compare: Any, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = pages.build("slow", ascii=True)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=pressing(*PAGES[page]))
+
+
+def text_of(app: Any) -> str:
+    """All that is on the screen, line by line."""
+    lines = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in lines)
+
+
+def said(app: Any, selector: str) -> str:
+    content = app.screen.query_one(selector, Static).render()
+    return content.plain if isinstance(content, Text) else str(content)
+
+
+async def opened(pilot: Any, *keys: str) -> Any:
+    await pressing(*keys)(pilot)
+    return pilot.app.screen
+
+
+async def test_a_task_says_where_it_runs_and_what_slows_its_gpu_down() -> None:
+    app = pages.build("thermal")
+    async with app.run_test(size=(120, 50)) as pilot:
+        screen = await opened(pilot, "j", "enter")
+        assert isinstance(screen, TaskScreen)
+        text = text_of(app)
+        assert "rank 1 on GPU 0, over eth0" in text
+        assert "987 of 1410 MHz   210 of 400 W   91 °C" in text
+        assert "✖ slowed down by heat" in text
+        assert "phases of a step" in text and "GPU" in text
+
+
+async def test_a_task_says_how_it_ended() -> None:
+    app = pages.build("kill")
+    async with app.run_test(size=(120, 50)) as pilot:
+        await opened(pilot, "j", "enter")
+        assert "ended      08:00:20   generation 1   attempt 1   killed SIGKILL" in text_of(app)
+
+
+async def test_charts_and_log_alone_and_zoom() -> None:
+    app = pages.build("healthy")
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, "enter")
+        assert not screen.charts.region.height, "there is no room for charts beside the numbers and the log"
+        await pilot.press("c")
+        await pilot.pause()
+        assert screen.charts.region.height > 15 and not screen.log_view.region.height
+        assert "ago" in text_of(app)
+        before = screen.charts.seconds_a_column
+        await pilot.press("z")
+        assert screen.charts.seconds_a_column > before
+        await pilot.press("z", "z", "z")
+        assert screen.charts.seconds_a_column == before
+        await pilot.press("l")
+        await pilot.pause()
+        assert screen.log_view.region.height > 15 and not screen.charts.region.height
+        await pilot.press("l", "c", "escape")
+        await pilot.pause()
+        assert app.screen is screen and screen.log_view.region.height
+
+
+async def test_numbers_alone_are_scrolled() -> None:
+    app = pages.build("kill")
+    async with app.run_test(size=(80, 12)) as pilot:
+        screen = await opened(pilot, "j", "enter", "d")
+        assert not screen.log_view.region.height and "killed SIGKILL" not in text_of(app)
+        await pilot.press(*"jjjjjjjj")
+        await pilot.pause(0.05)
+        assert "killed SIGKILL" in text_of(app)
+        await pilot.press("k", "d")
+        await pilot.pause(0.05)
+        assert screen.log_view.region.height
+
+
+async def test_the_log_is_searched() -> None:
+    app = pages.build("healthy")
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, "l")
+        await pilot.press("slash", *"LINE 49", "enter")
+        await pilot.pause()
+        assert screen.log_view.found == (11, 11), "49 and 490 to 499, from the newest back"
+        assert "11 of 11 lines found" in said(app, "#log-title")
+        await pilot.press("N", "N")
+        await pilot.pause()
+        assert screen.log_view.found == (9, 11) and not screen.log_view.is_following
+        assert "worker:0 line 497" in text_of(app)
+        await pilot.press("n", "n", "n")
+        await pilot.pause()
+        assert screen.log_view.found == (1, 11), "after the last comes the first"
+        assert "worker:0 line 49\n" in text_of(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert screen.log_view.found is None and app.screen is screen
+        await pilot.press("slash", *"nowhere", "enter")
+        assert "not found" in said(app, "#log-title")
+
+
+async def test_the_log_is_wrapped() -> None:
+    app = pages.build("healthy")
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, "l")
+        screen.log_view.extend(["a" * 100 + "end"])
+        await pilot.pause()
+        assert "aend" not in text_of(app)
+        await pilot.press("w")
+        await pilot.pause()
+        assert "aend" in text_of(app) and screen.log_view.is_following
+        await pilot.resize_terminal(120, 24)
+        await pilot.pause(0.05)
+        assert "a" * 100 + "end" in text_of(app)
+
+
+async def test_a_log_keeps_its_newest_lines_and_its_search() -> None:
+    app = pages.build("healthy")
+    async with app.run_test(size=(80, 24)) as pilot:
+        log = (await opened(pilot, "l")).log_view
+        log.search("line 499")
+        log.extend([f"more {number}" for number in range(10_400)])
+        assert log.found == (1, 1)
+        log.extend([f"most {number}" for number in range(10_400)])
+        assert log.found == (0, 0) and log.lines[-1] == "most 10399" and len(log.lines) <= 11_000
+
+
+async def test_steps_say_who_entered_last_and_who_waited() -> None:
+    app = pages.build("slow")
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "v")
+        assert isinstance(screen, StepsScreen)
+        assert "worker:1 entered last; the others waited" in said(app, "#said")
+        head, first, *_ = (screen.bars.render_line(y).text for y in range(5))
+        assert head.count("step ") == 3 and "▲worker:1" in first and first.rstrip().endswith("0 us")
+        assert screen.selected == (fakes.worker(1),)
+
+
+async def test_steps_are_gone_through_one_by_one_and_held() -> None:
+    app = pages.build("slow")
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "v")
+        newest = screen.last
+        await pilot.press("left", "left", "right")
+        assert screen.last == newest - 1 and screen.is_held
+        assert "held, 1 before the newest" in said(app, "#how")
+        await pilot.press("right", "right")
+        assert screen.last == newest
+        await pilot.press("left", "p")
+        assert screen.last == newest and not screen.is_held
+        await pilot.press("p")
+        assert screen.is_held
+        await pilot.press("z")
+        assert screen.count == 5 and screen.bars.render_line(0).text.count("step ") == 5
+        await pilot.press("z", "z")
+        assert screen.count == 1
+
+
+async def test_steps_are_sorted_and_lead_to_a_task() -> None:
+    app = pages.build("slow")
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "v")
+        assert screen.bars.rows[0] == fakes.worker(1)
+        await pilot.press("s")
+        assert screen.bars.rows[0] == fakes.worker(0)
+        await pilot.press("G", "k", "enter")
+        await pilot.pause(0.05)
+        assert isinstance(app.screen, TaskScreen) and app.screen.selected == (fakes.worker(2),)
+        await pilot.press("escape")
+        await pilot.pause()
+        await pilot.click(screen.bars, offset=(10, 2))
+        assert screen.selected == (fakes.worker(1),)
+        await pilot.press("v")
+        await pilot.pause()
+        assert app.screen is app.cluster
+
+
+async def test_a_thousand_workers_are_scrolled() -> None:
+    app = pages.build("cut", workers=300)
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "v")
+        await pilot.press("G")
+        await pilot.pause()
+        assert len(screen.bars.rows) >= 299 and screen.bars.scroll_offset.y > 250
+        begin = time.process_time()
+        for _ in range(10):
+            screen.bars.action_move(-1)
+            [screen.bars.render_line(y) for y in range(screen.bars.size.height)]
+        assert (time.process_time() - begin) / 10 < 0.05
+
+
+async def test_events_show_their_evidence() -> None:
+    app = pages.build("slow")
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "e")
+        assert isinstance(screen, EventsScreen)
+        assert "straggler" in text_of(app) and not screen.query_one(VerticalScroll).display
+        await pilot.press("slash", *"kind:straggler subject:worker:1", "enter", "enter")
+        await pilot.pause()
+        text = text_of(app)
+        assert "severity" in text and "since" in text and "cause" in text
+        assert screen.selected == (fakes.worker(1),)
+        await pilot.press("J", "K", "escape", "escape")
+        assert app.screen is screen
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.cluster
+
+
+async def test_events_are_filtered() -> None:
+    app = pages.build("kill")
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "e")
+        every = len(screen.events.rows)
+        await pilot.press("f", "f", "f")
+        assert screen.least == "critical" and 0 < len(screen.events.rows) < every
+        assert f"of {every} events   critical" in said(app, "#how")
+        await pilot.press("f", "slash", *"kind:task subject:worker:2")
+        await pilot.pause()
+        assert screen.events.rows and {each.subject for each in screen.events.rows} == {"worker:2"}
+        await pilot.press("enter", "g", "k")
+        assert screen.events.cursor is screen.events.rows[0]
+        await pilot.press("j", "G")
+        assert screen.events.cursor is screen.events.rows[-1]
+        await pilot.press("slash", *" nothing at all", "enter")
+        assert not screen.events.rows and screen.query_one(Input).display
+        await pilot.press("escape")
+        assert len(screen.events.rows) == every
+
+
+async def test_advice_tells_gains_with_their_models() -> None:
+    app = pages.build("slow")
+    async with app.run_test(size=(200, 60)) as pilot:
+        screen = await opened(pilot, "A")
+        assert isinstance(screen, AdviceScreen)
+        text = text_of(app)
+        assert "First, what is wrong" in text and "worker:1 as fast as the others" in text
+        assert "half the bytes" in text and "ring all-reduce" in text
+        assert "8 workers: " in text and "of the ideal" in text and "4 now" in text
+
+
+async def test_advice_is_scrolled_and_left() -> None:
+    app = pages.build("slow")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, "A")
+        assert "What more workers would bring" not in text_of(app)
+        await pilot.press("pagedown", "j", "k")
+        await pilot.pause(0.05)
+        assert "What more workers would bring" in text_of(app)
+        await pilot.press("pageup", "e")
+        await pilot.pause(0.05)
+        assert isinstance(app.screen, EventsScreen) and len(app.screen_stack) == 3
+        await pilot.press("e")
+        await pilot.pause()
+        assert app.screen is app.cluster

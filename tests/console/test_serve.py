@@ -1,0 +1,151 @@
+"""The screens in a browser: over HTTP and the websocket always, in a real browser where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from tfscale.console.serve import is_welcome
+from tfscale.core.cluster import Address, parse_address
+
+CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+async def address() -> AsyncIterator[str]:
+    """Of a server of a simulated cluster's screens."""
+    where = f"127.0.0.1:{free_port()}"
+    server = await asyncio.create_subprocess_exec(
+        *CONSOLE,
+        *("--simulate", "3", "--fault", "worker:1=1.6x", "--serve", where),
+        env=os.environ | {"XDG_CONFIG_HOME": "/nonexistent"},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert server.stderr is not None
+    assert where in (await asyncio.wait_for(server.stderr.readline(), 30)).decode()
+    await _answers(where)
+    yield where
+    server.terminate()
+    assert await asyncio.wait_for(server.wait(), 20) == 0
+
+
+async def _answers(where: str) -> None:
+    async with aiohttp.ClientSession() as session:
+        for _ in range(100):
+            try:
+                async with session.get(f"http://{where}/"):
+                    return
+            except aiohttp.ClientConnectionError:
+                await asyncio.sleep(0.1)
+
+
+async def drawn(websocket: aiohttp.ClientWebSocketResponse, wanted: str) -> str:
+    """What the terminal was told to draw until it was told this, in whatever colours."""
+    seen = ""
+    async with asyncio.timeout(30):
+        async for message in websocket:
+            seen += message.data.decode("utf-8", "replace") if message.type is aiohttp.WSMsgType.BINARY else ""
+            if wanted in seen:
+                return seen
+    raise AssertionError(seen)
+
+
+async def test_a_page_draws_the_console_and_obeys_its_keys(address: str) -> None:
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"http://{address}/") as page:
+            text = await page.text()
+            assert page.status == 200 and f"ws://{address}/ws" in text
+            assert "default-src 'self'" in page.headers["Content-Security-Policy"]
+        async with session.ws_connect(f"ws://{address}/ws?width=120&height=40") as websocket:
+            assert "tfscale simulated" in await drawn(websocket, "worker:2")
+            await websocket.send_str(json.dumps(["stdin", "?"]))
+            await drawn(websocket, "Keys here")
+            await websocket.send_str(json.dumps(["resize", {"width": 80, "height": 24}]))
+            await websocket.send_str(json.dumps(["stdin", "\x1b"]))
+            await drawn(websocket, "worker:2")
+
+
+async def test_pages_of_others_do_not_get_at_it(address: str) -> None:
+    async with aiohttp.ClientSession() as session:
+        for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+                await session.ws_connect(f"ws://{address}/ws", headers=headers)
+            assert caught.value.status == 403
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "origin", "welcome"),
+    [
+        ("127.0.0.1:8571", "localhost:9000", "http://localhost:9000", True),
+        ("127.0.0.1:8571", "127.0.0.1:8571", None, True),
+        ("127.0.0.1:8571", "[::1]:8571", None, True),
+        ("127.0.0.1:8571", "evil.example:8571", "http://evil.example:8571", False),
+        ("127.0.0.1:8571", "localhost:8571", "http://localhost:8572", False),
+        ("10.0.0.2:8571", "node-7:8571", "http://node-7:8571", True),
+        ("10.0.0.2:8571", "node-7:8571", "null", False),
+    ],
+)
+def test_who_is_welcome(address: str, host: str, origin: str | None, welcome: bool) -> None:
+    where: Address = parse_address(address, "--serve")
+    assert is_welcome(where, host, origin) is welcome
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--serve", "0.0.0.0:1"), "--insecure"),
+        (("--serve", "nonsense"), "--serve"),
+        (("--serve", "--record", "x"), "record"),
+        (("--serve", "--once"), "--once"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(words: tuple[str, ...], why: str) -> None:
+    done = subprocess.run([*CONSOLE, "--simulate", "2", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and why in done.stderr
+
+
+def test_a_busy_port_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [*CONSOLE, "--simulate", "2", "--serve", where]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "give another address" in done.stderr
+
+
+def browser() -> str | None:
+    chosen = os.environ.get("TFSCALE_TEST_BROWSER")
+    return chosen or next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+@pytest.mark.skipif(browser() is None, reason="no Chromium here (TFSCALE_TEST_BROWSER names one)")
+async def test_a_browser_shows_the_console(address: str, tmp_path: Path) -> None:
+    picture = tmp_path / "page.png"
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,700", "--virtual-time-budget=15000")
+    process = await asyncio.create_subprocess_exec(
+        str(browser()),
+        *flags,
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--dump-dom",
+        f"http://{address}/",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    page, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert "-first-byte" in page.decode(), picture

@@ -1,0 +1,68 @@
+"""Someone who has never seen it knows from the top line who is slow or stuck, why, and what to do: ten faults."""
+
+from __future__ import annotations
+
+import fakes
+import pytest
+from tfscale.console.events import Event, SecondPassed
+from tfscale.console.faults import Fault
+from tfscale.console.model import Snapshot
+from tfscale.console.simulation import SimulatedCluster
+from tfscale.console.state import ClusterState
+from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.summary import headline, headline_lines
+from tfscale.core.analysis.diagnose import Diagnostician
+
+BEGIN = fakes.NOW
+
+
+def watched(fault: str, seconds: int) -> Snapshot:
+    cluster = fakes.spec(4)
+    state = ClusterState(cluster, Diagnostician(cluster))
+    faults = (Fault.parse(fault),) if fault else ()
+    second = 1
+    snapshot = state.picture(BEGIN)
+    for event in SimulatedCluster(cluster, faults, rate=10.0, seed=3).arrivals(BEGIN):
+        while _at(event) >= BEGIN + second:
+            snapshot = state.snapshot(BEGIN + second)
+            second += 1
+        if second > seconds:
+            return snapshot
+        state.fold(event)
+    return snapshot
+
+
+def _at(event: Event) -> float:
+    assert not isinstance(event, SecondPassed)
+    return event.at
+
+
+@pytest.mark.parametrize(
+    ("fault", "seconds", "said", "advised"),
+    [
+        ("worker:2=1.5x@2s", 25, ["worker:2 is", "slower than its peers since", "in compute", "costs"], "nvidia-smi"),
+        ("worker:2=40ms,input@2s", 25, ["worker:2 is", "in input", "for its data", "costs"], "prefetch"),
+        ("worker:2=40ms,host@2s", 25, ["worker:2 is", "in host", "callbacks", "costs"], "callbacks"),
+        ("worker:2=40ms,update@2s", 25, ["worker:2 is", "in update", "costs"], "GPU"),
+        ("worker:2=thermal@2s", 25, ["worker:2 is", "throttled by heat", "costs"], "cooling"),
+        ("worker:2=cpu@2s", 25, ["worker:2 is", "compete for its CPUs", "costs"], "other programs"),
+        ("worker:2=kill@10s", 20, ["worker:2 was killed by SIGKILL at", "because their peer was gone"], "restart"),
+        ("worker:2=hang@5s", 75, ["worker:2 is stuck since", "has not entered the all-reduce"], "stack"),
+        ("worker:2=nan@5s", 20, ["worker:2", "is not a number since"], "learning rate"),
+        ("worker:2=cut@5s", 20, ["no contact with the agent of worker:2"], ""),
+    ],
+)
+def test_the_top_line_says_who_and_why(fault: str, seconds: int, said: list[str], advised: str) -> None:
+    snapshot = watched(fault, seconds)
+    severity, sentence = headline(snapshot)
+    assert severity not in ("good", "info")
+    for words in said:
+        assert words in sentence, sentence
+    shown = " ".join(" ".join(line.plain.split()) for line in headline_lines(snapshot, Look(), 78))
+    assert advised in shown, shown
+
+
+def test_a_healthy_cluster_is_called_so() -> None:
+    snapshot = watched("", 25)
+    assert headline(snapshot)[0] == "good"
+    assert "healthy: 4 workers in step" in headline(snapshot)[1]
