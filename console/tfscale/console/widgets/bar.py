@@ -103,8 +103,10 @@ def _letter(shares: list[tuple[str, int]], look: Look, background: str) -> Segme
 
 
 def _block(shares: list[tuple[str, int]], look: Look, background: str) -> Segment:
-    """A cell that more than one part, or the end of the bar, shares."""
+    if not shares:
+        return Segment(" ", style(None, background))
     colours = look.palette.parts
+    filled = sum(eighths for _, eighths in shares)
     if len(shares) > 2:
         # A cell has two colours; the smallest part gives way.
         shares = sorted(
@@ -112,6 +114,8 @@ def _block(shares: list[tuple[str, int]], look: Look, background: str) -> Segmen
         )
     left, eighths = shares[0]
     right = colours[shares[1][0]] if len(shares) == 2 else background
+    if len(shares) == 1 and filled == 8:
+        return Segment(" ", style(None, colours[left]))
     return Segment(look.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
 
 
