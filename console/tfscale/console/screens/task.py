@@ -22,7 +22,7 @@ from tfscale.console.widgets.summary import Keys
 from tfscale.core.task import Task
 
 TAIL = 500
-_BOTH = 38
+_BOTH = 34
 """Lines from which on there is room for facts, charts and log at once."""
 KEYS = (
     ("esc", "back"),
@@ -167,6 +167,7 @@ class TaskScreen(SnapshotScreen):
         self.set_class(self.app.size.width <= 2, "narrow")
         is_low = self.size.height < _BOTH
         self.set_class(is_low, "low")
+        self.query_one(Detail).is_whole = not is_low or what == "facts"
         self.charts.set_class(is_low and what != "charts", "beside")
 
     def action_pause(self) -> None:

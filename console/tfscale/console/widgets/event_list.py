@@ -105,15 +105,17 @@ class EventList(ScrollView, can_focus=True):
         edge = self.look.glyphs.cursor if index == self._at else " "
         severity = style(self.look.severity(moment.severity), background)
         said = moment.text.removeprefix(moment.subject).lstrip()
-        segments = [
+        shown = [
             Segment(edge, style(palette.parts["transfer"], background)),
             Segment(f"{format.clock(moment.at)}  ", style(palette.dim, background)),
             Segment(self.look.spell(f"{self.look.sign(moment.severity)} "), severity),
             Segment(f"{moment.kind.replace('_', ' '):<12}", style(palette.dim, background)),
             Segment(f"{moment.subject}  ", style(palette.text, background, True)),
-            Segment(self.look.spell(said), style(palette.text, background)),
         ]
-        return Strip(segments).adjust_cell_length(width, style(None, background))
+        room = max(1, width - sum(len(each.text) for each in shown))
+        said = said if len(said) <= room else f"{said[: room - 1]}…"
+        shown.append(Segment(self.look.spell(said), style(palette.text, background)))
+        return Strip(shown).adjust_cell_length(width, style(None, background))
 
     def action_move(self, by: int) -> None:
         if self._rows:
