@@ -49,7 +49,7 @@ def _at(event: Event) -> float:
         ("worker:2=kill@10s", 20, ["worker:2 was killed by SIGKILL at", "because their peer was gone"], "restart"),
         ("worker:2=hang@5s", 75, ["worker:2 is stuck since", "has not entered the all-reduce"], "stack"),
         ("worker:2=nan@5s", 20, ["worker:2", "is not a number since"], "learning rate"),
-        ("worker:2=cut@5s", 20, ["no contact with the agent of worker:2 since", "does not answer"], "its agent runs"),
+        ("worker:2=cut@5s", 20, ["no contact with the agent of worker:2 since", "does not answer"], "its agent run"),
         # Before it is called a hang:
         ("worker:2=hang@5s", 20, ["no step for", "worker:2 has not entered the all-reduce"], ""),
     ],

@@ -54,7 +54,7 @@ def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
 
 
 def test_nobody_steps_and_who_keeps_whom_waiting_is_said(view: View) -> None:
-    assert headline((), [view("worker:0", progressed=50.0)], None) == "no step in the last seconds: worker:0 runs"
+    assert headline((), [view("worker:0", progressed=50.0)], None) == "no step for 50 s: worker:0 runs"
     entered = {"worker:0": 8, "worker:1": 7, "worker:2": 8}
     views = [
         view(name, progressed=50.0, at=62.0, collective=Collective(entered=count, left=7))

@@ -174,7 +174,8 @@ def _scaling(present: Present | None, width: int, is_tall: bool, look: Look) -> 
         line.append(f"{_range(told.low, told.high, 'x')} one alone", style=f"bold {look.palette.text}")
         efficiency = _range(100 * told.low / size, 100 * told.high / size, "%")
         yield line.append(f", {efficiency} of the ideal", style=look.palette.dim)
-    yield Text(_CAVEAT.format(transfer=format.seconds(present.transfer)), style=look.palette.dim)
+    caveat = _CAVEAT.format(transfer=format.seconds(present.transfer))
+    yield from hanging(Text(caveat, style=look.palette.dim), width, 2)
     point = comparable(present)
     said = f"{point.name}: {_range(point.low, point.high, 'x')} on {point.workers}"
     yield Text(f"  Published of a similar size: {said}.", style=look.palette.dim)

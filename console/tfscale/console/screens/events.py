@@ -31,7 +31,7 @@ KEYS = (
 )
 
 
-_NOTHING = "Nothing has happened so far. Starts, ends, restarts, stragglers, hangs and lost agents will stand here."
+_NOTHING = "Nothing so far. Starts, ends, stragglers, hangs, lost agents will stand here."
 
 
 class EventsScreen(SnapshotScreen):

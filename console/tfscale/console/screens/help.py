@@ -71,7 +71,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; background: $background 60%; }
     HelpScreen > VerticalScroll {
         width: 76; max-width: 95%; height: auto; max-height: 95%;
-        background: $panel; border: round $secondary; padding: 0 2;
+        background: $panel; border: round $secondary; padding: 0 2; scrollbar-gutter: stable;
     }
     HelpScreen.ascii > VerticalScroll { border: ascii $secondary; }
     """

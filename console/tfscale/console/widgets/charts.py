@@ -60,7 +60,7 @@ class Charts(SnapshotWidget):
         if snapshot is None or snapshot.history is None or not width or not height:
             return Text()
         history = snapshot.history.seconds(self._about, snapshot.at)
-        self.seconds_a_column = self.zoomed or (ZOOMS[0] if _known(history) <= _across(width)[1] else ZOOMS[1])
+        self.seconds_a_column = self.zoomed or _usual(history, _across(width)[1])
         return _page(list(charts(history, self.seconds_a_column, self.look)), width, height, self)
 
 
@@ -70,10 +70,16 @@ def _across(width: int) -> tuple[int, int]:
     return across, (width - _GAP * (across - 1)) // across
 
 
+def _usual(history: Seconds, width: int) -> int:
+    """Seconds a column, so that a chart which has once been full stays so for the most part."""
+    return ZOOMS[0] if _known(history) < 1.5 * width else ZOOMS[1]
+
+
 def _known(history: Seconds) -> int:
     """Seconds since the first of which anything is known."""
-    known = ~np.isnan(np.stack([history.step_time, history.gpu, history.cpu, history.received])).all(axis=0)
-    return len(known) - int(known.argmax()) if known.any() else 0
+    known = ~np.isnan(np.stack([history.step_time, history.gpu, history.cpu, history.received]))
+    at = np.flatnonzero(known.any(axis=0))
+    return known.shape[1] - int(at[0]) if len(at) else 0
 
 
 def _page(found: list[Chart], width: int, height: int, widget: Charts) -> Text:

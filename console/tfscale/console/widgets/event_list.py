@@ -112,7 +112,8 @@ class EventList(ScrollView, can_focus=True):
             Segment(f"{moment.kind.replace('_', ' '):<12}", style(palette.dim, background)),
             Segment(f"{moment.subject}  ", style(palette.text, background, True)),
         ]
-        room = max(1, width - sum(len(each.text) for each in shown))
+        bar = len(self._rows) > self.size.height
+        room = max(1, width - bar - sum(len(each.text) for each in shown))
         said = said if len(said) <= room else f"{said[: room - 1]}…"
         shown.append(Segment(self.look.spell(said), style(palette.text, background)))
         return Strip(shown).adjust_cell_length(width, style(None, background))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from rich.text import Text
 
+_NARROWEST = 16
+
 
 def hanging(text: Text, width: int, indent: int, most: int | None = None) -> list[Text]:
     """The text in lines of at most `width` cells, all but the first indented.
 
     No more than `most` lines: the last then ends in an ellipsis. Where there is no room to indent, one line.
     """
-    if width < 2 * indent or width < 8:
+    if width < indent + _NARROWEST:
         most = 1
     lines: list[Text] = []
     edge = ""

@@ -32,7 +32,8 @@ class Moments(SnapshotWidget):
 
 def _lines(moments: Sequence[Moment], height: int, width: int, look: Look) -> list[Text]:
     """One line each; where there are lines to spare, the newest ones in full."""
-    spare, lines = height - len(moments), []
+    spare = height - len(moments)
+    lines: list[Text] = []
     for moment in reversed(moments):
         drawn = hanging(_line(moment, look), width, _INDENT, most=max(1, spare + 1))
         spare -= len(drawn) - 1

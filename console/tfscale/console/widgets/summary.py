@@ -29,7 +29,7 @@ _VERBS = {
     "start": ("Starting", "Started"),
     "profile": ("Profiling", "Profiled"),
 }
-_WHERE_TO_LOOK = "see whether its host is up and its agent runs; a task trains on without its agent"
+_WHERE_TO_LOOK = "see whether its host and its agent run; the training goes on without an agent"
 _MOST_LINES = 3
 """Of the sentence; a crash may bring a long line of a log."""
 
