@@ -150,7 +150,8 @@ def evidence(moment: Moment, look: Look) -> Text:
         lasted = diagnosis.end - diagnosis.begin if diagnosis.end is not None else None
         over = "" if lasted is None else f", over after {format.duration(lasted)}"
         facts += [("severity", diagnosis.severity), ("since", f"{format.clock(diagnosis.begin)}{over}")]
-        facts += [(name.replace("_", " "), _said(value)) for name, value in diagnosis.evidence.items()]
+        known = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
+        facts += [(name.replace("_", " "), _said(value)) for name, value in known]
     else:
         facts += [("severity", moment.severity), ("at", format.clock(moment.at))]
     width = max(len(name) for name, _ in facts) + 2
@@ -160,7 +161,5 @@ def evidence(moment: Moment, look: Look) -> Text:
     return spelled(text, look)
 
 
-def _said(value: float | str | None) -> str:
-    if value is None:
-        return format.UNKNOWN
+def _said(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
