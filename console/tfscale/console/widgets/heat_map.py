@@ -139,7 +139,7 @@ class HeatMap(ScrollView, can_focus=True):
             text = self._shade(value) * (width - gap)
         if index == self.cursor:
             inside = width - gap - 2
-            text = f"[{text.strip()[:inside]:<{inside}}]" if width > 2 or not self._sign(spot) else f"{text[:1]}]"
+            text = f"[{text.strip()[:inside].ljust(inside)}]" if width > 2 or not self._sign(spot) else f"{text[:1]}]"
             drawn += Style(bold=True, reverse=look.letters)
         return [Segment(text, drawn), Segment(" " * gap, style(None, look.palette.background))]
 
