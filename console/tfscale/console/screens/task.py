@@ -157,7 +157,7 @@ class TaskScreen(SnapshotScreen):
             how = f"paused, {len(self._held)} lines held back"
         found = self.log_view.found
         match = "" if found is None else f"   {found[0]} of {found[1]} lines found" if found[1] else "   not found"
-        self.query_one("#log-title", Static).update(f"log of {self._about}   {self._ended or how}{match}")
+        self.query_one("#log-title", Static).update(f"log of {self._about}{match}   {self._ended or how}")
 
     def _show_only(self, what: str) -> None:
         self._only = what
