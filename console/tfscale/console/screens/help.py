@@ -25,6 +25,9 @@ _PHASES = (
     ("wait", "in the all-reduce, waiting for the slowest"),
 )
 
+_WIDEST, _EDGES = 76, 8
+"""Cells of the page, and of its border, its padding and its scrollbar."""
+
 Keys = tuple[tuple[str, str], ...]
 """Pairs of what is pressed and what that does."""
 
@@ -71,7 +74,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; background: $background 60%; }
     HelpScreen > VerticalScroll {
         width: 76; max-width: 95%; height: auto; max-height: 95%;
-        background: $panel; border: round $secondary; padding: 0 2; scrollbar-gutter: stable;
+        background: $panel; border: round $secondary; padding: 0 2;
     }
     HelpScreen.ascii > VerticalScroll { border: ascii $secondary; }
     """
@@ -88,13 +91,13 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
-            yield Static()
+            yield Static(self._text())
 
     def on_resize(self) -> None:
-        keys = self.query_one(Static)
-        self.call_after_refresh(lambda: keys.update(self._text(keys.size.width)))
+        self.query_one(Static).update(self._text())
 
-    def _text(self, width: int) -> Text:
+    def _text(self) -> Text:
+        width = min(_WIDEST, self.app.size.width * 95 // 100) - _EDGES
         palette = self._look.palette
         here, everywhere = self._keys
         text = Text()
