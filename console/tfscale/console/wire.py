@@ -219,7 +219,9 @@ _EAGER = tuple(each.name for each in fields(Frame) if each.name not in ("host", 
 
 def frame(data: bytes) -> Frame:
     """What a Frame message says. Raises ValueError where it is none."""
-    status, probe, steps, rest, counters = b"", None, [], [], []
+    status, probe, steps = b"", None, []
+    rest: list[bytes] = []
+    counters: list[bytes] = []
     for number, begin, value, end in packed.fields(data):
         if number == _STEPS:
             steps.append(_steps(data[value:end]))

@@ -67,7 +67,7 @@ def test_many_batches_of_any_length_stand_where_they_belong(
             }
             same = {name: packed("f", [0.5] * count) for name in ("update", "host", "input", "reduce")}
             table.add(batch(subject, first, count, **same, **lengths))
-    table.add(batch(subjects[-1], 37, 4, compute=packed("f", [1.0] * 4), input=packed("f", [])))
+    table.add(batch(subjects[-1], 38, 4, compute=packed("f", [1.0] * 4), input=packed("f", [])))
     aligned = table.aligned(subjects)
     assert list(aligned.end) == list(aligned.sequence) == list(range(38))
     assert (aligned.phases[3] == np.add.outer(np.arange(38) / 64, np.arange(300))).all()
