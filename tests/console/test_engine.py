@@ -142,21 +142,6 @@ async def test_room_is_what_is_neither_waiting_nor_in_hand() -> None:
     waiting.cancel()
 
 
-async def test_what_may_wait_is_taken_together_or_with_what_may_not() -> None:
-    inbox = Inbox()
-    frames = [FrameArrived(float(number), FIRST, fakes.frame(FIRST, number)) for number in range(3)]
-    for event in frames:
-        inbox.put(event, linger=0.02)
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(inbox.wait(), 0.005)
-    await asyncio.wait_for(inbox.wait(), 1)
-    assert inbox.take(10) == frames
-    inbox.put(frames[0], linger=60.0)
-    inbox.put(SecondPassed(1.0))
-    await asyncio.wait_for(inbox.wait(), 0.1)
-    assert inbox.take(10) == [frames[0], SecondPassed(1.0)]
-
-
 def test_a_clock_that_is_set_back_goes_on_until_it_is_caught_up_with() -> None:
     wall, steady = [100.0], [0.0]
     clock = Clock(lambda: wall[0], lambda: steady[0])

@@ -29,26 +29,14 @@ class Inbox:
         self._filled = asyncio.Event()
         self._taken = asyncio.Event()
         self._in_hand = 0
-        self._alarm: asyncio.TimerHandle | None = None
         self.is_closed = False
 
-    def put(self, event: Event, *, linger: float = 0.0) -> None:
-        """With `linger` seconds it may wait for others, so that they are taken together: waking up for each of a
-        thousand frames a second would cost as much as reading them."""
+    def put(self, event: Event) -> None:
         if self._tap is not None:
             self._tap(event)
         self._events.append(event)
         if len(self._events) > self._limit:
             self._drop_oldest_frame()
-        if not linger:
-            self._fill()
-        elif self._alarm is None and not self._filled.is_set():
-            self._alarm = asyncio.get_running_loop().call_later(linger, self._fill)
-
-    def _fill(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
         self._filled.set()
 
     async def wait(self) -> None:
@@ -69,7 +57,7 @@ class Inbox:
     def close(self) -> None:
         """Nothing more will come."""
         self.is_closed = True
-        self._fill()
+        self._filled.set()
 
     async def room(self, left: int = INBOX_LIMIT // 2) -> None:
         """Return when at most `left` events wait or are in hand: for who has many at once, and can wait with them."""

@@ -12,6 +12,7 @@ from tfscale.console import wire
 from tfscale.console.channels import Channels, first_line
 from tfscale.console.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
+from tfscale.console.sources.beat import Beat
 from tfscale.console.sources.seconds import tell_seconds
 from tfscale.console.sources.silence import Silence
 from tfscale.core.cluster import ClusterSpec
@@ -34,8 +35,8 @@ PAST = 600.0
 """Seconds of the past that are asked for at first; an agent keeps as many..."""
 PAST_FRAMES = 12_000
 """... but no more frames than this of all agents together."""
-LINGER = 0.03
-"""Seconds that a frame may wait for those of other agents."""
+BEAT = 0.03
+"""Seconds that a frame may wait for those of other agents, so that a thousand of them are no thousand turns."""
 
 
 class LiveSource:
@@ -54,10 +55,10 @@ class LiveSource:
         return self._clock()
 
     async def run(self, inbox: Inbox) -> None:
-        door, silence = asyncio.Lock(), Silence(self._patience.silence)
+        door, beat, silence = asyncio.Lock(), Beat(BEAT), Silence(self._patience.silence)
         async with asyncio.TaskGroup() as group:
             for task in self.spec.agents:
-                watch = _Watch(self._channels, task, self._patience, self._clock, inbox, door, silence)
+                watch = _Watch(self._channels, task, self._patience, self._clock, inbox, door, beat, silence)
                 group.create_task(watch.run())
             group.create_task(silence.run())
             group.create_task(tell_seconds(inbox, self._clock))
@@ -81,10 +82,12 @@ class _Watch:
         clock: Clock,
         inbox: Inbox,
         door: asyncio.Lock,
+        beat: Beat,
         silence: Silence,
     ) -> None:
         self._channels = channels
         self._door = door
+        self._beat = beat
         self._silence = silence
         self._task = task
         self._patience = patience
@@ -122,6 +125,7 @@ class _Watch:
                     self._silence.end(limit)
                     if not isinstance(data, bytes):
                         raise _LinkError(LinkState.DOWN, "the agent ended the stream")
+                    await self._beat.wait()
                     await self._take_in_turn(wire.reply(data))
         except TimeoutError:
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
@@ -171,7 +175,7 @@ class _Watch:
         # A snapshot after a reconnect begins with frames that came before it was cut.
         if frame.sequence > self._newest:
             self._newest, self._since = frame.sequence, frame.at
-            self._inbox.put(FrameArrived(self._clock(), self._task, frame, data), linger=LINGER)
+            self._inbox.put(FrameArrived(self._clock(), self._task, frame, data))
 
     def _say(self, state: LinkState, reason: str = "") -> None:
         if (state, reason) != self._link:
