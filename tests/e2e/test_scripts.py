@@ -19,7 +19,7 @@ def trained(folder: Path, script: str, workers: int = 2, **variables: str) -> tu
     """The recording of a run and the tasks' logs."""
     cluster, out = write_cluster(folder, workers), folder / "run.jsonl"
     with running(folder, cluster, workers, [sys.executable, PROGRAMS / script], variables):
-        console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--seconds", "25", "--out", out]
+        console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--until", "finished", "--out", out]
         subprocess.run([sys.executable, *console], check=True, timeout=150)
     logs = [(folder / "cluster" / f"worker-{index}.log").read_text() for index in range(workers)]
     return Recording.read(out), logs
