@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import os
 
-# In the older way a message does not pass from thread to thread, which for a thousand agents is near a third of the cost.
+# In the older way no message passes from thread to thread, which for a thousand agents is near a third of the cost.
 os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_client")
