@@ -3,6 +3,7 @@
 
     ./scripts/bench_console.py                          # 10, 100, 1,000 and 4,000 tasks, a minute each
     ./scripts/bench_console.py --tasks 100 --seconds 15 # a short look
+    ./scripts/bench_console.py --tasks 1000 --pages     # the other screens
 
 For each size: CPU and memory of the console's process alone, what the fake agents beside it take of the same cores, and
 how long the screen takes to answer a key; the same while it records; and a Textual DataTable of as many rows in the
