@@ -32,7 +32,7 @@ def placed(shown: Snapshot, index: int) -> str | None:
 
 
 def test_what_is_unknown_is_not_said() -> None:
-    assert gpus.running(GPU) == "93 %   33.0 GB of 40.0 GB   1200 MHz   310 of 400 W   66 °C   A100"
+    assert gpus.running(GPU) == "93%   33.0 GB of 40.0 GB   1200 MHz   310 of 400 W   66 °C   A100"
     assert gpus.running(GpuSample(0, "u", "T4")) == "–   T4"
 
 

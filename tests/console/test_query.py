@@ -138,4 +138,4 @@ def test_groups_sum_up_and_can_be_closed() -> None:
     received = next(column for column in COLUMNS if column.name == "received")
     assert received.of_group(heads[0].views, SCENE) == ("354 MB/s", "dim")
     device = next(column for column in COLUMNS if column.name == "device")
-    assert device.of_group(heads[0].views, SCENE) == ("96 %", "dim")
+    assert device.of_group(heads[0].views, SCENE) == ("96%", "dim")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import aiohttp
@@ -18,7 +18,7 @@ from tfscale.console.serve import is_welcome
 from tfscale.core.cluster import Address, parse_address
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
+BROWSER = Path(__file__).with_name("browser.py")
 
 
 def free_port() -> int:
@@ -129,23 +129,16 @@ def test_a_busy_port_is_one_line() -> None:
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "give another address" in done.stderr
 
 
-def browser() -> str | None:
-    chosen = os.environ.get("TFSCALE_TEST_BROWSER")
-    return chosen or next(filter(None, map(shutil.which, BROWSERS)), None)
-
-
-@pytest.mark.skipif(browser() is None, reason="no Chromium here (TFSCALE_TEST_BROWSER names one)")
-async def test_a_browser_shows_the_console(address: str, tmp_path: Path) -> None:
+@pytest.mark.skipif(find_spec("PySide6") is None, reason="no PySide6 here, which brings a Chromium")
+async def test_a_browser_shows_the_console_and_obeys_its_keys(address: str, tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
-    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,700", "--virtual-time-budget=15000")
     process = await asyncio.create_subprocess_exec(
-        str(browser()),
-        *flags,
-        f"--user-data-dir={tmp_path / 'profile'}",
-        "--dump-dom",
-        f"http://{address}/",
+        *(sys.executable, BROWSER, f"http://{address}/", picture, "1000x600"),
+        *("worker:2", "v", "enters after", "escape", "space mark", "?", "Keys here", "q"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    page, _ = await asyncio.wait_for(process.communicate(), 60)
-    assert "-first-byte" in page.decode(), picture
+    told, _ = await asyncio.wait_for(process.communicate(), 60)
+    shown = [json.loads(line) for line in told.splitlines()]
+    assert len(shown) == 4 and "worker:1 entered last" in shown[1].replace("\N{NO-BREAK SPACE}", " ")
+    assert picture.stat().st_size > 10_000

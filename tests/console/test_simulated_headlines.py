@@ -49,7 +49,9 @@ def _at(event: Event) -> float:
         ("worker:2=kill@10s", 20, ["worker:2 was killed by SIGKILL at", "because their peer was gone"], "restart"),
         ("worker:2=hang@5s", 75, ["worker:2 is stuck since", "has not entered the all-reduce"], "stack"),
         ("worker:2=nan@5s", 20, ["worker:2", "is not a number since"], "learning rate"),
-        ("worker:2=cut@5s", 20, ["no contact with the agent of worker:2"], ""),
+        ("worker:2=cut@5s", 20, ["no contact with the agent of worker:2 since", "does not answer"], "its agent run"),
+        # Before it is called a hang:
+        ("worker:2=hang@5s", 20, ["no step for", "worker:2 has not entered the all-reduce"], ""),
     ],
 )
 def test_the_top_line_says_who_and_why(fault: str, seconds: int, said: list[str], advised: str) -> None:
@@ -58,8 +60,10 @@ def test_the_top_line_says_who_and_why(fault: str, seconds: int, said: list[str]
     assert severity not in ("good", "info")
     for words in said:
         assert words in sentence, sentence
-    shown = " ".join(" ".join(line.plain.split()) for line in headline_lines(snapshot, Look(), 78))
-    assert advised in shown, shown
+    lines = [line.plain for line in headline_lines(snapshot, Look(), 78)]
+    shown = " ".join(" ".join(line.split()) for line in lines)
+    assert sentence in shown and advised in shown, shown
+    assert max(map(len, lines)) <= 78 and len(lines) <= 4
 
 
 def test_a_healthy_cluster_is_called_so() -> None:

@@ -1,8 +1,9 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.records import Coordinator, Diagnosis, Exit, TaskState, TaskStatus, WorkerFunctions
+from tfscale.core.records import Collective, Coordinator, Diagnosis, Exit, TaskState, TaskStatus, WorkerFunctions
 
 View = Callable[..., TaskView]
 
@@ -50,4 +51,16 @@ def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
     pending = view("worker:1", status=TaskStatus(TaskState.PENDING))
     assert headline((), [view("worker:0"), pending], None) == "waiting for worker:1: its task was not started"
     assert headline((), [view("worker:0")], None) == "1 task running, waiting for the first step"
-    assert headline((), [view("worker:0", progressed=50.0)], None) == "no step in the last seconds: worker:0 runs"
+
+
+def test_nobody_steps_and_who_keeps_whom_waiting_is_said(view: View) -> None:
+    assert headline((), [view("worker:0", progressed=50.0)], None) == "no step for 50 s: worker:0 runs"
+    entered = {"worker:0": 8, "worker:1": 7, "worker:2": 8}
+    views = [
+        view(name, progressed=50.0, at=62.0, collective=Collective(entered=count, left=7))
+        for name, count in entered.items()
+    ]
+    said = headline((), views, None)
+    assert said == "no step for 12 s: worker:1 has not entered the all-reduce in which the others wait"
+    alike = [replace(each, collective=Collective(entered=8, left=7)) for each in views]
+    assert headline((), alike, None) == "no step for 12 s: worker:0, worker:1 and worker:2 run"

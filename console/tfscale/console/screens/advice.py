@@ -14,6 +14,7 @@ from tfscale.console.advice import Advice, Present, advice, comparable, scaling
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets import format
+from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.scaling_chart import draw
@@ -89,7 +90,8 @@ class AdviceScreen(SnapshotScreen):
             return
         found, is_wide = advice(self.snapshot), self.size.width >= _WIDE
         self.set_class(is_wide, "wide")
-        self.words.update(spelled(Text("\n").join(_words(found, self.look)), self.look))
+        room = (self.size.width - 3) // 2 - 4 if is_wide else self.size.width - 3
+        self.words.update(spelled(Text("\n").join(_words(found, room, self.look)), self.look))
         width = (self.size.width - 6) // 2 if is_wide else min(self.size.width - 3, 100)
         curve = Text("\n").join(_scaling(found.present, width, is_wide, self.look))
         self.scaling.update(spelled(curve, self.look))
@@ -102,40 +104,40 @@ def _title(text: str, look: Look) -> Text:
     return Text(text, style=f"bold {look.palette.text}", no_wrap=True)
 
 
-def _words(found: Advice, look: Look) -> Iterator[Text]:
+def _words(found: Advice, width: int, look: Look) -> Iterator[Text]:
     if found.culprits:
         yield _title("First, what is wrong", look)
         for diagnosis in found.culprits[:_CULPRITS]:
-            yield from _finding(diagnosis, look)
+            yield from _finding(diagnosis, width, look)
         if (more := len(found.culprits) - _CULPRITS) > 0:
             yield Text(f"  and {more} more: e shows all", style=look.palette.dim)
         yield Text()
     yield _title("What limits it", look)
     for limit in found.limits:
-        yield from _finding(limit, look)
+        yield from _finding(limit, width, look)
     if not found.limits:
         why = "not judged while somebody straggles" if _straggles(found) else "nothing is at its limit"
         yield Text(f"  {why}", style=look.palette.dim)
     yield Text()
     yield _title("What would help", look)
-    yield from _what_if(found, look)
+    yield from _what_if(found, width, look)
 
 
 def _straggles(found: Advice) -> bool:
     return any(each.kind == "straggler" for each in found.culprits)
 
 
-def _finding(diagnosis: Diagnosis, look: Look) -> Iterator[Text]:
+def _finding(diagnosis: Diagnosis, width: int, look: Look) -> Iterator[Text]:
     said = diagnosis.sentence.partition("; what would help: ")[0] if diagnosis.kind == "saturation" else None
     text = Text(f"{look.sign(diagnosis.severity)} ", style=look.severity(diagnosis.severity))
     text.append(f"{said or diagnosis.sentence}", style=look.palette.text)
-    yield text
+    yield from hanging(text, width, 2)
     todo = repair(diagnosis) if diagnosis.kind != "saturation" else None
     if todo is not None:
-        yield Text(f"  {todo}", style=look.severity("good"))
+        yield from hanging(Text(f"  {todo}", style=look.severity("good")), width, 2)
 
 
-def _what_if(found: Advice, look: Look) -> Iterator[Text]:
+def _what_if(found: Advice, room: int, look: Look) -> Iterator[Text]:
     if found.present is None:
         yield Text("  no gain is told without a step that is measured, with its phases", style=look.palette.dim)
         return
@@ -143,7 +145,7 @@ def _what_if(found: Advice, look: Look) -> Iterator[Text]:
     if found.remedies:
         yield Text(f"  {'':<{width}}  throughput   by the model", style=look.palette.dim, no_wrap=True)
     for remedy in found.remedies:
-        yield _remedy(remedy, width, look)
+        yield from hanging(_remedy(remedy, width, look), room, width + 17)
     if not found.remedies:
         yield Text("  nothing that a model knows of would bring half a percent", style=look.palette.dim)
     for each in found.unproven:
@@ -153,7 +155,7 @@ def _what_if(found: Advice, look: Look) -> Iterator[Text]:
 def _remedy(remedy: Remedy, width: int, look: Look) -> Text:
     palette, gain = look.palette, (remedy.gain or 1.0) - 1.0
     most = "<=" if remedy.at_most else "  "
-    line = Text(f"  {remedy.what:<{width}}  ", style=palette.text, no_wrap=True, overflow="ellipsis")
+    line = Text(f"  {remedy.what:<{width}}  ", style=palette.text)
     line.append(f"{most} {gain:>+7.0%}   ", style=f"bold {palette.text}")
     return line.append(remedy.model, style=palette.dim)
 
@@ -170,9 +172,10 @@ def _scaling(present: Present | None, width: int, is_tall: bool, look: Look) -> 
         told = curve(size)
         line = Text(f"  {size:,} workers: ", style=look.palette.dim)
         line.append(f"{_range(told.low, told.high, 'x')} one alone", style=f"bold {look.palette.text}")
-        efficiency = _range(100 * told.low / size, 100 * told.high / size, " %")
+        efficiency = _range(100 * told.low / size, 100 * told.high / size, "%")
         yield line.append(f", {efficiency} of the ideal", style=look.palette.dim)
-    yield Text(_CAVEAT.format(transfer=format.seconds(present.transfer)), style=look.palette.dim)
+    caveat = _CAVEAT.format(transfer=format.seconds(present.transfer))
+    yield from hanging(Text(caveat, style=look.palette.dim), width, 2)
     point = comparable(present)
     said = f"{point.name}: {_range(point.low, point.high, 'x')} on {point.workers}"
     yield Text(f"  Published of a similar size: {said}.", style=look.palette.dim)

@@ -132,6 +132,8 @@ class ClusterScreen(SnapshotScreen):
         """Give up the empty lines where the tasks need them."""
         tasks = len(self.snapshot.tasks) if self.snapshot else 0
         self.set_class(self.size.height - _AROUND < tasks, "short")
+        # What the rows do not need is for the events; a filter does not move them.
+        self.query_one("#tasks").styles.max_height = max(tasks + 1, self.table.virtual_size.height)
 
     def _tell_shown(self) -> None:
         """What the table shows is not all, or not as usual: say so."""
@@ -201,6 +203,7 @@ class ClusterScreen(SnapshotScreen):
 
     def _arrange(self, order: Order) -> None:
         self.table.order = order
+        self._make_room()
         self._tell_shown()
         self._tell_view()
 

@@ -17,6 +17,7 @@ from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import Headline, Keys, Title
 from tfscale.core.analysis.findings import SEVERITIES
+from tfscale.core.analysis.words import plural
 from tfscale.core.task import Task
 
 KEYS = (
@@ -28,6 +29,9 @@ KEYS = (
     ("G", "newest"),
     ("?", "help"),
 )
+
+
+_NOTHING = "Nothing so far. Starts, ends, stragglers, hangs, lost agents will stand here."
 
 
 class EventsScreen(SnapshotScreen):
@@ -108,7 +112,8 @@ class EventsScreen(SnapshotScreen):
             else f"   {self.least}" + ("" if self.least == "critical" else " or worse")
         )
         kept += f"   {words}" if words.strip() else ""
-        said = f"{len(rows)} of {len(moments)} events" if len(rows) < len(moments) else f"{len(moments)} events"
+        every = plural(len(moments), "event")
+        said = f"{len(rows)} of {every}" if len(rows) < len(moments) else every if moments else _NOTHING
         how = Text(f"{said}{kept}", style=self.look.palette.dim, no_wrap=True, overflow="ellipsis")
         self.query_one("#how", Static).update(spelled(how, self.look))
 

@@ -12,6 +12,7 @@ from textual.dom import DOMNode
 from textual.keys import key_to_character
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
+from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look
 
 _NAMES = {"escape": "esc", "pageup": "page up", "pagedown": "page down", "slash": "/", "plus": "+", "minus": "-"}
@@ -70,7 +71,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; background: $background 60%; }
     HelpScreen > VerticalScroll {
         width: 76; max-width: 95%; height: auto; max-height: 95%;
-        background: $panel; border: round $secondary; padding: 0 2;
+        background: $panel; border: round $secondary; padding: 0 2; scrollbar-gutter: stable;
     }
     HelpScreen.ascii > VerticalScroll { border: ascii $secondary; }
     """
@@ -87,9 +88,13 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
-            yield Static(self._text())
+            yield Static()
 
-    def _text(self) -> Text:
+    def on_resize(self) -> None:
+        keys = self.query_one(Static)
+        self.call_after_refresh(lambda: keys.update(self._text(keys.size.width)))
+
+    def _text(self, width: int) -> Text:
         palette = self._look.palette
         here, everywhere = self._keys
         text = Text()
@@ -97,8 +102,9 @@ class HelpScreen(ModalScreen[None]):
         for title, rows in sections:
             text.append(f"{title}\n", style=f"bold {palette.text}")
             for name, meaning in rows:
-                text.append(f"  {name:<13} ", style=palette.parts.get(name, palette.parts["transfer"]))
-                text.append(f"{meaning}\n", style=palette.dim)
+                line = Text(f"  {name:<13} ", style=palette.parts.get(name, palette.parts["transfer"]))
+                line.append(meaning, style=palette.dim)
+                text.append_text(Text("\n").join([*hanging(line, width, 16), Text()]))
         text.rstrip()
         return text
 

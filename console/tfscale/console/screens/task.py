@@ -22,7 +22,7 @@ from tfscale.console.widgets.summary import Keys
 from tfscale.core.task import Task
 
 TAIL = 500
-_BOTH = 38
+_BOTH = 34
 """Lines from which on there is room for facts, charts and log at once."""
 KEYS = (
     ("esc", "back"),
@@ -157,7 +157,7 @@ class TaskScreen(SnapshotScreen):
             how = f"paused, {len(self._held)} lines held back"
         found = self.log_view.found
         match = "" if found is None else f"   {found[0]} of {found[1]} lines found" if found[1] else "   not found"
-        self.query_one("#log-title", Static).update(f"log of {self._about}   {self._ended or how}{match}")
+        self.query_one("#log-title", Static).update(f"log of {self._about}{match}   {self._ended or how}")
 
     def _show_only(self, what: str) -> None:
         self._only = what
@@ -167,6 +167,7 @@ class TaskScreen(SnapshotScreen):
         self.set_class(self.app.size.width <= 2, "narrow")
         is_low = self.size.height < _BOTH
         self.set_class(is_low, "low")
+        self.query_one(Detail).is_whole = not is_low or what == "facts"
         self.charts.set_class(is_low and what != "charts", "beside")
 
     def action_pause(self) -> None:

@@ -41,28 +41,50 @@ class Chart:
 class Charts(SnapshotWidget):
     """As many charts of one task as there is room for, the most telling first."""
 
-    seconds_a_column: reactive[int] = reactive(ZOOMS[1])
+    zoomed: reactive[int | None] = reactive(None)
+    """Seconds that one column shall stand for; None: one, and two as soon as there is that much to show."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
         self._about = task
+        self.seconds_a_column = ZOOMS[0]
+        """What one stands for."""
 
     def zoom(self) -> None:
         """More time in less detail; after the last, the first."""
-        self.seconds_a_column = ZOOMS[(ZOOMS.index(self.seconds_a_column) + 1) % len(ZOOMS)]
+        after = ZOOMS.index(self.seconds_a_column) + 1
+        self.zoomed = ZOOMS[after] if after < len(ZOOMS) else None
 
     def render(self) -> Text:
         snapshot, width, height = self.snapshot, self.size.width, self.size.height
         if snapshot is None or snapshot.history is None or not width or not height:
             return Text()
         history = snapshot.history.seconds(self._about, snapshot.at)
+        self.seconds_a_column = self.zoomed or _usual(history, _across(width)[1])
         return _page(list(charts(history, self.seconds_a_column, self.look)), width, height, self)
 
 
+def _across(width: int) -> tuple[int, int]:
+    """How many charts stand beside each other, and how wide each is."""
+    across = 2 if width >= 2 * _NARROWEST + _GAP else 1
+    return across, (width - _GAP * (across - 1)) // across
+
+
+def _usual(history: Seconds, width: int) -> int:
+    """Seconds a column, so that a chart which has once been full stays so for the most part."""
+    return ZOOMS[0] if _known(history) < 1.5 * width else ZOOMS[1]
+
+
+def _known(history: Seconds) -> int:
+    """Seconds since the first of which anything is known."""
+    known = ~np.isnan(np.stack([history.step_time, history.gpu, history.cpu, history.received]))
+    at = np.flatnonzero(known.any(axis=0))
+    return known.shape[1] - int(at[0]) if len(at) else 0
+
+
 def _page(found: list[Chart], width: int, height: int, widget: Charts) -> Text:
-    look, across = widget.look, 2 if width >= 2 * _NARROWEST + _GAP else 1
+    look, (across, each) = widget.look, _across(width)
     rows = max(1, min(-(-len(found) // across), (height - 1) // (_LOWEST + 1)))
-    each = (width - _GAP * (across - 1)) // across
     lines: list[Text] = []
     room = height - 1
     for row in range(rows):
@@ -113,7 +135,7 @@ def charts(history: Seconds, seconds: int, look: Look) -> Iterator[Chart]:
     if not np.isnan(history.parts["compute"]).all():
         stack = tuple(Area(colours[part], LETTERS[part], column(history.parts[part])) for part in PARTS)
         yield Chart("phases of a step", stack, format.seconds)
-    yield from single("longest step of a second", history.longest, format.seconds, colour="update")
+    yield from single("longest step", history.longest, format.seconds, colour="update")
     yield from single("GPU", history.gpu, format.percent, 1.0, "compute")
     yield from single("CPU of the host", history.cpu, format.percent, 1.0, "compute")
     yield from single("received", history.received, format.rate)

@@ -294,6 +294,8 @@ USUAL = (
 
 
 _GAP = 2
+_SHORT_BAR = 10
+"""Cells below which a bar says little; flags are cut before."""
 _GOOD_BAR = 20
 _WIDEST_BAR = 72
 _GOOD_FLAGS = 20
@@ -314,9 +316,9 @@ def layout(width: int, chosen: Sequence[str], names: Sequence[str], hosts: Seque
             grown = min(widest - widths[name], int(spare * share) if "flag" in widths else spare)
             widths[name] += grown
             spare -= grown
-    for name in ("flag", "phases"):
+    for name, least in (("phases", _SHORT_BAR), ("flag", 1), ("phases", 1)):
         if name in widths and spare < 0:
-            cut = min(widths[name] - 1, -spare)
+            cut = max(0, min(widths[name] - least, -spare))
             widths[name] -= cut
             spare += cut
     return [Placed(column, widths[column.name]) for column in kept]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.text import Text
+from textual.reactive import reactive
 from tfscale.console.describe import describe_exit
 from tfscale.console.model import Snapshot, TaskView
 from tfscale.console.widgets import format, functions, gpus, words
 from tfscale.console.widgets.bar import parts_of, phase_bar
 from tfscale.console.widgets.columns import traffic
+from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import SnapshotWidget
@@ -18,12 +20,17 @@ from tfscale.core.task import Task
 
 _NAME = 11
 _EXITS = 3
+_MOST_LINES = 3
+"""Of what is wrong with it."""
 _LAST_WORDS = 3
 """Lines of its log."""
 
 
 class Detail(SnapshotWidget):
     """One task: where it stands, its step in numbers, its host and its GPUs."""
+
+    is_whole: reactive[bool] = reactive(False, layout=True)
+    """Whether what is longer than a line takes two."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
@@ -36,17 +43,19 @@ class Detail(SnapshotWidget):
     def render(self) -> Text:
         if self.snapshot is None:
             return Text()
-        lines = list(_lines(self.snapshot.view(self._about), self.snapshot, self.look, self.size.width))
-        for line in lines:
-            line.truncate(self.size.width, overflow="ellipsis")
+        most = None if self.is_whole else 1
+        found = _lines(self.snapshot.view(self._about), self.snapshot, self.look, self.size.width)
+        lines = [part for line in found for part in hanging(line, self.size.width, _NAME, most)]
         return spelled(Text("\n").join(lines), self.look)
 
 
 def _lines(view: TaskView, snapshot: Snapshot, look: Look, width: int) -> Iterator[Text]:
     yield _head(view, snapshot.at, look)
     for diagnosis in view.diagnoses:
-        text = f"{look.sign(diagnosis.severity)} {diagnosis.sentence} (since {format.clock(diagnosis.begin)})"
-        yield Text(text, style=look.severity(diagnosis.severity), no_wrap=True)
+        begin = format.clock(diagnosis.begin)
+        since = "" if begin in diagnosis.sentence else f" (since {begin})"
+        text = f"{look.sign(diagnosis.severity)} {diagnosis.sentence}{since}"
+        yield from hanging(Text(text, style=look.severity(diagnosis.severity)), width, 2, _MOST_LINES)
     yield Text()
     yield from _step(view, look, width)
     for name, text in functions.facts(view, snapshot):
@@ -112,7 +121,8 @@ def _program(view: TaskView, look: Look) -> Iterator[Text]:
     yield from _training(view, look)
     if view.description is not None:
         yield _field("command", " ".join(view.description.command), look)
-        yield _field("log", view.description.log_path, look)
+        if view.description.log_path:
+            yield _field("log", view.description.log_path, look)
     where = f"{view.agent}" + (f"   {view.link.reason}" if view.link.reason else "")
     yield _field("agent", where + (f"   {view.description.version}" if view.description else ""), look)
 

@@ -105,15 +105,18 @@ class EventList(ScrollView, can_focus=True):
         edge = self.look.glyphs.cursor if index == self._at else " "
         severity = style(self.look.severity(moment.severity), background)
         said = moment.text.removeprefix(moment.subject).lstrip()
-        segments = [
+        shown = [
             Segment(edge, style(palette.parts["transfer"], background)),
             Segment(f"{format.clock(moment.at)}  ", style(palette.dim, background)),
             Segment(self.look.spell(f"{self.look.sign(moment.severity)} "), severity),
             Segment(f"{moment.kind.replace('_', ' '):<12}", style(palette.dim, background)),
             Segment(f"{moment.subject}  ", style(palette.text, background, True)),
-            Segment(self.look.spell(said), style(palette.text, background)),
         ]
-        return Strip(segments).adjust_cell_length(width, style(None, background))
+        bar = len(self._rows) > self.size.height
+        room = max(1, width - bar - sum(len(each.text) for each in shown))
+        said = said if len(said) <= room else f"{said[: room - 1]}…"
+        shown.append(Segment(self.look.spell(said), style(palette.text, background)))
+        return Strip(shown).adjust_cell_length(width, style(None, background))
 
     def action_move(self, by: int) -> None:
         if self._rows:
@@ -147,7 +150,8 @@ def evidence(moment: Moment, look: Look) -> Text:
         lasted = diagnosis.end - diagnosis.begin if diagnosis.end is not None else None
         over = "" if lasted is None else f", over after {format.duration(lasted)}"
         facts += [("severity", diagnosis.severity), ("since", f"{format.clock(diagnosis.begin)}{over}")]
-        facts += [(name.replace("_", " "), _said(value)) for name, value in diagnosis.evidence.items()]
+        known = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
+        facts += [(name.replace("_", " "), _said(value)) for name, value in known]
     else:
         facts += [("severity", moment.severity), ("at", format.clock(moment.at))]
     width = max(len(name) for name, _ in facts) + 2
@@ -157,7 +161,5 @@ def evidence(moment: Moment, look: Look) -> Text:
     return spelled(text, look)
 
 
-def _said(value: float | str | None) -> str:
-    if value is None:
-        return format.UNKNOWN
+def _said(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"

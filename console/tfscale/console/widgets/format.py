@@ -50,7 +50,7 @@ def rate(value: float | None) -> str:
 
 def percent(value: float | None) -> str:
     """A ratio of 0 to 1."""
-    return UNKNOWN if value is None else f"{value * 100:.0f} %"
+    return UNKNOWN if value is None else f"{value * 100:.0f}%"
 
 
 def celsius(value: float | None) -> str:

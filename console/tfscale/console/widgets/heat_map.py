@@ -138,7 +138,8 @@ class HeatMap(ScrollView, can_focus=True):
         if look.letters and not text.strip():
             text = self._shade(value) * (width - gap)
         if index == self.cursor:
-            text = f"[{text[: width - gap - 2]}]" if width > 2 or not self._sign(spot) else f"{text[:1]}]"
+            inside = width - gap - 2
+            text = f"[{text.strip()[:inside].ljust(inside)}]" if width > 2 or not self._sign(spot) else f"{text[:1]}]"
             drawn += Style(bold=True, reverse=look.letters)
         return [Segment(text, drawn), Segment(" " * gap, style(None, look.palette.background))]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 
 from rich.segment import Segment
 from rich.style import Style
@@ -11,13 +12,14 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
-from tfscale.console.events import CommandProgressed, Stage
-from tfscale.console.model import Snapshot
-from tfscale.console.widgets import format
+from tfscale.console.events import CommandProgressed, LinkState, Stage
+from tfscale.console.model import Snapshot, TaskView
+from tfscale.console.widgets import format, words
 from tfscale.console.widgets.bar import legend
 from tfscale.console.widgets.figures import Figure, figures_of
 from tfscale.console.widgets.look import Look
 from tfscale.core.analysis.repairs import repair
+from tfscale.core.analysis.words import duration, listing
 from tfscale.core.records import Diagnosis
 from tfscale.core.task import Task
 
@@ -27,6 +29,7 @@ _VERBS = {
     "start": ("Starting", "Started"),
     "profile": ("Profiling", "Profiled"),
 }
+_WHERE_TO_LOOK = "see whether its host and its agent run; the training goes on without an agent"
 _MOST_LINES = 3
 """Of the sentence; a crash may bring a long line of a log."""
 
@@ -112,8 +115,10 @@ def _wrapped(sentence: str, width: int) -> list[str]:
 def _advice(snapshot: Snapshot) -> str | None:
     """What to do about what the headline says, and how much else there is to look at."""
     told = open_diagnoses(snapshot)
-    if snapshot.command is not None or not told or told[0].sentence != snapshot.findings.headline:
+    if snapshot.command is not None:
         return None
+    if not told or told[0].sentence != snapshot.findings.headline:
+        return _WHERE_TO_LOOK if any(view.link.state is LinkState.DOWN for view in snapshot.tasks) else None
     advice = repair(told[0])
     others = f"{len(told) - 1} more: {told[1].subject} {told[1].kind.replace('_', ' ')}" if len(told) > 1 else ""
     others += ", ..." if len(told) > 2 else ""
@@ -140,8 +145,29 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
     told = open_diagnoses(snapshot)
     worst = next((each.severity for each in told if each.sentence == snapshot.findings.headline), None)
     sentence = snapshot.findings.headline
-    calm = "good" if snapshot.up == len(snapshot.tasks) else "warning" if silent else "info"
-    return worst or calm, sentence
+    if worst is None and silent:
+        return "warning", _no_contact(silent, snapshot.at)
+    return worst or _calm(snapshot), sentence
+
+
+def _calm(snapshot: Snapshot) -> str:
+    """How severe it is that nothing is diagnosed."""
+    if snapshot.up < len(snapshot.tasks):
+        return "info"
+    if snapshot.findings.steps_per_second is not None:
+        return "good"
+    has_stopped = any(view.summary and view.summary.step_time for view in snapshot.tasks)
+    return "warning" if has_stopped and not any(words.is_busy(view) for view in snapshot.tasks) else "info"
+
+
+def _no_contact(silent: Sequence[TaskView], now: float) -> str:
+    """Whose agents, since when, and why."""
+    since = min((view.link.since for view in silent if view.link.since is not None), default=None)
+    lasted = "" if since is None else f" since {format.clock(since)} ({duration(now - since)})"
+    reasons = " or ".join(sorted({view.link.reason for view in silent if view.link.reason}))
+    return f"no contact with the agent of {listing([str(view.task) for view in silent])}{lasted}: " + (
+        reasons or "connecting"
+    )
 
 
 def _command_line(command: CommandProgressed) -> tuple[str, str]:

@@ -150,10 +150,12 @@ class TaskTable(ScrollView, can_focus=True):
         times = [sum(parts_of(view.summary).values()) for view in snapshot.tasks]
         self._scale = scale_for(max(times, default=0.0))
         width = self.size.width
+        # The bar on the right is drawn over what stands there.
+        room = width - MARGIN - (len(self._rows) + 1 > self.size.height)
         names, hosts = [str(view.task) for view in snapshot.tasks], [view.host for view in snapshot.tasks]
         if self.order.group:
             names = [f"  {name}" for name in (*names, *(row.name for row in self._rows if isinstance(row, Group)))]
-        self._placed = layout(width - MARGIN, self.chosen, names, hosts)
+        self._placed = layout(room, self.chosen, names, hosts)
         self._step_times = self._trends(snapshot)
         self.virtual_size = Size(width, len(self._rows) + 1)
         self._keep_cursor(before)

@@ -10,7 +10,7 @@ from tfscale.console.widgets.look import Look
 
 SECONDS = 60
 """How far back a trend goes."""
-_FLAT = 0.05
+_FLAT = 0.2
 """Of the values: a smaller spread is noise, and is drawn as if it were this much."""
 
 

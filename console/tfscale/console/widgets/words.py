@@ -46,6 +46,12 @@ def state(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
             return f"{glyphs.lost} unknown", "info"
 
 
+def is_busy(view: TaskView) -> bool:
+    """Whether it compiles, saves or evaluates, so that no step is expected."""
+    activities = view.frame.activities if view.frame else ()
+    return any(each.end is None and each.kind is not ActivityKind.IDLE for each in activities)
+
+
 def _doing(view: TaskView) -> str:
     activities = view.frame.activities if view.frame else ()
     return next((_DOING[each.kind] for each in activities if each.end is None), "running")

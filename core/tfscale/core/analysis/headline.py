@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfscale.core.analysis.hangs import missing, stillness
 from tfscale.core.analysis.starts import joined, why_missing
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.analysis.words import listing, plural, rate
+from tfscale.core.analysis.words import duration, listing, plural, rate
 from tfscale.core.records import Diagnosis, TaskState
 from tfscale.core.task import Role
 
@@ -64,7 +65,19 @@ def _waiting(tasks: Sequence[TaskView]) -> str:
         name, why = absent[0]
         others = f"; {len(absent) - 1} more are missing" if len(absent) > 1 else ""
         return f"waiting for {name}: {why}{others}"
-    stopped = [view.name for view in needed if view.progressed is not None and joined(view)]
+    stopped = [view for view in needed if view.progressed is not None and joined(view)]
     if stopped:
-        return f"no step in the last seconds: {listing(stopped)} {'runs' if len(stopped) == 1 else 'run'}"
+        return _stopped(stopped)
     return f"{plural(len(needed), 'task')} running, waiting for the first step"
+
+
+def _stopped(tasks: Sequence[TaskView]) -> str:
+    """Nobody makes steps, for less long than is called a hang: who keeps whom waiting is known all the same."""
+    still = [each for view in tasks if (each := stillness(view)) is not None]
+    since = f"for {duration(min(still))}" if still else "in the last seconds"
+    late = missing(meeting) if (meeting := [view for view in tasks if view.meets]) else set()
+    if late:
+        names = listing([view.name for view in meeting if view.name in late])
+        has = "has" if len(late) == 1 else "have"
+        return f"no step {since}: {names} {has} not entered the all-reduce in which the others wait"
+    return f"no step {since}: {listing([view.name for view in tasks])} {'runs' if len(tasks) == 1 else 'run'}"
