@@ -73,7 +73,7 @@ class HelpScreen(ModalScreen[None]):
         width: 76; max-width: 95%; height: auto; max-height: 95%;
         background: $panel; border: round $secondary; padding: 0 2; scrollbar-gutter: stable;
     }
-    HelpScreen.ascii > VerticalScroll { border: ascii $secondary; }
+    HelpScreen.ascii > VerticalScroll { border: ascii $secondary; scrollbar-gutter: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,enter", "dismiss", "back", show=False),
@@ -91,8 +91,11 @@ class HelpScreen(ModalScreen[None]):
             yield Static()
 
     def on_resize(self) -> None:
-        keys = self.query_one(Static)
-        self.call_after_refresh(lambda: keys.update(self._text(keys.size.width)))
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        room = self.query_one(VerticalScroll).scrollable_content_region
+        self.query_one(Static).update(self._text(room.width))
 
     def _text(self, width: int) -> Text:
         palette = self._look.palette
