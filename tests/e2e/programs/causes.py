@@ -33,9 +33,7 @@ def dataset(_):
 
 
 with strategy.scope():
-    weights = [
-        tf.Variable(tf.random.stateless_normal((width, width), (3, 4)) / width) for _ in range(4)
-    ]
+    weights = [tf.Variable(tf.random.stateless_normal((width, width), (3, 4)) / width) for _ in range(4)]
     optimizer = tf.keras.optimizers.SGD(0.01)
     optimizer.build(weights)
 
