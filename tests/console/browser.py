@@ -46,10 +46,9 @@ class Visit:
         self._view.activateWindow()
         page = self._view.focusProxy()
         page.setFocus()
-        code = Qt.Key.Key_Escape if key == "escape" else Qt.Key(ord(key.upper()))
+        code = Qt.Key(ord(key.upper()))
         for kind in (QEvent.Type.KeyPress, QEvent.Type.KeyRelease):
-            said = "" if key == "escape" else key
-            QApplication.postEvent(page, QKeyEvent(kind, code, Qt.KeyboardModifier.NoModifier, said))
+            QApplication.postEvent(page, QKeyEvent(kind, code, Qt.KeyboardModifier.NoModifier, key))
 
 
 def main() -> None:

@@ -21,6 +21,8 @@ from tfscale.console.screens.help import HelpScreen
 from tfscale.console.screens.stack import StackScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.state import ClusterState
+from tfscale.console.widgets.moments import Moments
+from tfscale.console.widgets.summary import Keys
 from tfscale.core.analysis.diagnose import Findings
 from tfscale.core.cluster import ClusterSpec
 
@@ -103,6 +105,19 @@ async def test_rows_say_state_step_and_flag_at_80_columns() -> None:
         assert "task" in head and "state" in head and "received" not in head
         assert "worker:0" in first and "● running" in first and "1,203" in first and "straggler" not in first
         assert "worker:1" in second and "▲ straggler ×2.1" in second
+
+
+@pytest.mark.parametrize("workers", [1, 3, 8, 12, 20, 40])
+async def test_rows_events_and_keys_fill_the_screen_and_no_more(workers: int) -> None:
+    app = build("straggler", workers)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        for width, height in ((80, 24), (100, 31), (120, 40), (200, 60)):
+            await pilot.resize_terminal(width, height)
+            await pilot.press("slash", "escape")
+            await pilot.pause()
+            assert app.screen.query_one(Keys).region.bottom == height and not app.screen.max_scroll_y
+            assert app.screen.query_one(Moments).size.height >= 3
 
 
 async def test_all_columns_at_200() -> None:

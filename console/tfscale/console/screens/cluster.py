@@ -28,6 +28,8 @@ from tfscale.core.task import Task
 
 _AROUND = 18
 """Lines that are not rows of the table, where there is room for empty ones."""
+_AROUND_ALL = 22
+"""The same with all that can be shown, the filter and six lines of events too."""
 _FIRST_SORTS = ("flag", "lag")
 """What `s` goes to before the columns from left to right: who needs a look."""
 KEYS = (
@@ -133,7 +135,8 @@ class ClusterScreen(SnapshotScreen):
         tasks = len(self.snapshot.tasks) if self.snapshot else 0
         self.set_class(self.size.height - _AROUND < tasks, "short")
         # What the rows do not need is for the events; a filter does not move them.
-        self.query_one("#tasks").styles.max_height = max(tasks + 1, self.table.virtual_size.height)
+        rows = max(tasks + 1, self.table.virtual_size.height)
+        self.query_one("#tasks").styles.height = rows if rows <= self.size.height - _AROUND_ALL else "3fr"
 
     def _tell_shown(self) -> None:
         """What the table shows is not all, or not as usual: say so."""

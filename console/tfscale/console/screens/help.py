@@ -25,6 +25,9 @@ _PHASES = (
     ("wait", "in the all-reduce, waiting for the slowest"),
 )
 
+_WIDEST, _EDGES = 76, 8
+"""Cells of the page, and of its border, its padding and its scrollbar."""
+
 Keys = tuple[tuple[str, str], ...]
 """Pairs of what is pressed and what that does."""
 
@@ -71,9 +74,9 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; background: $background 60%; }
     HelpScreen > VerticalScroll {
         width: 76; max-width: 95%; height: auto; max-height: 95%;
-        background: $panel; border: round $secondary; padding: 0 2; scrollbar-gutter: stable;
+        background: $panel; border: round $secondary; padding: 0 2;
     }
-    HelpScreen.ascii > VerticalScroll { border: ascii $secondary; scrollbar-gutter: auto; }
+    HelpScreen.ascii > VerticalScroll { border: ascii $secondary; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,enter", "dismiss", "back", show=False),
@@ -88,16 +91,13 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
-            yield Static()
+            yield Static(self._text())
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._draw)
+        self.query_one(Static).update(self._text())
 
-    def _draw(self) -> None:
-        room = self.query_one(VerticalScroll).scrollable_content_region
-        self.query_one(Static).update(self._text(room.width))
-
-    def _text(self, width: int) -> Text:
+    def _text(self) -> Text:
+        width = min(_WIDEST, self.app.size.width * 95 // 100) - _EDGES
         palette = self._look.palette
         here, everywhere = self._keys
         text = Text()
