@@ -3,6 +3,7 @@
 
     ./scripts/bench_console.py                          # 10, 100, 1,000 and 4,000 tasks, a minute each
     ./scripts/bench_console.py --tasks 100 --seconds 15 # a short look
+    ./scripts/bench_console.py --tasks 1000 --pages     # the other screens
 
 For each size: CPU and memory of the console's process alone, what the fake agents beside it take of the same cores, and
 how long the screen takes to answer a key; the same while it records; and a Textual DataTable of as many rows in the
@@ -16,6 +17,7 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import platform
@@ -36,17 +38,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import grpc
 import grpc.aio
 import numpy as np
 import psutil
 from tfscale.console.widgets.look import PALETTES
 from tfscale.core.records import PHASES
 from tfscale.v1 import agent_pb2, telemetry_pb2
-from tfscale.v1.agent_pb2_grpc import AgentServicer, add_AgentServicer_to_server
 
 SIZE = (200, 50)
 STEPS = 100
 """A second and task."""
+VARIANTS = 97
+"""Of what agents measure: one in so many says the same by chance."""
+SERVICE = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 PER_PROCESS = 500
 BUDGETS = {"cpu": 0.35, "memory": 250e6, "key_p95": 0.050}
 """At JUDGED tasks: share of a core, bytes, seconds."""
@@ -85,76 +90,102 @@ HEAD = (
 )
 
 
-class BenchAgent(AgentServicer):
-    """One agent, whose frames are made once a second for all that share the process."""
+class BenchAgent:
+    """One agent. What it says is put together from pieces that are written once, so that a thousand of them leave the
+    console's core alone."""
 
     def __init__(self, index: int, workers: int) -> None:
-        self.index = index
-        self._workers = workers
+        name = f"worker:{index}"
+        self._index = index
         self._sequence = 0
-        self._begun = time.time()
-
-    async def Watch(
-        self, _request: agent_pb2.WatchRequest, _context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[agent_pb2.WatchReply]:
-        name = f"worker:{self.index}"
-        description = agent_pb2.Description(
-            schema_version=1, version="bench", run="bench", task=name, lead="worker:0", host=f"node-{self.index:04}",
-            cluster="{}", generation=1, started=self._begun, pid=1000 + self.index,
+        self._description = agent_pb2.Description(
+            schema_version=1, version="bench", run="bench", task=name, lead="worker:0", host=f"node-{index:04}",
+            cluster="{}", generation=1, started=time.time(), pid=1000 + index,
         )  # fmt: skip
-        yield agent_pb2.WatchReply(
-            schema_version=1, snapshot=agent_pb2.Snapshot(description=description, recent=[self._frame()])
-        )
-        while True:
-            now = time.time()
-            phase = self.index * 0.618034 % 1.0
-            await asyncio.sleep(1.0 - (now - phase) % 1.0)
-            yield agent_pb2.WatchReply(schema_version=1, frame=self._frame())
-
-    def _frame(self) -> telemetry_pb2.Frame:
-        self._sequence += 1
-        return telemetry_pb2.Frame(
-            sequence=self._sequence,
-            at=time.time(),
+        self._same = telemetry_pb2.Frame(
             status=telemetry_pb2.TaskStatus(
-                state=telemetry_pb2.TASK_STATE_RUNNING, generation=1, attempt=1, pid=1000, started=self._begun
+                state=telemetry_pb2.TASK_STATE_RUNNING, generation=1, attempt=1, pid=1000, started=time.time()
             ),
             probe=telemetry_pb2.ProbeStatus(
                 state=telemetry_pb2.PROBE_STATE_MEASURING, strategy="MultiWorkerMirroredStrategy",
-                replicas=self._workers, ranks=self._workers, examples_per_step=64, reduced_bytes_per_step=7_450_000,
+                replicas=workers, ranks=workers, examples_per_step=64, reduced_bytes_per_step=7_450_000,
             ),
-            collective=telemetry_pb2.Collective(entered=self._sequence * STEPS, left=self._sequence * STEPS),
-            host=telemetry_pb2.HostSample(
-                cpu=random.random(), cores=16, load=6.2, memory_used=21 << 30, memory_total=64 << 30,
-                interfaces=[telemetry_pb2.Interface(name="eth0", received=118e6, sent=117e6, speed=10e9)],
-            ),
-            gpus=[self._gpu(index) for index in range(8)],
-            steps=[_batch(self.index, int(time.time()))],
-        )  # fmt: skip
+        ).SerializeToString()  # fmt: skip
+        self._owner = telemetry_pb2.StepBatch(
+            generation=1, attempt=1, reporter=name, subject=name
+        ).SerializeToString()  # fmt: skip
 
-    def _gpu(self, index: int) -> telemetry_pb2.GpuSample:
-        return telemetry_pb2.GpuSample(
-            index=index, uuid=f"GPU-5f1c2a{self.index:04}-9d1e-4c55-8a{index}", name="NVIDIA A100-SXM4-40GB",
-            utilisation=random.uniform(0.9, 1.0), memory_used=random.randrange(30 << 30, 34 << 30),
-            memory_total=40 << 30, power=random.uniform(350.0, 400.0), power_limit=400.0,
-            temperature=random.uniform(55.0, 65.0), clock=random.randrange(1_350_000_000, 1_410_000_000),
-            clock_max=1_410_000_000, clock_event_reasons=0, ecc_errors=0,
-        )  # fmt: skip
+    async def watch(self, _request: agent_pb2.WatchRequest, _context: object) -> AsyncIterator[bytes]:
+        snapshot = agent_pb2.Snapshot(
+            description=self._description, recent=[telemetry_pb2.Frame.FromString(self.frame())]
+        )
+        yield agent_pb2.WatchReply(schema_version=1, snapshot=snapshot).SerializeToString()
+        while True:
+            now = time.time()
+            phase = self._index * 0.618034 % 1.0
+            await asyncio.sleep(1.0 - (now - phase) % 1.0)
+            yield b"\x08\x01" + _field(agent_pb2.WatchReply.FRAME_FIELD_NUMBER, self.frame())
+
+    def frame(self) -> bytes:
+        """The next one. Messages one after the other are one that has the fields of all."""
+        self._sequence += 1
+        at, count = time.time(), self._sequence * STEPS
+        now = telemetry_pb2.Frame(
+            sequence=self._sequence, at=at, collective=telemetry_pb2.Collective(entered=count, left=count)
+        )
+        steps = self._owner + _numbers(int(at)) + _phases(random.randrange(VARIANTS))
+        counters = _counters(random.randrange(VARIANTS))
+        batch = _field(telemetry_pb2.Frame.STEPS_FIELD_NUMBER, steps)
+        return now.SerializeToString() + self._same + counters + batch
 
 
-def _batch(index: int, second: int) -> telemetry_pb2.StepBatch:
-    """The steps of one second: the same ends for all, phases with a little noise of each one's own."""
-    chance = np.random.default_rng((index, second))
+def _field(number: int, payload: bytes) -> bytes:
+    length = len(payload)
+    assert 128 <= length < 1 << 14
+    return bytes([number << 3 | 2, length & 0x7F | 0x80, length >> 7]) + payload
+
+
+@functools.cache
+def _counters(variant: int) -> bytes:
+    """What one of the hosts says of itself and its eight GPUs."""
+    chance = random.Random(variant)
+    host = telemetry_pb2.HostSample(
+        cpu=chance.random(), cores=16, load=6.2, memory_used=21 << 30, memory_total=64 << 30,
+        interfaces=[telemetry_pb2.Interface(name="eth0", received=118e6, sent=117e6, speed=10e9)],
+    )  # fmt: skip
+    gpus = [_gpu(index, chance) for index in range(8)]
+    return telemetry_pb2.Frame(host=host, gpus=gpus).SerializeToString()
+
+
+def _gpu(index: int, chance: random.Random) -> telemetry_pb2.GpuSample:
+    return telemetry_pb2.GpuSample(
+        index=index, uuid=f"GPU-5f1c2a{index:04}-9d1e-4c55-8a{index}", name="NVIDIA A100-SXM4-40GB",
+        utilisation=chance.uniform(0.9, 1.0), memory_used=chance.randrange(30 << 30, 34 << 30),
+        memory_total=40 << 30, power=chance.uniform(350.0, 400.0), power_limit=400.0,
+        temperature=chance.uniform(55.0, 65.0), clock=chance.randrange(1_350_000_000, 1_410_000_000),
+        clock_max=1_410_000_000, clock_event_reasons=0, ecc_errors=0,
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=4)
+def _numbers(second: int) -> bytes:
+    """The steps that ended in the second before; numbered by the clock, so that all processes agree on them."""
+    first = (second - 1_700_000_000) * STEPS
+    return telemetry_pb2.StepBatch(
+        sequence=range(first, first + STEPS),
+        global_step=range(first, first + STEPS),
+        end=(second - 1 + np.arange(1, STEPS + 1) / STEPS).tolist(),
+    ).SerializeToString()
+
+
+@functools.cache
+def _phases(variant: int) -> bytes:
+    """The same length for all, with a little noise in the phases."""
+    chance = np.random.default_rng(variant)
     own = {"update": 0.0003, "host": 0.0004, "input": 0.0005, "compute": 0.0068}
     rows = {phase: seconds * chance.uniform(0.97, 1.03, STEPS) for phase, seconds in own.items()}
     rows["reduce"] = 1 / STEPS - sum(rows.values())
-    # The sequence follows the clock, so that all processes agree on it.
-    first = (second - 1_700_000_000) * STEPS
-    return telemetry_pb2.StepBatch(
-        generation=1, attempt=1, reporter=f"worker:{index}", subject=f"worker:{index}",
-        sequence=range(first, first + STEPS), global_step=range(first, first + STEPS),
-        end=(second - 1 + np.arange(1, STEPS + 1) / STEPS).tolist(), **{name: rows[name].tolist() for name in PHASES},
-    )  # fmt: skip
+    return telemetry_pb2.StepBatch(**{name: rows[name].tolist() for name in PHASES}).SerializeToString()
 
 
 async def serve(first: int, count: int, ports: Path, workers: int) -> None:
@@ -162,7 +193,10 @@ async def serve(first: int, count: int, ports: Path, workers: int) -> None:
     servers, bound = [], []
     for index in range(first, first + count):
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        add_AgentServicer_to_server(BenchAgent(index, workers), server)
+        watch = grpc.unary_stream_rpc_method_handler(
+            BenchAgent(index, workers).watch, request_deserializer=agent_pb2.WatchRequest.FromString
+        )
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {"Watch": watch})])
         bound.append(server.add_insecure_port("127.0.0.1:0"))
         await server.start()
         servers.append(server)
@@ -289,16 +323,79 @@ def _type(terminal: Terminal, seconds: float, selected: str, last: int) -> list[
     return answers
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """How a screen is come to from the first one, and what only it draws."""
+
+    name: str
+    key: bytes
+    shows: bytes
+
+
+PAGES = (
+    Page("task", b"\r", rb"follow"),
+    Page("steps", b"v", rb"slowest first"),
+    Page("events", b"e", rb"evidence"),
+    Page("advice", b"A", rb"scroll"),
+    Page("heat map", b"h", rb"tasks or GPUs"),
+)
+BACK, FIRST_SHOWS = b"\x1b", rb"heat map"
+
+
+def visit(command: list[str], tasks: int, seconds: float, warm_up: float) -> list[str]:
+    """How long each screen takes to be there, and the first one to be there again, as lines."""
+    terminal = Terminal(command)
+    try:
+        if not terminal.wait_for(rb"worker:1\b", 60 + tasks / 20):
+            raise SystemExit("bench_console: console drew no task in time")
+        time.sleep(warm_up)
+        return [_visited(terminal, page, tasks, seconds / len(PAGES)) for page in PAGES]
+    finally:
+        terminal.end()
+
+
+def _visited(terminal: Terminal, page: Page, tasks: int, seconds: float) -> str:
+    process, begin = psutil.Process(terminal.pid), time.perf_counter()
+    before, there, back = _cpu([process]), [], []
+    while time.perf_counter() - begin < seconds:
+        there.append(terminal.answer(page.key, page.shows))
+        time.sleep(1.3 / _KEYS_A_SECOND)
+        back.append(terminal.answer(BACK, FIRST_SHOWS))
+        time.sleep(1 / _KEYS_A_SECOND)
+    cpu = (_cpu([process]) - before) / (time.perf_counter() - begin)
+    lost = there.count(None) + back.count(None)
+    return f"{page.name:<10}{tasks:>6,}{cpu:>8.0%}  there {_quantiles(there)}  back {_quantiles(back)}  lost {lost}"
+
+
+def _quantiles(answers: list[float | None]) -> str:
+    known = sorted(each for each in answers if each is not None)
+    p50, p95 = (float(np.quantile(known, q)) if known else float("nan") for q in (0.5, 0.95))
+    return f"p50 {p50 * 1e3:.0f} ms, p95 {p95 * 1e3:.0f} ms"
+
+
 def bench(tasks: int, seconds: float, warm_up: float, folder: Path) -> list[Result]:
     """The console, the console while it records, and the DataTable at one size."""
     red, green, blue = bytes.fromhex(next(iter(PALETTES.values())).selected.lstrip("#"))
     with agents(tasks, folder) as cluster:
-        command = [sys.executable, "-m", "tfscale.console.cli", "--cluster", str(cluster)]
+        command = _console(cluster)
         results = [measure("console", command, tasks, seconds, warm_up, f"{red};{green};{blue}")]
         command += ["--record", str(folder / f"{tasks}.tfrec")]
         results.append(measure("recording", command, tasks, seconds, warm_up, f"{red};{green};{blue}"))
     command = [sys.executable, __file__, "--data-table", str(tasks)]
     return [*results, measure("DataTable", command, tasks, seconds, 3.0, r"\d+;\d+;\d+")]
+
+
+def tour(sizes: list[int], seconds: float, warm_up: float) -> int:
+    """Visit the other screens at each size, and tell."""
+    with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as folder:
+        for tasks in sizes:
+            with agents(tasks, Path(folder)) as cluster:
+                print("\n".join(visit(_console(cluster), tasks, seconds, warm_up)), flush=True)
+    return 0
+
+
+def _console(cluster: Path) -> list[str]:
+    return [sys.executable, "-m", "tfscale.console.cli", "--cluster", str(cluster)]
 
 
 def show_data_table(tasks: int) -> None:
@@ -362,6 +459,9 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, nargs="+", default=[10, 100, 1000, 4000], metavar="N")
     parser.add_argument("--seconds", type=float, default=60.0, metavar="S", help="measured for each program and size")
     parser.add_argument("--warm-up", type=float, default=20.0, metavar="S", help="before it, with the agents there")
+    parser.add_argument(
+        "--pages", action="store_true", help="the other screens instead: how long each takes to be there"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="the results as JSON too")
     parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--data-table", type=int, help=argparse.SUPPRESS)
@@ -374,6 +474,8 @@ def main() -> int:
         show_data_table(flags.data_table)
         return 0
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {SIZE[0]}x{SIZE[1]}")
+    if flags.pages:
+        return tour(flags.tasks, flags.seconds, flags.warm_up)
     print(HEAD, flush=True)
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as folder:

@@ -51,7 +51,7 @@ def heard() -> Frame:
         steps=tuple(map(agent_wire.steps_record, message.steps)),
         coordinator=agent_wire.coordinator_record(message.coordinator),
     )
-    return console_wire.frame(agent_wire.frame_message(frame))
+    return console_wire.frame(agent_wire.frame_message(frame).SerializeToString())
 
 
 def test_a_coordinator_arrives_as_it_was_said(heard: Frame) -> None:

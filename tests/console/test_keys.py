@@ -378,6 +378,7 @@ async def test_without_unicode_every_character_is_ascii(name: str, monkeypatch: 
         await come_to(pilot, PLACES[name])
         strange = {each for each in texts(app) if not each.isascii()}
         assert strange == set(), texts(app)
+        assert name != "help" or "Everywhere" in texts(app)
 
 
 async def test_with_16_colours_letters_say_what_bars_are_made_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,11 +47,12 @@ def start_agent(
     command: Sequence[str | Path],
     variables: Mapping[str, str] | None = None,
     role: str = "worker",
+    before: Sequence[str] = (),
 ) -> subprocess.Popen[bytes]:
-    """The agent of one task; its state is below `folder`."""
+    """The agent of one task; its state is below `folder`, and `before` is put before its command."""
     flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", "--role", role, "--index", str(index)]
     return subprocess.Popen(
-        [sys.executable, "-m", "tfscale.agent.cli", *flags, "--", *command],
+        [*before, sys.executable, "-m", "tfscale.agent.cli", *flags, "--", *command],
         env=os.environ | ENVIRONMENT | (variables or {}),
     )
 

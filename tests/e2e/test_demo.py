@@ -54,13 +54,21 @@ def assert_only_straggler(run: Recording, subject: str, begin: float, noticed_by
 
 
 @pytest.mark.tensorflow
-def test_a_slow_worker_is_named_with_its_phase(tmp_path: Path) -> None:
-    run = demo(tmp_path / "run.jsonl", 25, "--slow", "worker:1=60ms")
+def test_a_slow_worker_is_named_with_its_phase_and_named_again_by_the_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live, recorded, replayed = tmp_path / "run.jsonl", tmp_path / "run.tfrec", tmp_path / "again.jsonl"
+    monkeypatch.setenv("TFSCALE_RECORD", str(recorded))
+    run = demo(live, 25, "--slow", "worker:1=60ms")
+    monkeypatch.delenv("TFSCALE_RECORD")
     assert_in_step(run, 2, least=100)
     difference = run.median("worker:1", "compute") - run.median("worker:0", "compute")
     assert difference == pytest.approx(0.06, rel=0.2)
     assert_only_straggler(run, "worker:1", 0, WINDOW + 4)
     assert run.told("straggler")[0]["evidence"]["phase"] == "compute"
+    command = [sys.executable, "-m", "tfscale.console.cli", "export", recorded, "--out", replayed]
+    subprocess.run(command, check=True, timeout=60)
+    assert Recording.read(replayed).diagnoses == run.diagnoses
 
 
 @pytest.mark.slow

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
 from tfscale.core.cluster import ClusterSpec, Tls
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task
+from tfscale.v1 import agent_pb2
 from tfscale.v1.agent_pb2_grpc import AgentStub
 
 if TYPE_CHECKING:
     from tfscale.v1.agent_pb2_grpc import AgentAsyncStub
 
+_WATCH = f"/{agent_pb2.DESCRIPTOR.services_by_name['Agent'].full_name}/Watch"
 _OPTIONS = (
     # Agents are named by address; a proxy meant for the web would only stand in between.
     ("grpc.enable_http_proxy", 0),
+    # Measuring the bandwidth takes a ping a frame, a quarter of what reading a thousand agents costs. Without it, so
+    # much may be under way at once: the past of an agent over a long line.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 1 << 20),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1500),
@@ -53,6 +59,14 @@ class Channels:
             self._channels[task] = self._open(str(self.spec.agents[task]))
             self._stubs[task] = AgentStub(self._channels[task])
         return self._stubs[task]
+
+    def watch(self, task: Task, request: agent_pb2.WatchRequest) -> grpc.aio.UnaryStreamCall[Any, bytes]:
+        """The stream of the task's agent, its replies as the bytes that they are."""
+        self.stub(task)
+        serialize = agent_pb2.WatchRequest.SerializeToString
+        call: grpc.aio.UnaryStreamCall[Any, bytes]
+        call = self._channels[task].unary_stream(_WATCH, request_serializer=serialize)(request)
+        return call
 
     def _open(self, address: str) -> grpc.aio.Channel:
         if self._credentials is None:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
+from tfscale.console import _transport as _transport
 from tfscale.console import acts, rows
 from tfscale.console.commands import NoCommands
 from tfscale.console.config import Configuration, Settings, configure
@@ -246,6 +247,8 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
     # What is loaded by now stays. Looking through it for garbage, again and again, would keep keys waiting.
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    # So that a key need not wait for long while a diagnosis runs in a thread.
+    sys.setswitchinterval(0.001)
     app.run()
     if tape.problem:
         _say(f"--record {tape.problem}")

@@ -99,7 +99,7 @@ def _event(entry: recording_pb2.Entry, cluster: str) -> Event | None:
             return SecondPassed(entry.at)
         case "frame":
             message = entry.frame.SerializeToString()
-            return FrameArrived(entry.at, Task.parse(entry.task), wire.frame(entry.frame), message)
+            return FrameArrived(entry.at, Task.parse(entry.task), wire.frame(message), message)
         case "link":
             return LinkChanged(entry.at, Task.parse(entry.task), LinkState(entry.link.state), entry.link.reason)
         case "description":

@@ -9,14 +9,15 @@ Times are Unix seconds on the console's clock. An agent whose clock is found to 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
-from tfscale.core.records import PHASES, Frame, GpuSample, StepBatch, TaskStatus
+from tfscale.console.wire import ArrivedFrame
+from tfscale.core.analysis.steps import joined
+from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
 from tfscale.core.task import Role, Task
 
 SECONDS = 600
@@ -33,17 +34,7 @@ _MOST_PENDING = 256
 
 _SUMS = ("steps", "measured", *PHASES)
 """Kept as sums over the second's steps."""
-_SAMPLES = (
-    "gpu",
-    "gpu_memory",
-    "gpu_clock",
-    "gpu_power",
-    "gpu_temperature",
-    "cpu",
-    "received",
-    "sent",
-    "loss",
-)
+_SAMPLES = (*Gauges._fields, "loss")
 _COLUMNS = (*_SUMS, "longest", *_SAMPLES)
 _LONGEST, _FIRST_SAMPLE = len(_SUMS), len(_SUMS) + 1
 
@@ -271,56 +262,17 @@ def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
 def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> Rows:
     lengths = np.array([len(batch.sequence) for batch in batches])
     who = np.repeat(np.array(owners, np.int64), lengths)
-    phases = [_joined([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
+    phases = [joined([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
     return Rows(
         attempts=[(owner, batch.generation, batch.attempt) for owner, batch in zip(owners, batches, strict=True)],
         lengths=lengths,
         who=who,
-        sequence=_joined([batch.sequence for batch in batches], lengths, np.int64),
-        end=_joined([batch.end for batch in batches], lengths, np.float64) + shift[who],
+        sequence=joined([batch.sequence for batch in batches], lengths, np.int64),
+        end=joined([batch.end for batch in batches], lengths, np.float64) + shift[who],
         phases=np.stack(phases),
     )
 
 
-def _joined(columns: Sequence[Sequence[float]], lengths: NDArray[np.int64], kind: type[np.generic]) -> NDArray[Any]:
-    """The columns as one, of these lengths; empty ones are unknown."""
-    with suppress(TypeError):
-        # An array's bytes are joined several times as fast as arrays are.
-        data = b"".join(columns)  # type: ignore[arg-type]
-        if len(data) == lengths.sum() * np.dtype(kind).itemsize:
-            return np.frombuffer(data, kind)
-    pairs = zip(columns, lengths.tolist(), strict=True)
-    return np.concatenate(
-        [np.asarray(each, kind) if len(each) else np.full(long, np.nan, kind) for each, long in pairs]
-    )
-
-
 def _sampled(frame: Frame) -> tuple[float | None, ...]:
-    host, training = frame.host, frame.training
-    interfaces = host.interfaces if host else ()
-    return (
-        *(_of_gpus(frame.gpus) if frame.gpus else _NO_GPUS),
-        host.cpu if host else None,
-        sum(each.received for each in interfaces) if interfaces else None,
-        sum(each.sent for each in interfaces) if interfaces else None,
-        training.loss if training else None,
-    )
-
-
-_NO_GPUS = (None,) * 5
-
-
-def _of_gpus(gpus: Sequence[GpuSample]) -> tuple[float | None, ...]:
-    if len(gpus) == 1:
-        gpu = gpus[0]
-        return gpu.utilisation, gpu.memory_used, gpu.clock, gpu.power, gpu.temperature
-    used = [gpu.utilisation for gpu in gpus if gpu.utilisation is not None]
-    memory = [gpu.memory_used for gpu in gpus if gpu.memory_used is not None]
-    power = [gpu.power for gpu in gpus if gpu.power is not None]
-    return (
-        sum(used) / len(used) if used else None,
-        sum(memory) if memory else None,
-        min((gpu.clock for gpu in gpus if gpu.clock is not None), default=None),
-        sum(power) if power else None,
-        max((gpu.temperature for gpu in gpus if gpu.temperature is not None), default=None),
-    )
+    gauges = frame.gauges if isinstance(frame, ArrivedFrame) else gauges_of(frame.host, frame.gpus, getattr)
+    return *gauges, frame.training.loss if frame.training else None

@@ -1,47 +1,46 @@
-"""Packed columns of numbers, taken out of a message's bytes as they are: several times as fast as number by number,
-which at a thousand tasks is what the console would spend most on."""
+"""Messages taken apart as the bytes that they are, and packed columns of numbers out of them as they stand: several
+times as fast as field by field, which at a thousand tasks is what the console would spend most on."""
 
 from __future__ import annotations
 
 import sys
 from array import array
-from functools import lru_cache
-from typing import Any
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIXED = {_FIXED64: 8, _FIXED32: 4}
+
+Field = tuple[int, int, int, int]
+"""A field's number, and where it begins, where its value does (behind its length), and where it ends."""
 
 
-def columns(message: Any, kinds: dict[int, str]) -> dict[int, array[float]]:
-    """The packed fields of float (`f`) and double (`d`) among `kinds`, by number. Those that are absent or empty are
-    left out."""
-    data = memoryview(message.SerializeToString())
-    found: dict[int, array[float]] = {}
+def fields(data: bytes) -> list[Field]:
+    """The fields of a message, in their order. Raises ValueError where it is none."""
+    found: list[Field] = []
     at, end = 0, len(data)
-    while at < end:
-        tag, at = _varint(data, at)
-        number, wire_type = tag >> 3, tag & 7
-        if wire_type == _BYTES:
-            length, at = _varint(data, at)
-            if number in kinds:
-                found[number] = _column(kinds[number], data[at : at + length])
-            at += length
-        elif wire_type == _VARINT:
-            _, at = _varint(data, at)
-        else:
-            at += 8 if wire_type == _FIXED64 else 4
+    try:
+        while at < end:
+            begin = at
+            # Most numbers have one byte: they are not worth a call.
+            tag, at = (data[at], at + 1) if data[at] < 0x80 else varint(data, at)
+            wire_type = tag & 7
+            if wire_type == _BYTES:
+                length, at = (data[at], at + 1) if data[at] < 0x80 else varint(data, at)
+                stop = at + length
+            elif wire_type == _VARINT:
+                stop = varint(data, at)[1]
+            else:
+                stop = at + _FIXED[wire_type]
+            found.append((tag >> 3, begin, at, stop))
+            at = stop
+    except (IndexError, KeyError):
+        raise ValueError("not a message, or cut off") from None
+    if at > end:
+        raise ValueError("a message is cut off")
     return found
 
 
-def _column(kind: str, data: memoryview) -> array[float]:
-    column: array[float] = array("d" if kind == "d" else "f")
-    column.frombytes(data)
-    if sys.byteorder == "big":
-        column.byteswap()
-    return column
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """(value, where it ends)."""
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """(value, where it ends). Raises IndexError."""
     value = data[at]
     if value < 0x80:
         return value, at + 1
@@ -56,17 +55,17 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def count_up(values: Any) -> array[int]:
-    """A repeated field of rising numbers, which mostly have no gap between them."""
-    if not values:
-        return array("Q")
-    first, last = values[0], values[-1]
-    if last - first == len(values) - 1:
-        return _counted(first, last)
-    return array("Q", values[:])
+def column(kind: str, data: bytes) -> array[float]:
+    """A packed field of float (`f`) or double (`d`). Raises ValueError where it is none."""
+    values: array[float] = array("d" if kind == "d" else "f")
+    values.frombytes(data)
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
 
 
-@lru_cache(maxsize=1024)
-def _counted(first: int, last: int) -> array[int]:
-    """Workers that meet in every step count the same ones."""
-    return array("Q", range(first, last + 1))
+def count_up(values: list[int]) -> array[int]:
+    """Rising numbers, which mostly have no gap between them."""
+    if values and values[-1] - values[0] == len(values) - 1:
+        return array("Q", range(values[0], values[-1] + 1))
+    return array("Q", values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tfscale.console.describe import describe_change, describe_progress
@@ -11,8 +11,8 @@ from tfscale.console.events import AgentDescribed, CommandProgressed, Event, Fra
 from tfscale.console.history import History
 from tfscale.console.model import Link, Moment, Snapshot, TaskView
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
-from tfscale.core.cluster import ClusterSpec
-from tfscale.core.records import Diagnosis, Frame, TaskState, TaskStatus
+from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
 from tfscale.core.task import Role, Task, subject_task
 
 MOMENTS_KEPT = 1000
@@ -35,13 +35,14 @@ class ClusterState:
         self._spec = spec
         self._analysis = analysis
         self._history = History(spec.tasks)
-        self._views = {task: TaskView(task, spec.agents[task]) for task in spec.tasks}
+        self._known = {task: _Known(task, str(task)) for task in spec.tasks}
         self._moments: deque[Moment] = deque(maxlen=MOMENTS_KEPT)
         self._findings = Findings()
         self._open: dict[tuple[str, str, float], Diagnosis] = {}
         self._command: CommandProgressed | None = None
         self._commanded: frozenset[Task] = frozenset()
         self._reporting: set[Task] = set()
+        self._reported: set[str] = set()
 
     @property
     def reporting(self) -> frozenset[Task]:
@@ -62,7 +63,7 @@ class ClusterState:
             case FrameArrived():
                 self._fold_frame(event)
             case AgentDescribed(_, task, description):
-                self._views[task] = replace(self._views[task], description=description)
+                self._known[task].description = description
             case LinkChanged():
                 self._fold_link(event)
             case CommandProgressed():
@@ -82,13 +83,13 @@ class ClusterState:
 
     def standing(self, now: float) -> tuple[Event, ...]:
         """The connections and agents that are known by now, as events: what a recording begins with."""
-        links = [LinkChanged(now, view.task, view.link.state, view.link.reason) for view in self._views.values()]
-        described = [(view.task, view.description) for view in self._views.values() if view.description]
+        links = [LinkChanged(now, known.task, known.link.state, known.link.reason) for known in self._known.values()]
+        described = [(known.task, known.description) for known in self._known.values() if known.description]
         return (*links, *(AgentDescribed(now, task, description) for task, description in described))
 
     def _freeze(self, now: float, changes: tuple[Diagnosis, ...]) -> Snapshot:
         findings = self._findings
-        views = tuple(_with_findings(view, by_task) for view, by_task in self._joined(findings))
+        views = self._views(findings)
         probes = [view.frame.probe for view in views if view.frame and view.frame.probe]
         generations = [view.status.generation for view in views if view.status]
         return Snapshot(
@@ -105,15 +106,15 @@ class ClusterState:
         )
 
     def _fold_frame(self, event: FrameArrived) -> None:
-        view = self._views[event.task]
-        self._analysis.fold(str(event.task), event.frame)
-        self._history.fold(event.at, event.task, event.frame)
-        for batch in event.frame.steps:
-            task = subject_task(batch.subject)
-            if task is not None and len(batch.sequence):
-                self._reporting.add(task)
-        self._note_status(view.status, event)
-        self._views[event.task] = replace(view, frame=event.frame.with_steps(()))
+        known, frame = self._known[event.task], event.frame
+        self._analysis.fold(known.name, frame)
+        self._history.fold(event.at, event.task, frame)
+        for batch in frame.steps:
+            if batch.subject not in self._reported and len(batch.sequence):
+                self._reported.add(batch.subject)
+                self._reporting.update(filter(None, [subject_task(batch.subject)]))
+        self._note_status(known.frame.status if known.frame else None, event)
+        known.frame = frame.with_steps(())
 
     def _note_status(self, before: TaskStatus | None, event: FrameArrived) -> None:
         after = event.frame.status
@@ -129,15 +130,14 @@ class ClusterState:
         self._note(at, _severity(after), str(event.task), describe_change(after), "task")
 
     def _fold_link(self, event: LinkChanged) -> None:
-        view = self._views[event.task]
-        is_up = event.state is LinkState.UP
-        since = event.at if event.state is not view.link.state else view.link.since
-        self._views[event.task] = replace(view, link=Link(event.state, event.reason, since))
+        known = self._known[event.task]
+        is_up, before = event.state is LinkState.UP, known.link
+        known.link = Link(event.state, event.reason, event.at if event.state is not before.state else before.since)
         if event.state is not LinkState.CONNECTING:
             self._analysis.link(str(event.task), is_up, event.at)
-        if is_up and view.link.state not in (LinkState.CONNECTING, LinkState.UP):
+        if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
             self._note(event.at, "good", str(event.task), "agent is back", "agent")
-        elif not is_up and event.state is not view.link.state and event.state is not LinkState.CONNECTING:
+        elif not is_up and event.state is not before.state and event.state is not LinkState.CONNECTING:
             self._note(event.at, "warning", str(event.task), f"agent {event.state}: {event.reason}", "agent")
 
     def _fold_command(self, event: CommandProgressed) -> None:
@@ -170,33 +170,41 @@ class ClusterState:
             at, severity, said = diagnosis.end, "good", f"{diagnosis.kind} is over, after {lasted:.0f} s"
         self._moments.append(Moment(at, severity, diagnosis.subject, said, diagnosis.kind, diagnosis))
 
-    def _joined(self, findings: Findings) -> list[tuple[TaskView, _Findings]]:
-        by_task = {task: _Findings() for task in self._views}
+    def _views(self, findings: Findings) -> tuple[TaskView, ...]:
+        summaries: dict[Task, dict[str, SubjectSummary]] = {}
         for subject, summary in findings.subjects.items():
-            if (task := subject_task(subject)) in by_task:
-                by_task[task].summaries[subject] = summary
+            if (task := subject_task(subject)) is not None:
+                summaries.setdefault(task, {})[subject] = summary
+        diagnoses: dict[Task, list[Diagnosis]] = {}
         for diagnosis in findings.diagnoses:
-            if diagnosis.end is None and (task := subject_task(diagnosis.subject)) in by_task:
-                by_task[task].diagnoses.append(diagnosis)
-        return [(view, by_task[task]) for task, view in self._views.items()]
+            if diagnosis.end is None and (task := subject_task(diagnosis.subject)) is not None:
+                diagnoses.setdefault(task, []).append(diagnosis)
+        agents = self._spec.agents
+        return tuple(
+            known.view(agents[task], summaries.get(task, {}), tuple(diagnoses.get(task, ())))
+            for task, known in self._known.items()
+        )
 
     def _note(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
         self._moments.append(Moment(at, severity, subject, text, kind))
 
 
 @dataclass(slots=True)
-class _Findings:
-    summaries: dict[str, SubjectSummary] = field(default_factory=dict)
-    diagnoses: list[Diagnosis] = field(default_factory=list)
+class _Known:
+    """What a task's agent said last."""
 
+    task: Task
+    name: str
+    link: Link = field(default_factory=Link)
+    description: Description | None = None
+    frame: Frame | None = None
 
-def _with_findings(view: TaskView, found: _Findings) -> TaskView:
-    name = str(view.task)
-    replicas = {subject: summary for subject, summary in found.summaries.items() if subject != name}
-    summary = found.summaries.get(name)
-    if summary is None and replicas:
-        summary = max(replicas.values(), key=lambda each: each.lag or 0.0)
-    return replace(view, summary=summary, replicas=replicas, diagnoses=tuple(found.diagnoses))
+    def view(self, agent: Address, summaries: dict[str, SubjectSummary], diagnoses: tuple[Diagnosis, ...]) -> TaskView:
+        replicas = {subject: summary for subject, summary in summaries.items() if subject != self.name}
+        summary = summaries.get(self.name)
+        if summary is None and replicas:
+            summary = max(replicas.values(), key=lambda each: each.lag or 0.0)
+        return TaskView(self.task, agent, self.link, self.description, self.frame, summary, replicas, diagnoses)
 
 
 def _said(diagnosis: Diagnosis) -> tuple[object, ...]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 from tfscale.console import packed
 from tfscale.console.events import CommandProgressed, Profile, Stage
+from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.core.records import (
     Activity,
     ActivityKind,
@@ -40,18 +42,60 @@ _TASK_STATES = {getattr(telemetry_pb2, f"TASK_STATE_{state.name}"): state for st
 _PROBE_STATES = {getattr(telemetry_pb2, f"PROBE_STATE_{state.name}"): state for state in ProbeState}
 _ACTIVITIES = {getattr(telemetry_pb2, f"ACTIVITY_KIND_{kind.name}"): kind for kind in ActivityKind}
 _TYPECODES = {FieldDescriptor.TYPE_FLOAT: "f", FieldDescriptor.TYPE_DOUBLE: "d"}
-_KINDS = {
-    each.number: _TYPECODES[each.type] for each in telemetry_pb2.StepBatch.DESCRIPTOR.fields if each.type in _TYPECODES
+_STATUS, _PROBE = telemetry_pb2.Frame.STATUS_FIELD_NUMBER, telemetry_pb2.Frame.PROBE_FIELD_NUMBER
+_COUNTERS = (telemetry_pb2.Frame.HOST_FIELD_NUMBER, telemetry_pb2.Frame.GPUS_FIELD_NUMBER)
+_STEPS = telemetry_pb2.Frame.STEPS_FIELD_NUMBER
+_BATCH = {each.name: each.number for each in telemetry_pb2.StepBatch.DESCRIPTOR.fields}
+_COLUMNS = {
+    each.number: (each.name, _TYPECODES[each.type])
+    for each in telemetry_pb2.StepBatch.DESCRIPTOR.fields
+    if each.type in _TYPECODES
 }
-_COLUMNS = {each.number: each.name for each in telemetry_pb2.StepBatch.DESCRIPTOR.fields if each.number in _KINDS}
+_COUNTS = {_BATCH[name]: name for name in ("sequence", "global_step")}
+_NAMES = {_BATCH[name]: name for name in ("reporter", "subject")}
+_NUMBERS = {_BATCH[name]: name for name in ("generation", "attempt", "lost", "clamped")}
 _TASKS = 4096
 """Of whom the newest state is remembered as it came, so that the same one need not be read again."""
 _STAGES = {getattr(agent_pb2, f"STAGE_{stage.name}"): stage for stage in Stage}
+Kind = TypeVar("Kind", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an agent's stream tells at once: who it is and its past, or a frame; frames as their bytes."""
+
+    schema_version: int
+    description: Description | None = None
+    frames: Sequence[bytes] = ()
+
+
+def reply(data: bytes) -> Reply:
+    """What a WatchReply message says. Raises ValueError where it is none."""
+    version, described, frames = 0, None, []
+    for number, _, value, end in packed.fields(data):
+        if number == agent_pb2.WatchReply.SCHEMA_VERSION_FIELD_NUMBER:
+            version = packed.varint(data, value)[0]
+        elif number == agent_pb2.WatchReply.FRAME_FIELD_NUMBER:
+            frames.append(data[value:end])
+        elif number == agent_pb2.WatchReply.SNAPSHOT_FIELD_NUMBER:
+            snapshot = _parsed(agent_pb2.Snapshot, data[value:end])
+            described = description(snapshot.description)
+            frames += [each.SerializeToString() for each in snapshot.recent]
+    return Reply(version, described, frames)
+
+
+def _parsed(kind: type[Kind], data: bytes) -> Kind:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise ValueError(str(error)) from None
 
 
 def _known(message: Any, name: str) -> Any:
     """The field's value, None where it is absent."""
-    return getattr(message, name) if message.HasField(name) else None
+    # Only a zero may stand for what is absent.
+    value = getattr(message, name)
+    return value if value or message.HasField(name) else None
 
 
 def description(message: agent_pb2.Description) -> Description:
@@ -105,7 +149,10 @@ def progress_message(event: CommandProgressed) -> agent_pb2.Progress:
 class ArrivedFrame(Frame):
     """A frame whose host and GPUs stay bytes until somebody looks: of a thousand tasks, most are not looked at."""
 
-    __slots__ = ("_counters", "_is_stopped", "_seen")
+    __slots__ = ("_bare", "_counters", "_is_stopped", "_seen", "gauges")
+    gauges: Gauges
+    """Of host and GPUs, which are kept of every frame."""
+    _bare: Frame | None
     _counters: bytes
     _is_stopped: bool
     _seen: tuple[HostSample | None, tuple[GpuSample, ...]] | None
@@ -114,7 +161,7 @@ class ArrivedFrame(Frame):
         return Frame(**values)
 
     @classmethod
-    def of(cls, rest: dict[str, Any], counters: bytes, is_stopped: bool) -> ArrivedFrame:
+    def of(cls, rest: dict[str, Any], counters: bytes, is_stopped: bool, gauges: Gauges) -> ArrivedFrame:
         """`rest` are all fields but `host` and `gpus`, which are in `counters`, a Frame message."""
         made = object.__new__(cls)
         for name, value in rest.items():
@@ -122,6 +169,8 @@ class ArrivedFrame(Frame):
         object.__setattr__(made, "_counters", counters)
         object.__setattr__(made, "_is_stopped", is_stopped)
         object.__setattr__(made, "_seen", None)
+        object.__setattr__(made, "_bare", None)
+        object.__setattr__(made, "gauges", gauges)
         return made
 
     @property
@@ -141,8 +190,13 @@ class ArrivedFrame(Frame):
         return bool(self._counters)
 
     def with_steps(self, steps: tuple[StepBatch, ...]) -> Frame:
+        if not steps and self._bare is not None:
+            return self._bare
         rest = {name: getattr(self, name) for name in _EAGER}
-        return ArrivedFrame.of({**rest, "steps": steps}, self._counters, self._is_stopped)
+        made = ArrivedFrame.of({**rest, "steps": steps}, self._counters, self._is_stopped, self.gauges)
+        if not steps:
+            object.__setattr__(self, "_bare", made)
+        return made
 
     def _look(self) -> tuple[HostSample | None, tuple[GpuSample, ...]]:
         seen = self._seen
@@ -163,36 +217,47 @@ class ArrivedFrame(Frame):
 _EAGER = tuple(each.name for each in fields(Frame) if each.name not in ("host", "gpus"))
 
 
-def frame(message: telemetry_pb2.Frame) -> Frame:
-    """What `message` says. The message is used up."""
-    rest = {
+def frame(data: bytes) -> Frame:
+    """What a Frame message says. Raises ValueError where it is none."""
+    status, probe, steps = b"", None, []
+    rest: list[bytes] = []
+    counters: list[bytes] = []
+    for number, begin, value, end in packed.fields(data):
+        if number == _STEPS:
+            steps.append(_steps(data[value:end]))
+        elif number == _STATUS:
+            status = data[value:end]
+        elif number == _PROBE:
+            probe = data[value:end]
+        else:
+            (counters if number in _COUNTERS else rest).append(data[begin:end])
+    message = _parsed(telemetry_pb2.Frame, b"".join([*rest, *counters]))
+    host = message.host if message.HasField("host") else None
+    known = {
         "sequence": message.sequence,
         "at": message.at,
-        "status": _same_status(message.status.SerializeToString()),
-        "probe": _same_probe(message.probe.SerializeToString()) if message.HasField("probe") else None,
+        "status": _same_status(status),
+        "probe": _same_probe(probe) if probe is not None else None,
         "collective": _collective(message.collective) if message.HasField("collective") else None,
-        "steps": tuple(map(_steps, message.steps)),
+        "steps": tuple(steps),
         "dropped": message.dropped,
         "training": _training(message.training) if message.HasField("training") else None,
         "activities": tuple(_activity(each) for each in message.activities if each.kind in _ACTIVITIES),
         "coordinator": _coordinator(message.coordinator) if message.HasField("coordinator") else None,
     }
-    has_counters, is_stopped = message.HasField("host") or len(message.gpus) > 0, message.host.task.stopped > 0
-    clear: Callable[[Any], None] = message.ClearField
-    for name in _EAGER:
-        clear(name)
-    return ArrivedFrame.of(rest, message.SerializeToString() if has_counters else b"", is_stopped)
+    is_stopped = host is not None and host.task.stopped > 0
+    return ArrivedFrame.of(known, b"".join(counters), is_stopped, gauges_of(host, message.gpus, _known))
 
 
 @lru_cache(maxsize=_TASKS)
 def _same_status(data: bytes) -> TaskStatus:
     """Told once a second, and changed once in hours."""
-    return task_status(telemetry_pb2.TaskStatus.FromString(data))
+    return task_status(_parsed(telemetry_pb2.TaskStatus, data))
 
 
 @lru_cache(maxsize=_TASKS)
 def _same_probe(data: bytes) -> ProbeStatus:
-    return _probe(telemetry_pb2.ProbeStatus.FromString(data))
+    return _probe(_parsed(telemetry_pb2.ProbeStatus, data))
 
 
 def task_status(message: telemetry_pb2.TaskStatus) -> TaskStatus:
@@ -246,19 +311,39 @@ def _activity(message: telemetry_pb2.Activity) -> Activity:
     return Activity(_ACTIVITIES[message.kind], message.begin, _known(message, "end"))
 
 
-def _steps(message: telemetry_pb2.StepBatch) -> StepBatch:
-    columns = packed.columns(message, _KINDS)
-    return StepBatch(
-        generation=message.generation,
-        attempt=message.attempt,
-        reporter=message.reporter,
-        subject=message.subject,
-        sequence=packed.count_up(message.sequence),
-        global_step=packed.count_up(message.global_step),
-        lost=message.lost,
-        clamped=message.clamped,
-        **{name: columns.get(number) or array(_KINDS[number]) for number, name in _COLUMNS.items()},
-    )
+def _steps(data: bytes) -> StepBatch:
+    found: dict[str, Any] = dict(_NO_STEPS)
+    for number, begin, value, end in packed.fields(data):
+        if number in _COLUMNS:
+            name, kind = _COLUMNS[number]
+            found[name] = packed.column(kind, data[value:end])
+        elif number in _COUNTS:
+            found[_COUNTS[number]] = _counts(data[begin:end])
+        elif number in _NAMES:
+            found[_NAMES[number]] = _text(data[value:end])
+        elif number in _NUMBERS:
+            found[_NUMBERS[number]] = packed.varint(data, value)[0]
+    return StepBatch(**found)
+
+
+_NO_STEPS = {
+    **dict.fromkeys(_NUMBERS.values(), 0),
+    **dict.fromkeys(_NAMES.values(), ""),
+    **{name: array("Q") for name in _COUNTS.values()},
+    **{name: array(kind) for name, kind in _COLUMNS.values()},
+}
+
+
+@lru_cache(maxsize=1024)
+def _counts(data: bytes) -> array[int]:
+    """`sequence` or `global_step` of a batch. Workers that meet in every step tell the same ones."""
+    message = _parsed(telemetry_pb2.StepBatch, data)
+    return packed.count_up([*message.sequence, *message.global_step])
+
+
+@lru_cache(maxsize=_TASKS)
+def _text(data: bytes) -> str:
+    return data.decode()
 
 
 def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator:

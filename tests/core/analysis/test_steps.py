@@ -1,5 +1,6 @@
 import math
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -50,6 +51,27 @@ def test_the_rate_counts_the_steps_that_never_came(batch: Batch) -> None:
     ends = table.recent("worker:0", 5.0, 20)
     assert (len(ends), np.isnan(ends).sum()) == (96, 32)
     assert steps_per_second(ends) == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize("packed", [lambda _, values: values, array], ids=["lists", "arrays"])
+def test_many_batches_of_any_length_stand_where_they_belong(
+    batch: Batch, packed: Callable[[str, list[float]], Sequence[float]]
+) -> None:
+    table, subjects = StepTable(), [f"worker:{index}" for index in range(300)]
+    for first, count in ((0, 7), (7, 1), (8, 30)):
+        for index, subject in enumerate(subjects):
+            compute = [index + row / 64 for row in range(first, first + count)]
+            lengths = {
+                "compute": packed("f", compute),
+                "end": packed("d", [float(row) for row in range(first, first + count)]),
+            }
+            same = {name: packed("f", [0.5] * count) for name in ("update", "host", "input", "reduce")}
+            table.add(batch(subject, first, count, **same, **lengths))
+    table.add(batch(subjects[-1], 38, 4, compute=packed("f", [1.0] * 4), input=packed("f", [])))
+    aligned = table.aligned(subjects)
+    assert list(aligned.end) == list(aligned.sequence) == list(range(38))
+    assert (aligned.phases[3] == np.add.outer(np.arange(38) / 64, np.arange(300))).all()
+    assert (aligned.phases[[0, 1, 2, 4]] == 0.5).all()
 
 
 def test_sequences_that_do_not_overlap_line_nothing_up(batch: Batch) -> None:

@@ -1,22 +1,39 @@
-"""Trains without end on two workers, the second of which has twice the examples in each step."""
+"""Trains without end on two workers; argument: what is wrong with the second one, or `large` for gradients of 14.7 MB.
+
+causes.py plain|uneven|large|stuck|nan
+"""
 
 import json
 import os
+import sys
+import time
 
+import numpy as np
 import tensorflow as tf
 
+what = sys.argv[1]
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
-index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-WIDTH, BATCH = 512, 256 * (1 + index)
+faulty = json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1
+width, batch = (960, 8) if what == "large" else (512, 256)
+own = 2 * batch if what == "uneven" and faulty else batch
+AT = 60
+"""The batch that is faulty."""
+
+
+def fault(number):
+    if number == AT and faulty and what == "stuck":
+        time.sleep(600)
+    return np.float32("nan" if number == AT and faulty and what == "nan" else 1)
 
 
 def dataset(_):
-    examples = tf.random.stateless_normal((BATCH, WIDTH), (1, 2)), tf.zeros((BATCH, WIDTH))
-    return tf.data.Dataset.from_tensors(examples).repeat()
+    examples = tf.random.stateless_normal((own, width), (1, 2)), tf.zeros((own, width))
+    batches = tf.data.Dataset.from_tensors(examples).repeat().enumerate()
+    return batches.map(lambda number, pair: (pair[0] * tf.numpy_function(fault, [number], tf.float32), pair[1]))
 
 
 with strategy.scope():
-    weights = [tf.Variable(tf.random.stateless_normal((WIDTH, WIDTH), (3, 4)) / WIDTH) for _ in range(4)]
+    weights = [tf.Variable(tf.random.stateless_normal((width, width), (3, 4)) / width) for _ in range(4)]
     optimizer = tf.keras.optimizers.SGD(0.01)
     optimizer.build(weights)
 
@@ -24,8 +41,8 @@ with strategy.scope():
 def replica_step(x, y):
     with tf.GradientTape() as tape:
         for weight in weights:
-            x = x @ weight
-        loss = tf.reduce_mean((x - y) ** 2)
+            x = tf.ensure_shape(x, (own, width)) @ weight
+        loss = tf.debugging.check_numerics(tf.reduce_mean((x - y) ** 2), "the loss")
     optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
 
 

@@ -12,12 +12,13 @@ from tfscale.console import wire
 from tfscale.console.channels import Channels, first_line
 from tfscale.console.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
+from tfscale.console.sources.beat import Beat
 from tfscale.console.sources.seconds import tell_seconds
 from tfscale.console.sources.silence import Silence
 from tfscale.core.cluster import ClusterSpec
-from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.records import SCHEMA_VERSION, Description
 from tfscale.core.task import Task
-from tfscale.v1 import agent_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ PAST = 600.0
 """Seconds of the past that are asked for at first; an agent keeps as many..."""
 PAST_FRAMES = 12_000
 """... but no more frames than this of all agents together."""
+BEAT = 0.03
+"""Seconds that a frame may wait for those of other agents, so that a thousand of them are no thousand turns."""
 
 
 class LiveSource:
@@ -52,10 +55,10 @@ class LiveSource:
         return self._clock()
 
     async def run(self, inbox: Inbox) -> None:
-        door, silence = asyncio.Lock(), Silence(self._patience.silence)
+        door, beat, silence = asyncio.Lock(), Beat(BEAT), Silence(self._patience.silence)
         async with asyncio.TaskGroup() as group:
             for task in self.spec.agents:
-                watch = _Watch(self._channels, task, self._patience, self._clock, inbox, door, silence)
+                watch = _Watch(self._channels, task, self._patience, self._clock, inbox, door, beat, silence)
                 group.create_task(watch.run())
             group.create_task(silence.run())
             group.create_task(tell_seconds(inbox, self._clock))
@@ -79,10 +82,12 @@ class _Watch:
         clock: Clock,
         inbox: Inbox,
         door: asyncio.Lock,
+        beat: Beat,
         silence: Silence,
     ) -> None:
         self._channels = channels
         self._door = door
+        self._beat = beat
         self._silence = silence
         self._task = task
         self._patience = patience
@@ -110,28 +115,31 @@ class _Watch:
 
     async def _follow(self) -> None:
         request = agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=self._since)
-        call = self._channels.stub(self._task).Watch(request)
+        call = self._channels.watch(self._task, request)
         limit = asyncio.timeout(None)
         try:
             async with limit:
                 while True:
                     self._silence.begin(limit)
-                    reply = await call.read()
+                    data = await call.read()
                     self._silence.end(limit)
-                    if reply is grpc.aio.EOF or not isinstance(reply, agent_pb2.WatchReply):
+                    if not isinstance(data, bytes):
                         raise _LinkError(LinkState.DOWN, "the agent ended the stream")
-                    await self._take_in_turn(reply)
+                    await self._beat.wait()
+                    await self._take_in_turn(wire.reply(data))
         except TimeoutError:
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
             raise _LinkError(_state_of(error), first_line(error)) from None
+        except ValueError as error:
+            raise _LinkError(LinkState.DOWN, f"what it says cannot be read: {error}") from None
         finally:
             self._silence.end(limit)
             call.cancel()
 
-    async def _take_in_turn(self, reply: agent_pb2.WatchReply) -> None:
+    async def _take_in_turn(self, reply: wire.Reply) -> None:
         """The past of many agents at once is more than the inbox holds: let it be emptied between them."""
-        if reply.HasField("snapshot"):
+        if reply.description is not None:
             async with self._door:
                 await self._inbox.room()
                 self._take(reply)
@@ -139,19 +147,18 @@ class _Watch:
             self._take(reply)
             await self._inbox.room()
 
-    def _take(self, reply: agent_pb2.WatchReply) -> None:
+    def _take(self, reply: wire.Reply) -> None:
         if reply.schema_version != SCHEMA_VERSION:
             raise _LinkError(
                 LinkState.VERSION,
                 f"speaks schema {reply.schema_version}, this console {SCHEMA_VERSION}: update the older",
             )
-        if reply.HasField("snapshot"):
-            self._meet(reply.snapshot)
-        elif reply.HasField("frame"):
-            self._give(reply.frame)
+        if reply.description is not None:
+            self._meet(reply.description)
+        for data in reply.frames:
+            self._give(data)
 
-    def _meet(self, snapshot: agent_pb2.Snapshot) -> None:
-        description = wire.description(snapshot.description)
+    def _meet(self, description: Description) -> None:
         if description.task != str(self._task):
             raise _LinkError(
                 LinkState.REFUSED, f"is the agent of {description.task}: correct [agents] in the cluster file"
@@ -162,15 +169,13 @@ class _Watch:
         self._was_up = True
         self._say(LinkState.UP)
         self._inbox.put(AgentDescribed(self._clock(), self._task, description))
-        for frame in snapshot.recent:
-            self._give(frame)
 
-    def _give(self, message: telemetry_pb2.Frame) -> None:
+    def _give(self, data: bytes) -> None:
+        frame = wire.frame(data)
         # A snapshot after a reconnect begins with frames that came before it was cut.
-        if message.sequence > self._newest:
-            self._newest, self._since = message.sequence, message.at
-            whole = message.SerializeToString()
-            self._inbox.put(FrameArrived(self._clock(), self._task, wire.frame(message), whole))
+        if frame.sequence > self._newest:
+            self._newest, self._since = frame.sequence, frame.at
+            self._inbox.put(FrameArrived(self._clock(), self._task, frame, data))
 
     def _say(self, state: LinkState, reason: str = "") -> None:
         if (state, reason) != self._link:
