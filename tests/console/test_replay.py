@@ -101,8 +101,8 @@ async def test_it_stands_still_steps_and_jumps(path: Path) -> None:
         player.step(1)
         await until(lambda: told.snapshots[-1].at == fakes.NOW + 21)
         player.step(-5)
-        await until(lambda: told.snapshots[-1].at == fakes.NOW + 16)
-        assert told.snapshots[-1].up == 3 and not player.is_rushing
+        await until(lambda: told.snapshots[-1].at == fakes.NOW + 16 and not player.is_rushing)
+        assert told.snapshots[-1].up == 3
         player.seek(fakes.NOW + 1e6)
         await until(lambda: told.snapshots[-1].at == fakes.NOW + LENGTH)
 

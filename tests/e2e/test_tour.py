@@ -12,7 +12,7 @@ import pytest
 TOUR = Path(__file__).parents[2] / "scripts" / "tour"
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here to draw in")
 @pytest.mark.parametrize("size", ["80x24", "120x40"])
 def test_the_tour_finds_everything_where_it_should_be(tmp_path: Path, size: str) -> None:
