@@ -138,7 +138,11 @@ async def test_a_browser_shows_the_console_and_obeys_its_keys(address: str, tmp_
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    told, _ = await asyncio.wait_for(process.communicate(), 60)
+    try:
+        told, _ = await asyncio.wait_for(process.communicate(), 60)
+    finally:
+        if process.returncode is None:
+            process.kill()
     shown = [json.loads(line) for line in told.splitlines()]
     assert len(shown) == 4 and "worker:1 entered last" in shown[1].replace("\N{NO-BREAK SPACE}", " ")
     assert picture.stat().st_size > 10_000
