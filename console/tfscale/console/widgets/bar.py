@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 
@@ -10,9 +10,6 @@ from rich.segment import Segment
 from rich.style import Style
 from tfscale.console.widgets.look import LETTERS, PARTS, Look, style
 from tfscale.core.analysis.diagnose import SubjectSummary
-
-Draw = Callable[[list[tuple[str, int]], Look, str], Segment]
-"""One cell, from its parts and their eighths."""
 
 
 def parts_of(summary: SubjectSummary | None) -> dict[str, float]:
@@ -47,34 +44,38 @@ def scale_for(longest: float) -> float:
 def phase_bar(parts: Mapping[str, float], scale: float, width: int, look: Look, background: str) -> list[Segment]:
     """The bar of one step in exactly `width` cells; a full bar stands for `scale` seconds."""
     edges = _edges(parts, scale, width)
-    draw = _letter if look.letters else _block
     segments: list[Segment] = []
     at = 0
     # Only the cells in which a part ends need to be looked at one by one.
     for cell in sorted({until // 8 for _, _, until in edges if until % 8}):
-        segments += _whole_cells(edges, at, cell, draw, look, background)
-        segments.append(draw(_shares(edges, cell * 8), look, background))
+        segments += _whole_cells(edges, at, cell, look, background)
+        segments.append(cell_of(_shares(edges, cell * 8), PARTS, look, background))
         at = cell + 1
-    segments += _whole_cells(edges, at, width, draw, look, background)
+    segments += _whole_cells(edges, at, width, look, background)
+    return merged(segments)
+
+
+def merged(segments: Iterable[Segment]) -> list[Segment]:
+    """One segment for each run of those that look alike: most neighbours do."""
     return [
         Segment("".join(each.text for each in run), drawn)
-        for drawn, run in ((drawn, list(run)) for drawn, run in groupby(segments, key=lambda segment: segment.style))
+        for drawn, run in groupby(segments, key=lambda segment: segment.style)
     ]
 
 
 def _whole_cells(
-    edges: list[tuple[str, int, int]], first: int, stop: int, draw: Draw, look: Look, background: str
+    edges: list[tuple[str, int, int]], first: int, stop: int, look: Look, background: str
 ) -> Iterator[Segment]:
     """The cells from `first` up to `stop`, in each of which there is one part or none."""
     at = first
     for part, begin, until in edges:
         count = min(until // 8, stop) - max(begin // 8, at)
         if count > 0:
-            one = draw([(part, 8)], look, background)
+            one = cell_of([(part, 8)], PARTS, look, background)
             yield Segment(one.text * count, one.style)
             at += count
     if at < stop:
-        blank = draw([], look, background)
+        blank = cell_of([], PARTS, look, background)
         yield Segment(blank.text * (stop - at), blank.style)
 
 
@@ -95,28 +96,27 @@ def _shares(edges: list[tuple[str, int, int]], start: int) -> list[tuple[str, in
     return [(part, eighths) for part, eighths in overlaps if eighths > 0]
 
 
-def _letter(shares: list[tuple[str, int]], look: Look, background: str) -> Segment:
+def cell_of(shares: Sequence[tuple[str, int]], order: Sequence[str], look: Look, background: str) -> Segment:
+    """One cell, from its parts and their eighths; what it shows of them stands in this order."""
+    if look.letters:
+        return _letter(shares, look, background)
+    if not shares:
+        return Segment(" ", style(None, background))
+    colours = look.palette.parts
+    # A cell has two colours; the smallest part gives way.
+    kept = sorted(sorted(shares, key=lambda share: -share[1])[:2], key=lambda share: order.index(share[0]))
+    left, eighths = kept[0]
+    if len(kept) == 1 and eighths == 8:
+        return Segment(" ", style(None, colours[left]))
+    right = colours[kept[1][0]] if len(kept) == 2 else background
+    return Segment(look.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
+
+
+def _letter(shares: Sequence[tuple[str, int]], look: Look, background: str) -> Segment:
     if sum(eighths for _, eighths in shares) < 4:
         return Segment(" ", style(None, background))
     part = max(shares, key=lambda share: share[1])[0]
     return Segment(LETTERS[part], style(look.palette.text, background))
-
-
-def _block(shares: list[tuple[str, int]], look: Look, background: str) -> Segment:
-    if not shares:
-        return Segment(" ", style(None, background))
-    colours = look.palette.parts
-    filled = sum(eighths for _, eighths in shares)
-    if len(shares) > 2:
-        # A cell has two colours; the smallest part gives way.
-        shares = sorted(
-            sorted(shares, key=lambda share: -share[1])[:2], key=lambda share: list(LETTERS).index(share[0])
-        )
-    left, eighths = shares[0]
-    right = colours[shares[1][0]] if len(shares) == 2 else background
-    if len(shares) == 1 and filled == 8:
-        return Segment(" ", style(None, colours[left]))
-    return Segment(look.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
 
 
 def legend(look: Look, scale: str) -> list[Segment]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
@@ -24,7 +22,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.laststeps import Lined
 from tfscale.console.widgets import format
-from tfscale.console.widgets.look import LETTERS, Look, style
+from tfscale.console.widgets.bar import cell_of, merged
+from tfscale.console.widgets.look import Look, style
 from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.analysis.phases import longest, transfer
 from tfscale.core.task import Task
@@ -213,12 +212,7 @@ def _bar(shown: Timeline, column: int, width: int, look: Look, background: str) 
     for part, begin, end in _pieces(shown, column, width):
         for cell in range(begin // 8, min(width, -(-end // 8))):
             shares[cell].append((part, min(end, cell * 8 + 8) - max(begin, cell * 8)))
-    cells = [_cell(each, look, background) for each in shares]
-    # Most neighbours look alike: one segment for each run of them.
-    return [
-        Segment("".join(text for text, _ in run), drawn)
-        for drawn, run in ((drawn, list(run)) for drawn, run in groupby(cells, key=lambda cell: cell[1]))
-    ]
+    return merged(cell_of(each, ORDER, look, background) for each in shares)
 
 
 def _pieces(shown: Timeline, column: int, width: int) -> Iterator[tuple[str, int, int]]:
@@ -233,30 +227,3 @@ def _pieces(shown: Timeline, column: int, width: int) -> Iterator[tuple[str, int
                 edges = round(begin * scale), round(min(at * scale, stop))
                 if edges[1] > edges[0]:
                     yield part, *edges
-
-
-def _cell(shares: Sequence[tuple[str, int]], look: Look, background: str) -> tuple[str, Style]:
-    if len(shares) == 1 and shares[0][1] == 8 and not look.letters:
-        return " ", style(None, look.palette.parts[shares[0][0]])
-    filled = sum(eighths for _, eighths in shares)
-    if look.letters:
-        letter = LETTERS[max(shares, key=lambda share: share[1])[0]] if filled >= 4 else " "
-        return letter, style(look.palette.text, background)
-    if not shares:
-        return " ", style(None, background)
-    # A cell has two colours; the smallest part gives way.
-    kept = sorted(shares, key=lambda share: -share[1])[:2] if len(shares) > 2 else list(shares)
-    kept.sort(key=lambda share: ORDER.index(share[0]))
-    left, eighths = kept[0]
-    colours = look.palette.parts
-    right = colours[kept[1][0]] if len(kept) == 2 else background
-    if len(kept) == 1:
-        eighths = filled
-    return (
-        (" ", style(None, colours[left]))
-        if eighths >= 8
-        else (
-            look.glyphs.eighths[max(eighths, 1) - 1],
-            style(colours[left], right),
-        )
-    )
