@@ -25,18 +25,20 @@ assert not any(name.startswith("tfscale") for name in sys.modules)
 """
 
 
-def python(*arguments: str | Path, **variables: str) -> str:
+def python(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
     ran = subprocess.run(command, env=os.environ | ENVIRONMENT | variables, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
-    return ran.stdout
+    return ran
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("measured")
     roots = os.pathsep.join(str(REPOSITORY / root) for root in ("core", "trainer", "protos"))
-    (folder / "said").write_text(python(PROGRAM, folder, PYTHONPATH=roots))
+    ran = python(PROGRAM, folder, PYTHONPATH=roots)
+    (folder / "said").write_text(ran.stdout)
+    (folder / "errors").write_text(ran.stderr)
     return folder
 
 
@@ -71,6 +73,14 @@ def test_a_loss_that_is_no_number_is_told_and_validation_is_no_step(folder: Path
 
 
 @pytest.mark.tensorflow
+def test_a_full_disk_is_told_once_and_ends_one_file_only(folder: Path) -> None:
+    told = [line for line in (folder / "errors").read_text().splitlines() if line.startswith("tfscale:")]
+    expected = "tfscale: nothing more is written to /dev/full: No space left on device; the training goes on"
+    assert told == [expected]
+    assert (folder / "nan.jsonl").stat().st_size > 0
+
+
+@pytest.mark.tensorflow
 def test_steps_that_xla_compiled_are_shown_whole(folder: Path) -> None:
     run = Recording.read(folder / "xla.jsonl")
     columns = run.steps["worker:0"]
@@ -85,7 +95,7 @@ def test_steps_that_xla_compiled_are_shown_whole(folder: Path) -> None:
 @pytest.mark.tensorflow
 def test_a_measured_function_is_exported_and_runs_where_no_probe_is(folder: Path) -> None:
     assert len(Recording.read(folder / "export.jsonl").steps["worker:0"]["sequence"]) == BATCHES
-    assert 0 <= float(python("-c", RUN_ELSEWHERE, folder / "exported")) < 10
+    assert 0 <= float(python("-c", RUN_ELSEWHERE, folder / "exported").stdout) < 10
 
 
 @pytest.mark.tensorflow

@@ -1,6 +1,7 @@
 """Trains without any agent, each time in another way, and measures it; argument: the folder to write to."""
 
 import sys
+import time
 from pathlib import Path
 
 import tensorflow as tf
@@ -36,8 +37,15 @@ class Trainer(tf.Module):
 
 compiled(0.1).fit(data, epochs=2, verbose=0, callbacks=[measure_callback(folder / "callback.jsonl")])
 
+with measure("/dev/full"):
+    compiled(0.1).fit(data, verbose=0)
+
 with measure(folder / "nan.jsonl"):
     compiled(1e38).fit(data, epochs=2, verbose=0, validation_data=data)
+
+# Longer than the probe waits between two looks; and steps that nobody asked to be measured.
+time.sleep(1.2)
+compiled(0.1).fit(data, verbose=0)
 
 model, optimizer = compiled(0.1), keras.optimizers.SGD(0.1)
 optimizer.build(model.trainable_variables)

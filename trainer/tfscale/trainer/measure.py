@@ -35,12 +35,11 @@ def measure(path: str | Path) -> Iterator[None]:
     Functions that were traced before this module was imported carry no stamps and are not measured.
     """
     lines = Lines(Path(path), _task())
-    probe().tell(lambda: lines)
+    probe().add(lines)
     try:
         yield
     finally:
-        probe().flush()
-        lines.close(0.0)
+        probe().remove(lines)
 
 
 def measure_callback(path: str | Path) -> Any:

@@ -43,6 +43,8 @@ class Lines:
 
     def __init__(self, path: Path, task: str, generation: int = 0, attempt: int = 1) -> None:
         self.refused: str | None = None
+        """Never: whoever measures again may do it into a file that can be written."""
+        self._is_broken = False
         self._task = task
         self._status = TaskStatus(TaskState.RUNNING, generation, attempt, os.getpid(), time.time())
         self._probe: ProbeStatus | None = None
@@ -54,12 +56,11 @@ class Lines:
 
     def send(self, report: Report) -> None:
         """Write a frame."""
-        if self.refused is None:
+        if not self._is_broken:
             self._write(frame_to_json(self._task, self._frame(report)))
 
     def close(self, _timeout: float) -> None:
         """Close the file."""
-        self.refused = self.refused or "closed"
         # What could not be written is tried again here, and has been told of.
         with contextlib.suppress(OSError):
             self._file.close()
@@ -69,8 +70,9 @@ class Lines:
             self._file.write(json.dumps(document) + "\n")
             self._file.flush()
         except OSError as error:
-            self.refused = f"{self._path}: {error.strerror}"
-            print(f"tfscale: nothing more is written to {self.refused}; the training goes on", file=sys.stderr)
+            self._is_broken = True
+            told = f"{self._path}: {error.strerror}"
+            print(f"tfscale: nothing more is written to {told}; the training goes on", file=sys.stderr)
 
     def _frame(self, report: Report) -> Frame:
         self._probe = _probe_status(report.status) if report.status else self._probe

@@ -74,16 +74,29 @@ class Probe:
 
     def tell(self, make: Callable[[], Sink]) -> None:
         """Report to the sink that `make` makes, from the program's first run on."""
-        if self._thread is None:
-            self._makers.append(make)
-        else:
-            self._add_sink(make)
+        self._makers.append(make)
+
+    def add(self, sink: Sink) -> None:
+        """Report to this sink, too, what is recorded from now on."""
+        self.flush()
+        with self._reading:
+            self._sinks.append(sink)
+            # Whoever comes late has heard nothing yet.
+            self._told_status = self._told_training = None
+        if self.recorder.has_run:
+            self.start()
+
+    def remove(self, sink: Sink) -> None:
+        """Report to this sink all that has been recorded, and close it. The measuring goes on: another may come."""
+        self.flush()
+        with self._reading:
+            self._sinks.remove(sink)
+        sink.close(0.0)
 
     def start(self) -> None:
         """Begin to report, once there is something to say: the task may have helpers in which nothing ever trains."""
-        if self._thread is None and self._makers:
-            for make in self._makers:
-                self._add_sink(make)
+        if self._thread is None and (self._makers or self._sinks):
+            self._sinks += [make() for make in self._makers]
             self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
             self._thread.start()
             atexit.register(self._finish, self._thread)
@@ -110,11 +123,6 @@ class Probe:
         self._parameter_server.settle()
         self._report(math.inf)
 
-    def _add_sink(self, make: Callable[[], Sink]) -> None:
-        self._sinks.append(make())
-        # Whoever comes late has heard nothing yet.
-        self._told_status = self._told_training = None
-
     def _strategy_made(self, strategy: Any) -> None:
         self._status = replace(self._status, program=program_of(strategy))
         self._parameter_server.strategy_made(strategy)
@@ -125,7 +133,7 @@ class Probe:
             self._report(time.time() - _SETTLING_SECONDS)
             if self._status.disabled:
                 return
-            if all(sink.refused is not None for sink in self._sinks):
+            if self._sinks and all(sink.refused is not None for sink in self._sinks):
                 self.recorder.disable()
                 self._parameter_server.stop()
                 return

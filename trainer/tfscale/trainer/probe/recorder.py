@@ -91,7 +91,8 @@ class Recorder:
         self._lock = threading.Lock()
         self._enabled = True
         self._paused = False
-        self._ran = False
+        self.has_run = False
+        """Whether the program has run or traced a step."""
 
     def disable(self) -> None:
         """Let everything pass from now on; stamps in graphs already traced stay there."""
@@ -245,8 +246,8 @@ class Recorder:
         return self._eager_run
 
     def _tell_run(self) -> None:
-        if not self._ran:
-            self._ran = True
+        if not self.has_run:
+            self.has_run = True
             with self.own_work():
                 self._on_run()
 
