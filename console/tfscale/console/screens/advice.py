@@ -67,25 +67,15 @@ class AdviceScreen(SnapshotScreen):
         with VerticalScroll(can_focus=False):
             yield self.words
             yield self.scaling
-        keys = Keys().data_bind(**bound)
-        keys.keys = KEYS
-        yield keys
+        yield Keys(KEYS).data_bind(**bound)
 
     def on_mount(self) -> None:
-        self._show()
+        self.redraw()
 
     def on_resize(self) -> None:
-        self._show()
+        self.redraw()
 
-    def watch_snapshot(self) -> None:
-        if self.is_mounted:
-            self._show()
-
-    def watch_look(self) -> None:
-        if self.is_mounted:
-            self._show()
-
-    def _show(self) -> None:
+    def redraw(self) -> None:
         if self.snapshot is None:
             return
         found, is_wide = advice(self.snapshot), self.size.width >= _WIDE

@@ -14,7 +14,7 @@ ACTING = frozenset("rxSPb")
 
 
 class SnapshotScreen(Screen[None]):
-    """A screen that the app gives every snapshot to."""
+    """A screen that the app gives every snapshot to; `redraw` is for what its widgets do not draw by themselves."""
 
     snapshot: reactive[Snapshot | None] = reactive(None)
     look: reactive[Look] = reactive(Look())
@@ -28,6 +28,17 @@ class SnapshotScreen(Screen[None]):
         super().__init__()
         self.set_reactive(SnapshotScreen.snapshot, snapshot)
         self.set_reactive(SnapshotScreen.look, look)
+
+    def redraw(self) -> None:
+        """There is a new snapshot, or another look."""
+
+    def watch_snapshot(self) -> None:
+        if self.is_mounted:
+            self.redraw()
+
+    def watch_look(self) -> None:
+        if self.is_mounted:
+            self.redraw()
 
     def on_mount(self) -> None:
         if self.app.has_class("-read-only"):

@@ -116,9 +116,7 @@ class ClusterScreen(SnapshotScreen):
         yield Static(id="wrong", markup=False)
         hint = "words, or host:gpu07 state:running !flag:straggler step>100 time>80ms"
         yield Input(placeholder=hint, compact=True, select_on_focus=False)
-        keys = Keys().data_bind(**bound)
-        keys.keys = KEYS
-        yield keys
+        yield Keys(KEYS).data_bind(**bound)
 
     def on_mount(self) -> None:
         self.table.focus()

@@ -84,24 +84,18 @@ class EventsScreen(SnapshotScreen):
         with VerticalScroll(can_focus=False):
             yield self._shown
         yield Input(placeholder="words, or kind:straggler subject:worker:3 severity:serious", compact=True)
-        keys = Keys().data_bind(**bound)
-        keys.keys = KEYS
-        yield keys
+        yield Keys(KEYS).data_bind(**bound)
 
     def on_mount(self) -> None:
         self.events.focus()
-        self._show()
-
-    def watch_snapshot(self) -> None:
-        if self.is_mounted:
-            self._show()
+        self.redraw()
 
     def watch_look(self) -> None:
+        super().watch_look()
         if self.is_mounted:
-            self._show()
             self._show_evidence()
 
-    def _show(self) -> None:
+    def redraw(self) -> None:
         moments = self.snapshot.moments if self.snapshot else ()
         words = self.query_one(Input).value
         rows = [moment for moment in moments if is_wanted(moment, words, self.least)]
@@ -148,7 +142,7 @@ class EventsScreen(SnapshotScreen):
         field.focus()
 
     def on_input_changed(self) -> None:
-        self._show()
+        self.redraw()
 
     def on_input_submitted(self) -> None:
         field = self.query_one(Input)
@@ -157,7 +151,7 @@ class EventsScreen(SnapshotScreen):
 
     def action_least(self) -> None:
         self.least = SEVERITIES[(SEVERITIES.index(self.least) + 1) % len(SEVERITIES)]
-        self._show()
+        self.redraw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "scroll":

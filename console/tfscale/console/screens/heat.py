@@ -15,7 +15,6 @@ from tfscale.console.widgets.heat_map import HeatMap
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.measures import MEASURES
 from tfscale.console.widgets.summary import Headline, Keys, Metrics, Title
-from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.task import Task
 
 KEYS = (
@@ -72,9 +71,7 @@ class HeatScreen(SnapshotScreen):
         yield self.map.data_bind(**bound)
         yield Static(id="about")
         yield Static(id="legend")
-        keys = Keys().data_bind(**bound)
-        keys.keys = KEYS
-        yield keys
+        yield Keys(KEYS).data_bind(**bound)
 
     def on_mount(self) -> None:
         self.map.focus()
@@ -99,9 +96,6 @@ class HeatScreen(SnapshotScreen):
         self.map.by_gpu = not self.map.by_gpu
         if self.map.by_gpu and not self.map.chosen.of_gpus:
             self.action_measure(1)
-
-    def on_heat_map_chosen(self, message: HeatMap.Chosen) -> None:
-        self.post_message(TaskTable.Chosen(message.task))
 
     def action_back(self) -> None:
         self.dismiss()

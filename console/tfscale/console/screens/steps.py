@@ -81,26 +81,16 @@ class StepsScreen(SnapshotScreen):
         yield Legend().data_bind(**bound)
         with Vertical():
             yield self.bars.data_bind(look=SnapshotScreen.look)
-        keys = Keys().data_bind(**bound)
-        keys.keys = KEYS
-        yield keys
+        yield Keys(KEYS).data_bind(**bound)
 
     def on_mount(self) -> None:
         self.bars.focus()
-        self._show()
+        self.redraw()
 
     def on_resize(self) -> None:
-        self._show()
+        self.redraw()
 
-    def watch_snapshot(self) -> None:
-        if self.is_mounted:
-            self._show()
-
-    def watch_look(self) -> None:
-        if self.is_mounted:
-            self._show()
-
-    def _show(self) -> None:
+    def redraw(self) -> None:
         history = self.snapshot.history if self.snapshot else None
         if history is None:
             return
@@ -149,17 +139,17 @@ class StepsScreen(SnapshotScreen):
             newest = self.snapshot.history.last_steps().common
             self.is_held = True
             self.last = min(self.last + by, self.last if newest is None else newest)
-            self._show()
+            self.redraw()
 
     def action_hold(self) -> None:
         self.is_held = not self.is_held
-        self._show()
+        self.redraw()
 
     def action_zoom(self) -> None:
         self._count = next((count for count in _COUNTS if count > self.count), _COUNTS[0])
-        self._show()
+        self.redraw()
 
     def action_sort(self) -> None:
         self._is_sorted = not self._is_sorted
         self._order = ()
-        self._show()
+        self.redraw()

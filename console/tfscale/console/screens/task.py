@@ -117,9 +117,7 @@ class TaskScreen(SnapshotScreen):
         yield Static(id="log-title", markup=False)
         yield self.log_view.data_bind(look=SnapshotScreen.look)
         yield Input(placeholder="find in the log; n and N go on, esc ends it", compact=True)
-        keys = Keys().data_bind(**bound)
-        keys.keys = KEYS
-        yield keys
+        yield Keys(KEYS).data_bind(**bound)
 
     def on_mount(self) -> None:
         self.watch(self.log_view, "is_following", self._name_log)

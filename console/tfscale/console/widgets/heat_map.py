@@ -10,7 +10,6 @@ from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
-from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -19,7 +18,7 @@ from tfscale.console.model import Snapshot
 from tfscale.console.widgets import words
 from tfscale.console.widgets.look import HEAT, Look, style
 from tfscale.console.widgets.measures import MEASURES, Measure, Spot, spots
-from tfscale.console.widgets.task_table import fit
+from tfscale.console.widgets.task_table import TaskTable, fit
 from tfscale.core.task import Task
 
 _WIDTHS = (9, 7, 5, 3, 2)
@@ -49,13 +48,6 @@ class HeatMap(ScrollView, can_focus=True):
     measure: reactive[str] = reactive("lag")
     by_gpu: reactive[bool] = reactive(False)
     cursor: reactive[int] = reactive(0)
-
-    class Chosen(Message):
-        """The operator wants to see more of a task."""
-
-        def __init__(self, task: Task) -> None:
-            super().__init__()
-            self.task = task
 
     def __init__(self, task: Task | None = None) -> None:
         super().__init__()
@@ -209,7 +201,7 @@ class HeatMap(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.spot is not None:
-            self.post_message(self.Chosen(self.spot.view.task))
+            self.post_message(TaskTable.Chosen(self.spot.view.task))
 
     def on_click(self, event: events.Click) -> None:
         column = (event.x - self._margin) // self._width

@@ -237,6 +237,10 @@ class Keys(SnapshotWidget):
 
     keys: reactive[tuple[tuple[str, str], ...]] = reactive(())
 
+    def __init__(self, keys: tuple[tuple[str, str], ...]) -> None:
+        super().__init__()
+        self.set_reactive(Keys.keys, keys)
+
     def render(self) -> Text:
         """As many as there is room for, and always the last one."""
         *keys, last = self.keys or (("", ""),)

@@ -107,7 +107,7 @@ class TaskTable(ScrollView, can_focus=True):
         """The marked tasks, else those under the cursor: of a group all."""
         views = self.snapshot.tasks if self.snapshot else ()
         marked = tuple(view.task for view in views if view.task in self.marked)
-        row = self._row_at(self._at.get(self._key, -1)) if self._key is not None else None
+        row = self._under_cursor
         return marked or (row.tasks if row else ())
 
     def watch_snapshot(self) -> None:
@@ -179,6 +179,10 @@ class TaskTable(ScrollView, can_focus=True):
         if self.scroll_offset.y and after != before:
             # Whoever has scrolled looks at this row; whoever has not looks at the top.
             self.scroll_to(y=max(0, self.scroll_offset.y + after - before), animate=False, force=True)
+
+    @property
+    def _under_cursor(self) -> Row | None:
+        return self._row_at(self._at.get(self._key, -1)) if self._key is not None else None
 
     def _row_at(self, index: int) -> Row | None:
         return self._rows[index] if 0 <= index < len(self._rows) else None
@@ -297,7 +301,7 @@ class TaskTable(ScrollView, can_focus=True):
             self._move_to(self._at[task])
 
     def action_mark(self) -> None:
-        row = self._row_at(self._at.get(self._key, -1)) if self._key is not None else None
+        row = self._under_cursor
         if row is not None:
             self._mark(row.tasks)
             self.action_move(1)
