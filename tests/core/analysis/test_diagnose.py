@@ -107,6 +107,14 @@ def test_an_agent_that_is_gone_does_not_stop_the_others_from_being_judged(diagno
     assert [straggler.subject for straggler in of_kind(findings, "straggler")] == ["worker:1"]
 
 
+@pytest.mark.parametrize("first", range(5))
+def test_the_first_workers_of_many_may_be_any(diagnostician: Make, frame: MakeFrame, batch: Batch, first: int) -> None:
+    observer = diagnostician(320)
+    observer.fold(f"worker:{first}", frame(30.0, batch(f"worker:{first}", 0, 100)))
+    findings = observer.diagnose(30.0)
+    assert (list(findings.subjects), findings.diagnoses) == ([f"worker:{first}"], ())
+
+
 def test_replicas_of_one_task_are_compared_with_each_other(diagnostician: Make, frame: MakeFrame, batch: Batch) -> None:
     observer = diagnostician(1)
     for second in range(20):

@@ -120,8 +120,10 @@ class Insight:
         names = [name for name in names if name in vitals]
         claims = [vitals[name].link_claim for name in names]
         hosts = {self._spec.tasks[Task.parse(name)].host for name in names}
-        if len(hosts) < len(names) or any(
-            claim is None or self._is_refuted(name, claim) for name, claim in zip(names, claims, strict=True)
+        if (
+            not names
+            or len(hosts) < len(names)
+            or any(claim is None or self._is_refuted(name, claim) for name, claim in zip(names, claims, strict=True))
         ):
             return None, None
         return min(claim for claim in claims if claim is not None), "the interface's driver"
