@@ -185,6 +185,10 @@ class FakeAgent(AgentServicer):
         self._watchers: set[asyncio.Queue[telemetry_pb2.Frame]] = set()
         self._server: grpc.aio.Server | None = None
 
+    @property
+    def is_watched(self) -> bool:
+        return bool(self._watchers)
+
     async def start(self) -> None:
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         add_AgentServicer_to_server(self, self._server)

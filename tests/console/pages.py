@@ -46,12 +46,3 @@ def build(case: str, workers: int = 4, **options: Any) -> ConsoleApp:
     source.seconds = FAULTS[case][0]
     state = state_of(case, workers)
     return ConsoleApp(Engine(source, lambda: state), fakes.FakeCommands(), **options)
-
-
-async def settled(pilot: Any) -> None:
-    """Wait until the first snapshot is drawn."""
-    for _ in range(100):
-        await pilot.pause(0.02)
-        if pilot.app.cluster.snapshot is not None:
-            break
-    await pilot.pause()

@@ -8,14 +8,18 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_agent import FakeCluster
 from test_recording import record, simulated
+from tfscale.console.events import FrameArrived
+from tfscale.console.recording import Recording, RecordingError
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.core.task import Task
+from waiting import until
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
 
@@ -31,6 +35,13 @@ async def run(*arguments: object, patience: float = 40, **variables: str) -> tup
     )
     out, err = await asyncio.wait_for(process.communicate(), patience)
     return process.returncode, out.decode(), err.decode()
+
+
+def frames_in(recording: Path) -> int:
+    """Each of them has some steps."""
+    with suppress(RecordingError):
+        return sum(isinstance(event, FrameArrived) for event in Recording(recording).events())
+    return 0
 
 
 def lines(text: str, kind: str) -> list[dict[str, Any]]:
@@ -104,7 +115,7 @@ async def test_once_tells_by_its_exit_status(cluster: FakeCluster, cluster_file:
 
 async def test_until_it_has_failed(cluster: FakeCluster, cluster_file: Path) -> None:
     waiting = asyncio.create_task(run("--cluster", cluster_file, "--headless", "--only", "events", "--until", "failed"))
-    await asyncio.sleep(2.5)
+    await until(lambda: all(agent.is_watched for agent in cluster.agents.values()))
     cluster.kill(Task.parse("worker:1"))
     status, out, _ = await waiting
     assert status == 0 and not lines(out, "frame")
@@ -152,11 +163,11 @@ async def test_a_pipe_that_closes_ends_it_quietly(recording: Path) -> None:
 
 
 async def test_ctrl_c_ends_an_export_of_a_live_run_with_what_it_has(tmp_path: Path) -> None:
-    out = tmp_path / "steps.parquet"
+    out, recorded = tmp_path / "steps.parquet", tmp_path / "a.tfrec"
     pytest.importorskip("pyarrow")
     command = [*CONSOLE, "--simulate", "2", "--headless", "--only", "steps", "--format", "parquet", "--out", str(out)]
-    process = await asyncio.create_subprocess_exec(*command)
-    await asyncio.sleep(4)
+    process = await asyncio.create_subprocess_exec(*command, "--record", str(recorded))
+    await until(lambda: recorded.exists() and frames_in(recorded) > 4)
     process.send_signal(signal.SIGINT)
     assert await asyncio.wait_for(process.wait(), 10) == 0
     assert pytest.importorskip("pyarrow.parquet").read_table(out).num_rows > 10

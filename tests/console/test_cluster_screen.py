@@ -18,6 +18,7 @@ from tfscale.console.state import ClusterState
 from tfscale.console.widgets.columns import COLUMNS, USUAL
 from tfscale.console.widgets.heat_map import HeatMap
 from tfscale.console.widgets.summary import Headline, Keys, Legend, Metrics, Title
+from waiting import settled
 
 
 def build(workers: int = 12, memory: Memory | None = None, **options: Any) -> ConsoleApp:
@@ -25,14 +26,6 @@ def build(workers: int = 12, memory: Memory | None = None, **options: Any) -> Co
     source = fakes.ScriptedSource(cluster, fakes.gpu_events(cluster))
     engine = Engine(source, lambda: ClusterState(cluster, fakes.FakeAnalysis(fakes.straggler_findings(cluster))))
     return ConsoleApp(engine, fakes.FakeCommands(), memory=memory, **options)
-
-
-async def settled(pilot: Any) -> None:
-    for _ in range(100):
-        await pilot.pause(0.02)
-        if pilot.app.cluster.snapshot is not None:
-            break
-    await pilot.pause()
 
 
 def rows(app: ConsoleApp) -> list[str]:
@@ -302,9 +295,7 @@ async def test_no_size_breaks_a_screen(keys: list[str]) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("name", ["heat", "gpus", "columns", "groups", "filter"])
-def test_it_looks_as_before(
-    snap_compare: Any, monkeypatch: pytest.MonkeyPatch, name: str, size: tuple[int, int]
-) -> None:
+def test_it_looks_as_before(snap_compare: Any, name: str, size: tuple[int, int]) -> None:
     keys = {
         "heat": ["h"],
         "gpus": ["h", "u", "m"],
@@ -312,10 +303,6 @@ def test_it_looks_as_before(
         "groups": ["o", "o"],
         "filter": ["slash", *"step>"],
     }[name]
-    monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("COLORTERM", "truecolor")
-    monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
 
     async def press(pilot: Any) -> None:
         await settled(pilot)

@@ -16,24 +16,17 @@ from tfscale.console.screens.advice import AdviceScreen
 from tfscale.console.screens.events import EventsScreen
 from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
+from waiting import settled, still
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 PAGES = {"task": ("j", "enter"), "charts": ("j", "enter", "c"), "steps": "v", "events": ("e", "enter"), "advice": "A"}
 
 
-@pytest.fixture(autouse=True)
-def _place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("COLORTERM", "truecolor")
-    time.tzset()
-
-
 def pressing(*keys: str) -> Callable[[Any], Awaitable[None]]:
     async def press(pilot: Any) -> None:
-        await pages.settled(pilot)
+        await settled(pilot)
         await pilot.press(*keys)
-        await pilot.pause(0.15)
+        await still(pilot)
 
     return press
 
@@ -120,10 +113,10 @@ async def test_numbers_alone_are_scrolled() -> None:
         screen = await opened(pilot, "j", "enter", "d")
         assert not screen.log_view.region.height and "killed SIGKILL" not in text_of(app)
         await pilot.press(*"jjjjjjjj")
-        await pilot.pause(0.05)
+        await still(pilot)
         assert "killed SIGKILL" in text_of(app)
         await pilot.press("k", "d")
-        await pilot.pause(0.05)
+        await still(pilot)
         assert screen.log_view.region.height
 
 
@@ -161,7 +154,7 @@ async def test_the_log_is_wrapped() -> None:
         await pilot.pause()
         assert "aend" in text_of(app) and screen.log_view.is_following
         await pilot.resize_terminal(120, 24)
-        await pilot.pause(0.05)
+        await still(pilot)
         assert "a" * 100 + "end" in text_of(app)
 
 
@@ -215,7 +208,7 @@ async def test_steps_are_sorted_and_lead_to_a_task() -> None:
         await pilot.press("s")
         assert screen.bars.rows[0] == fakes.worker(0)
         await pilot.press("G", "k", "enter")
-        await pilot.pause(0.05)
+        await still(pilot)
         assert isinstance(app.screen, TaskScreen) and app.screen.selected == (fakes.worker(2),)
         await pilot.press("escape")
         await pilot.pause()
@@ -296,10 +289,10 @@ async def test_advice_is_scrolled_and_left() -> None:
         await opened(pilot, "A")
         assert "What more workers would bring" not in text_of(app)
         await pilot.press("pagedown", "j", "k")
-        await pilot.pause(0.05)
+        await still(pilot)
         assert "What more workers would bring" in text_of(app)
         await pilot.press("pageup", "e")
-        await pilot.pause(0.05)
+        await still(pilot)
         assert isinstance(app.screen, EventsScreen) and len(app.screen_stack) == 3
         await pilot.press("e")
         await pilot.pause()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from typing import Any
 
 import fakes
 import pytest
@@ -19,13 +17,7 @@ from tfscale.console.recording import Recording
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.console.state import ClusterState
-
-
-async def until(pilot: Any, what: Any) -> None:
-    deadline = time.monotonic() + 5
-    while not what():
-        assert time.monotonic() < deadline
-        await pilot.pause(0.02)
+from waiting import until
 
 
 def recordings(folder: Path) -> list[Path]:
@@ -45,17 +37,17 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_replay_keys_do_what_the_help_says(path: Path) -> None:
     app, player = replay(path)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.cluster.snapshot is not None)
+        await until(lambda: app.cluster.snapshot is not None, pilot.pause)
         await pilot.press("p", "plus", "plus", "minus")
         assert player.position.is_paused and player.position.speed == 2.0
         await pilot.press("colon")
         await pilot.press("5", "0", "%", "enter")
-        await until(pilot, lambda: app.cluster.snapshot.at == fakes.NOW + 10)
+        await until(lambda: app.cluster.snapshot.at == fakes.NOW + 10, pilot.pause)
         before = app.cluster.snapshot.at
         await pilot.press("right_square_bracket")
-        await until(pilot, lambda: app.cluster.snapshot.at == before + 1)
+        await until(lambda: app.cluster.snapshot.at == before + 1, pilot.pause)
         await pilot.press("left_square_bracket", "left_square_bracket")
-        await until(pilot, lambda: app.cluster.snapshot.at == before - 1)
+        await until(lambda: app.cluster.snapshot.at == before - 1, pilot.pause)
         assert app.cluster.title_line.note.endswith("% paused")
         await pilot.press("R")
         assert not recordings(Path())
@@ -65,14 +57,14 @@ async def test_enter_on_an_event_goes_to_its_moment(tmp_path: Path) -> None:
     cut = simulated(20, 2, "worker:1=cut@3s-9s")
     app, player = replay(record(tmp_path / "cut.tfrec", cut, simulated_spec(2), every=20))
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.cluster.snapshot is not None)
+        await until(lambda: app.cluster.snapshot is not None, pilot.pause)
         player.seek(fakes.NOW + 15)
-        await until(pilot, lambda: app.cluster.snapshot.at == fakes.NOW + 15)
+        await until(lambda: app.cluster.snapshot.at == fakes.NOW + 15, pilot.pause)
         await pilot.press("e", "g")
         at = app.screen.events.cursor.at
         assert at < fakes.NOW + 10
         await pilot.press("enter")
-        await until(pilot, lambda: app.cluster.snapshot.at <= at + 1)
+        await until(lambda: app.cluster.snapshot.at <= at + 1, pilot.pause)
         assert player.position.is_paused and abs(player.now() - at) < 1.5
 
 
@@ -86,9 +78,9 @@ async def test_a_damaged_recording_says_so_on_the_screen(path: Path, tmp_path: P
     hurt(path, tmp_path / "hurt")
     app, player = replay(tmp_path / "hurt")
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.cluster.snapshot is not None)
+        await until(lambda: app.cluster.snapshot is not None, pilot.pause)
         player.seek(fakes.NOW + 1e6)
-        await until(pilot, lambda: any("damaged at byte" in each.message for each in app._notifications))
+        await until(lambda: any("damaged at byte" in each.message for each in app._notifications), pilot.pause)
 
 
 async def test_a_recording_is_begun_and_ended_by_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +90,7 @@ async def test_a_recording_is_begun_and_ended_by_its_key(tmp_path: Path, monkeyp
     tape = Tape(spec)
     app = ConsoleApp(Engine(source, lambda: ClusterState(spec, fakes.FakeAnalysis()), tape.take), NoCommands(""), tape)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.cluster.snapshot is not None)
+        await until(lambda: app.cluster.snapshot is not None, pilot.pause)
         await pilot.press("R")
         assert "recording" in app.cluster.title_line.note
         source.tick()

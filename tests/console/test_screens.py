@@ -25,6 +25,7 @@ from tfscale.console.widgets.moments import Moments
 from tfscale.console.widgets.summary import Keys
 from tfscale.core.analysis.diagnose import Findings
 from tfscale.core.cluster import ClusterSpec
+from waiting import settled, still, until
 
 CASES: dict[str, tuple[Callable[[ClusterSpec], list[Event]], Callable[[ClusterSpec], Findings]]] = {
     "healthy": (fakes.healthy_events, fakes.healthy_findings),
@@ -33,14 +34,6 @@ CASES: dict[str, tuple[Callable[[ClusterSpec], list[Event]], Callable[[ClusterSp
     "down": (fakes.cut_events, fakes.cut_findings),
     **{kind: (fakes.healthy_events, partial(fakes.findings_of, kind)) for kind in fakes.DIAGNOSES},
 }
-
-
-@pytest.fixture(autouse=True)
-def _place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("COLORTERM", "truecolor")
-    time.tzset()
 
 
 def build(
@@ -53,19 +46,10 @@ def build(
     return ConsoleApp(engine, commands or fakes.FakeCommands(), **options)
 
 
-async def settled(pilot: Any) -> None:
-    """Wait until the first snapshot is drawn."""
-    for _ in range(100):
-        await pilot.pause(0.02)
-        if pilot.app.cluster.snapshot is not None:
-            break
-    await pilot.pause()
-
-
 async def passed(pilot: Any) -> None:
     """Let a second pass, and see it drawn."""
     pilot.app._engine.source.tick()
-    await pilot.pause(0.05)
+    await still(pilot)
 
 
 def lines(app: ConsoleApp) -> list[str]:
@@ -83,7 +67,7 @@ def test_task_looks_as_before(snap_compare: Any) -> None:
     async def open_task(pilot: Any) -> None:
         await settled(pilot)
         await pilot.press("j", "enter")
-        await pilot.pause(0.2)
+        await still(pilot)
 
     assert snap_compare(build(), terminal_size=(120, 40), run_before=open_task)
 
@@ -164,7 +148,7 @@ async def test_restart_is_confirmed_and_names_the_gang() -> None:
         await pilot.press("escape")
         assert commands.orders == []
         await pilot.press("r", "y")
-        await pilot.pause(0.1)
+        await until(lambda: commands.orders, pilot.pause)
         assert commands.orders == [("restart", (fakes.worker(1),), 1)]
         await passed(pilot)
         assert app.cluster.snapshot is not None and app.cluster.snapshot.command is not None
@@ -177,7 +161,7 @@ async def test_enter_on_the_question_cancels() -> None:
     async with app.run_test() as pilot:
         await settled(pilot)
         await pilot.press("r", "enter")
-        await pilot.pause(0.1)
+        await still(pilot)
         assert commands.orders == [] and not isinstance(app.screen, ConfirmScreen)
 
 
@@ -187,7 +171,7 @@ async def test_a_refused_restart_is_one_line_in_the_headline() -> None:
     async with app.run_test() as pilot:
         await settled(pilot)
         await pilot.press("r", "y")
-        await pilot.pause(0.1)
+        await still(pilot)
         await passed(pilot)
         snapshot = app.cluster.snapshot
         assert snapshot is not None and snapshot.command is not None
@@ -201,7 +185,7 @@ async def test_marks_make_a_command_take_several() -> None:
     async with app.run_test() as pilot:
         await settled(pilot)
         await pilot.press("space", "space", "x", "y")
-        await pilot.pause(0.1)
+        await until(lambda: commands.orders, pilot.pause)
         assert commands.orders == [("stop", (fakes.worker(0), fakes.worker(1)), 1)]
 
 
@@ -235,7 +219,7 @@ async def test_log_follows_pauses_and_comes_back() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await pilot.press("j", "l")
-        await pilot.pause(0.1)
+        await still(pilot)
         screen = app.screen
         assert isinstance(screen, TaskScreen)
         assert screen.log_view.lines[-1] == "worker:1 line 499"
@@ -256,9 +240,9 @@ def test_stack_looks_as_before(snap_compare: Any) -> None:
     async def ask(pilot: Any) -> None:
         await settled(pilot)
         await pilot.press("j", "enter")
-        await pilot.pause(0.1)
+        await still(pilot)
         await pilot.press("b")
-        await pilot.pause(0.2)
+        await still(pilot)
 
     assert snap_compare(build(), terminal_size=(80, 24), run_before=ask)
 
@@ -268,9 +252,9 @@ async def test_why_there_is_no_stack_is_said_in_its_place() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await pilot.press("j", "enter")
-        await pilot.pause(0.1)
+        await still(pilot)
         await pilot.press("b")
-        await pilot.pause(0.2)
+        await still(pilot)
         assert isinstance(app.screen, StackScreen)
         assert "the task does not run" in str(app.screen.query_one(Static).render())
         await pilot.press("escape")

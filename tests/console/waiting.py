@@ -1,0 +1,48 @@
+"""How a test waits for what it means."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from textual.app import App
+
+PATIENCE = 30.0
+"""Seconds, of a machine that does much besides."""
+
+
+async def until(what: Callable[[], object], pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    """Wait until something holds; screens go on meanwhile where it is their pilot that pauses.
+
+    Raises AssertionError where it does not come to it.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < deadline
+        await pause(0.01)
+
+
+async def settled(pilot: Any) -> None:
+    """Wait until the first snapshot is drawn."""
+    await until(lambda: pilot.app.cluster.snapshot is not None, pilot.pause)
+    await pilot.pause()
+
+
+def picture(app: App[None]) -> object:
+    """All that is on the screen, with its colours."""
+    return [list(strip) for strip in app.screen._compositor.render_strips()]
+
+
+async def still(pilot: Any) -> object:
+    """The picture, once all that was begun is drawn. Raises AssertionError where it does not come to rest."""
+    last: object = None
+
+    def is_still() -> bool:
+        nonlocal last
+        before, last = last, picture(pilot.app)
+        return last == before
+
+    await until(is_still, pilot.pause)
+    return last
