@@ -158,6 +158,20 @@ async def test_the_log_is_wrapped() -> None:
         assert "a" * 100 + "end" in text_of(app)
 
 
+@pytest.mark.parametrize("keys", [("v",), ("l", "w")], ids=["steps", "log"])
+async def test_a_scrollbar_hides_nothing(keys: tuple[str, ...]) -> None:
+    app = pages.build("healthy", workers=30)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, keys[0])
+        if isinstance(screen, TaskScreen):
+            screen.log_view.extend(["a" * 300] * 30)
+        await pilot.press(*keys[1:])
+        await pilot.pause()
+        shown = screen.log_view if isinstance(screen, TaskScreen) else screen.bars
+        lines = [shown.render_line(y).text for y in range(shown.size.height)]
+        assert len({*lines}) > 1 and {line[-1] for line in lines} == {" "}
+
+
 async def test_a_log_keeps_its_newest_lines_and_its_search() -> None:
     app = pages.build("healthy")
     async with app.run_test(size=(80, 24)) as pilot:

@@ -80,11 +80,11 @@ class EventsScreen(SnapshotScreen):
         yield Headline().data_bind(**bound)
         yield Static(id="how", markup=False)
         with Vertical():
-            yield self.events.data_bind(look=SnapshotScreen.look)
+            yield self.events.data_bind(SnapshotScreen.look)
         with VerticalScroll(can_focus=False):
             yield self._shown
         yield Input(placeholder="words, or kind:straggler subject:worker:3 severity:serious", compact=True)
-        yield Keys(KEYS).data_bind(**bound)
+        yield Keys(KEYS).data_bind(SnapshotScreen.look)
 
     def on_mount(self) -> None:
         self.events.focus()

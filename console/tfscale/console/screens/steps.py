@@ -78,10 +78,10 @@ class StepsScreen(SnapshotScreen):
         yield Title().data_bind(**bound)
         yield Static(id="said", markup=False)
         yield Static(id="how", markup=False)
-        yield Legend().data_bind(**bound)
+        yield Legend().data_bind(SnapshotScreen.look)
         with Vertical():
-            yield self.bars.data_bind(look=SnapshotScreen.look)
-        yield Keys(KEYS).data_bind(**bound)
+            yield self.bars.data_bind(SnapshotScreen.look)
+        yield Keys(KEYS).data_bind(SnapshotScreen.look)
 
     def on_mount(self) -> None:
         self.bars.focus()

@@ -116,7 +116,9 @@ class StepBars(ScrollView, can_focus=True):
         if self._timeline is None or not self._rows or (y and not 0 <= index < len(self._rows)):
             return Strip.blank(width, blank)
         name = max(len(str(task)) for task in self._rows) + 3
-        bar = max(1, width - name - _NUMBERS)
+        # The scrollbar is drawn over what stands there.
+        is_scrolled = len(self._rows) + 1 > self.size.height
+        bar = max(1, width - name - _NUMBERS - is_scrolled)
         if y == 0:
             return Strip(self._headings(self._timeline, name, bar)).adjust_cell_length(width, blank)
         task = self._rows[index]
