@@ -1,5 +1,4 @@
 import os
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -7,22 +6,13 @@ from typing import Any
 
 import pytest
 import tfscale
+from loopback import free_addresses
 from tfscale.agent.settings import Settings
 from tfscale.agent.supervisor import TaskSpec
-from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.cluster import ClusterSpec, parse_address
 from tfscale.core.task import Role, Task
 
 SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @pytest.fixture
@@ -30,12 +20,12 @@ def make_cluster() -> Callable[[int], ClusterSpec]:
     """A cluster of so many workers on free loopback ports."""
 
     def make(workers: int) -> ClusterSpec:
-        ports = _free_ports(2 * workers)
+        addresses = map(parse_address, free_addresses(2 * workers))
         tasks = [Task(Role.WORKER, index) for index in range(workers)]
         return ClusterSpec(
             name="test",
-            tasks={task: Address("127.0.0.1", port) for task, port in zip(tasks, ports[:workers], strict=True)},
-            agents={task: Address("127.0.0.1", port) for task, port in zip(tasks, ports[workers:], strict=True)},
+            tasks={task: next(addresses) for task in tasks},
+            agents={task: next(addresses) for task in tasks},
         )
 
     return make

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from loopback import free_addresses
 from tfscale.console.serve import is_welcome
 from tfscale.core.cluster import Address, parse_address
 
@@ -21,17 +22,10 @@ CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
 BROWSER = Path(__file__).with_name("browser.py")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 async def address() -> AsyncIterator[str]:
     """Of a server of a simulated cluster's screens."""
-    where = f"127.0.0.1:{free_port()}"
+    where = next(free_addresses(1))
     server = await asyncio.create_subprocess_exec(
         *CONSOLE,
         *("--simulate", "3", "--fault", "worker:1=1.6x", "--serve", where),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import net_hosts
+from loopback import free_addresses
 from report_sink import ReportSink
 
 PROGRAM = Path(__file__).parent / "programs" / "cells.py"
@@ -58,7 +58,7 @@ def run_group(strategy: str, legacy: bool, loops: Sequence[str]) -> Group:
         if linked:
             stack.enter_context(net_hosts.hosts())
         sinks = [ReportSink(folder / f"{index}.sock", f"worker:{index}") for index in range(workers)]
-        addresses = [f"{host}:2222" for host in net_hosts.ADDRESSES] if linked else free_addresses(workers)
+        addresses = [f"{host}:2222" for host in net_hosts.ADDRESSES] if linked else [*free_addresses(workers)]
         processes = []
         for index, sink in enumerate(sinks):
             variables = {"CELLS_LINK": "1" if linked else "", "TF_USE_LEGACY_KERAS": "1" if legacy else ""}
@@ -84,14 +84,6 @@ def run_group(strategy: str, legacy: bool, loops: Sequence[str]) -> Group:
             sink.close()
         group.log = "\n".join((folder / f"{index}.log").read_text()[-4000:] for index in range(workers))
         return group
-
-
-def free_addresses(count: int) -> list[str]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
 
 
 @contextlib.contextmanager

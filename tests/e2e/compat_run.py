@@ -15,7 +15,8 @@ from tempfile import TemporaryFile
 
 import tfscale
 import tfscale.trainer.probe
-from local_cluster import ENVIRONMENT, free_addresses, tasks_of
+from local_cluster import ENVIRONMENT, tasks_of
+from loopback import free_addresses
 
 PROGRAM = Path(__file__).parent / "programs" / "compat" / "tasks.py"
 SITE = Path(next(iter(tfscale.trainer.probe.__path__))) / "site"

@@ -6,26 +6,19 @@ import contextlib
 import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+from loopback import free_addresses
 
 ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 def tasks_of(roles: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(role, index) for role, number in roles.items() for index in range(number)]
-
-
-def free_addresses(number: int) -> Iterator[str]:
-    """Addresses on the loopback that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return iter([f"127.0.0.1:{each.getsockname()[1]}" for each in sockets])
 
 
 def write_cluster(folder: Path, worker: int, **others: int) -> Path:
@@ -75,3 +68,11 @@ def running(
         yield agents
     finally:
         end(agents)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Raises AssertionError after two minutes in which it was not."""
+    until = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.1)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from local_cluster import ENVIRONMENT, running, write_cluster
+from local_cluster import ENVIRONMENT, running, wait_until, write_cluster
+from loopback import free_addresses
 
 PROGRAM = Path(__file__).parent / "programs" / "identical.py"
 ROOTS = os.pathsep.join(str(Path(__file__).parents[2] / root) for root in ("core", "trainer", "protos"))
@@ -30,11 +28,7 @@ def results(log: str) -> str:
 
 def trained(folder: Path, suffers: str, workers: int = 1) -> tuple[set[str], str]:
     """What all workers of a run came to, and what they said."""
-    with socket.socket() as first, socket.socket() as second:
-        sockets = (first, second)[:workers]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    addresses = list(free_addresses(workers))
     processes = []
     for index in range(workers):
         environment = os.environ | ENVIRONMENT | {"PYTHONPATH": ROOTS}
@@ -47,13 +41,6 @@ def trained(folder: Path, suffers: str, workers: int = 1) -> tuple[set[str], str
         processes.append(subprocess.Popen(command, env=environment, **pipes))
     logs = [process.communicate(timeout=180)[0] for process in processes]
     return {results(log) for log in logs}, "\n".join(logs)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    until = time.monotonic() + 120
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.1)
 
 
 @pytest.mark.tensorflow

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from local_cluster import running, write_cluster
+from local_cluster import running, wait_until, write_cluster
 
 PROGRAM = Path(__file__).parent / "programs" / "endless.py"
 READ = """
@@ -35,6 +35,8 @@ def ops(file: str) -> set[str]:
 def test_a_profile_of_a_training_task_holds_its_ops_and_the_task_goes_on(tmp_path: Path) -> None:
     cluster = write_cluster(tmp_path, 2)
     with running(tmp_path, cluster, 2, [sys.executable, PROGRAM, tmp_path], {}):
+        # Consoles that ask while TensorFlow is being loaded would only take its cores.
+        wait_until(lambda: any((tmp_path / "worker:1").rglob("*")))
         until = time.monotonic() + 90
         while (taken := console("profile", "worker:1", "--seconds", "1", cluster=cluster)).returncode:
             assert time.monotonic() < until, taken.stderr

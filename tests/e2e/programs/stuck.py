@@ -16,6 +16,7 @@ class HangOnce(tf.keras.callbacks.Callback):
             self.hang()
 
     def hang(self) -> None:
+        print("hangs", flush=True)
         time.sleep(600)
 
 
