@@ -11,6 +11,8 @@ from textual.app import App
 
 PATIENCE = 30.0
 """Seconds, of a machine that does much besides."""
+TWO_FRAMES = 0.035
+"""Seconds: Textual draws what has changed 60 times a second."""
 
 
 async def until(what: Callable[[], object], pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
@@ -36,13 +38,11 @@ def picture(app: App[None]) -> object:
 
 
 async def still(pilot: Any) -> object:
-    """The picture, once all that was begun is drawn. Raises AssertionError where it does not come to rest."""
-    last: object = None
-
-    def is_still() -> bool:
-        nonlocal last
-        before, last = last, picture(pilot.app)
-        return last == before
-
-    await until(is_still, pilot.pause)
-    return last
+    """The picture, once it stays the same. Raises AssertionError where it does not come to rest."""
+    deadline = time.monotonic() + PATIENCE
+    before: object = None
+    while (now := picture(pilot.app)) != before:
+        assert time.monotonic() < deadline
+        before = now
+        await pilot.pause(TWO_FRAMES)
+    return now

@@ -45,11 +45,11 @@ def test_a_profile_of_a_training_task_holds_its_ops_and_the_task_goes_on(tmp_pat
         file = Path(taken.stdout.strip())
         assert file.match("plugins/profile/*/*.xplane.pb") and file.is_relative_to(folder)
         assert "capturing for 1 s" in taken.stderr and f"tensorboard --logdir {folder}" in taken.stderr
-        names = ops(str(file))
-        assert {"MatMul", "CollectiveReduceV2"} <= {name.rpartition(":")[2].partition(" ")[0] for name in names}, names
         refused = console("profile", "worker:0", "--seconds", "1000", cluster=cluster)
         assert refused.returncode == 1 and "at most 60" in refused.stderr
         frames = console("--headless", "--only", "frames", "--seconds", "2", cluster=cluster).stdout.splitlines()
     newest = [frame for line in frames if (frame := json.loads(line)).get("task") == "worker:1"][-1]
     assert newest["status"]["attempt"] == 1 and newest["status"]["state"] == "running"
     assert 0 <= newest["time"] - newest["probe"]["checkpoint"] < 30
+    names = ops(str(file))
+    assert {"MatMul", "CollectiveReduceV2"} <= {name.rpartition(":")[2].partition(" ")[0] for name in names}, names
