@@ -12,7 +12,8 @@ from textual.message import Message
 from textual.widgets import Input, Static
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
-from tfscale.console.widgets.event_list import EventList, evidence, is_wanted
+from tfscale.console.widgets.event_list import EventList, is_wanted
+from tfscale.console.widgets.evidence import evidence
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import Headline, Keys, Title
