@@ -8,8 +8,8 @@ from tfscale.core.task import subject_task
 
 LATEST = 253_402_300_800.0
 """Unix seconds of the year 10,000: no clock and no calendar goes further."""
-LARGEST = (1 << 63) - 1
-"""Of counters: beyond it they fit neither numpy's integers nor a table's."""
+LARGEST = 1 << 53
+"""Of a step's numbers: beyond it they are no longer exact in JSON, and no training comes near."""
 _COLUMNS = ("end", "global_step", "reduce", "pull", *LAG_PHASES)
 
 
