@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError, Message
 from tfscale.console import packed
 from tfscale.console.events import CommandProgressed, Profile, Stage
 from tfscale.console.gauges import Gauges, gauges_of
+from tfscale.console.printable import printable
 from tfscale.core.plausible import check_counts, check_steps, check_time, is_moment
 from tfscale.core.records import (
     Activity,
@@ -110,14 +111,14 @@ def _moment(message: Any, name: str) -> float | None:
 
 def description(message: agent_pb2.Description) -> Description:
     return Description(
-        version=message.version,
-        run=message.run,
-        task=message.task,
-        lead=message.lead,
-        host=message.host,
+        version=printable(message.version),
+        run=printable(message.run),
+        task=printable(message.task),
+        lead=printable(message.lead),
+        host=printable(message.host),
         cluster=message.cluster,
-        command=tuple(message.command),
-        log_path=message.log_path,
+        command=tuple(map(printable, message.command)),
+        log_path=printable(message.log_path),
         generation=message.generation,
         started=message.started,
         pid=message.pid,
@@ -131,7 +132,7 @@ def progress(message: agent_pb2.Progress, verb: str, at: float) -> CommandProgre
         stage=_STAGES.get(message.stage, Stage.PLANNED),
         tasks=tuple(Task.parse(name) for name in message.tasks),
         generation=message.generation,
-        message=message.message,
+        message=printable(message.message),
     )
 
 
@@ -279,14 +280,14 @@ def task_status(message: telemetry_pb2.TaskStatus) -> TaskStatus:
         pid=_known(message, "pid"),
         started=_moment(message, "started"),
         exit=_exit(message.exit) if message.HasField("exit") else None,
-        reason=message.reason,
+        reason=printable(message.reason),
     )
 
 
 def _exit(message: telemetry_pb2.Exit) -> Exit:
     code, signal = _known(message, "code"), _known(message, "signal")
     check_time(message.at)
-    return Exit(code, signal, message.at, message.requested, tuple(message.log))
+    return Exit(code, signal, message.at, message.requested, tuple(map(printable, message.log)))
 
 
 def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
@@ -303,10 +304,10 @@ def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
     )
     return ProbeStatus(
         state=_PROBE_STATES.get(message.state, ProbeState.WAITING),
-        message=message.message,
-        warnings=tuple(message.warnings),
+        message=printable(message.message),
+        warnings=tuple(map(printable, message.warnings)),
         checkpoint=_moment(message, "checkpoint"),
-        **{name: _known(message, name) for name in optional},
+        **{name: printable(value) if isinstance(value := _known(message, name), str) else value for name in optional},
     )
 
 
@@ -424,4 +425,4 @@ _OF_GPU = tuple(each.name for each in fields(GpuSample) if each.default is None)
 
 def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:
     optional = [_known(message, name) for name in _OF_GPU]
-    return GpuSample(message.index, message.uuid, message.name, *optional)
+    return GpuSample(message.index, printable(message.uuid), printable(message.name), *optional)
