@@ -330,14 +330,16 @@ class Page:
     name: str
     key: bytes
     shows: bytes
+    within: tuple[tuple[bytes, bytes], ...]
+    """Keys that are pressed there in turn, the last of which undoes the first, and what only their answers draw."""
 
 
 PAGES = (
-    Page("task", b"\r", rb"follow"),
-    Page("steps", b"v", rb"slowest first"),
-    Page("events", b"e", rb"evidence"),
-    Page("advice", b"A", rb"scroll"),
-    Page("heat map", b"h", rb"tasks or GPUs"),
+    Page("task", b"\r", rb"follow", ((b"/", rb"n and N go on"), (b"\x1b", rb""))),
+    Page("steps", b"v", rb"slowest first", ((b"p", rb"held"), (b"p", rb"second by second"))),
+    Page("events", b"e", rb"evidence", ((b"/", rb"kind:straggler"), (b"\x1b", rb""))),
+    Page("advice", b"A", rb"scroll", ()),
+    Page("heat map", b"h", rb"tasks or GPUs", ((b"m", rb"lost in a step"), (b"M", rb"lag over"))),
 )
 BACK, FIRST_SHOWS = b"\x1b", rb"heat map"
 
@@ -356,15 +358,20 @@ def visit(command: list[str], tasks: int, seconds: float, warm_up: float) -> lis
 
 def _visited(terminal: Terminal, page: Page, tasks: int, seconds: float) -> str:
     process, begin = psutil.Process(terminal.pid), time.perf_counter()
-    before, there, back = _cpu([process]), [], []
+    before, there, back, within = _cpu([process]), [], [], []
     while time.perf_counter() - begin < seconds:
         there.append(terminal.answer(page.key, page.shows))
         time.sleep(1.3 / _KEYS_A_SECOND)
+        for key, shows in page.within * 2:
+            answer = terminal.answer(key, shows)
+            within += [answer] if shows else []
+            time.sleep(1.3 / _KEYS_A_SECOND)
         back.append(terminal.answer(BACK, FIRST_SHOWS))
         time.sleep(1 / _KEYS_A_SECOND)
     cpu = (_cpu([process]) - before) / (time.perf_counter() - begin)
-    lost = there.count(None) + back.count(None)
-    return f"{page.name:<10}{tasks:>6,}{cpu:>8.0%}  there {_quantiles(there)}  back {_quantiles(back)}  lost {lost}"
+    lost = sum(answers.count(None) for answers in (there, back, within))
+    told = f"there {_quantiles(there)}  within {_quantiles(within) if within else '-'}  back {_quantiles(back)}"
+    return f"{page.name:<10}{tasks:>6,}{cpu:>8.0%}  {told}  lost {lost}"
 
 
 def _quantiles(answers: list[float | None]) -> str:

@@ -121,7 +121,7 @@ def judged(rows: list[dict[str, Any]]) -> list[str]:
             problems.append(f"{step}: {added:.1f} us added a step, budget {BUDGET:.0f}")
         if step == "20 ms" and added > SHARE * row["without"]:
             problems.append(f"{step}: {added / row['without']:.2%} of the step, budget {SHARE:.1%}")
-        peers = [peer for peer in rows if peer["step"] == step and peer["what"] != "probe"]
+        peers = [peer for peer in rows if peer["step"] == step and not peer["what"].startswith("probe")]
         problems += [f"{step}: {peer['what']} adds no more" for peer in peers if added >= peer["added"]]
     return problems
 

@@ -40,6 +40,8 @@ SEVERAL = len(TASK["cluster"]["worker"]) > 1
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
 CASES = {"0.5 ms": (8, 0.0, 600), "2 ms": (420, 0.0, 200), "20 ms": (8, 0.0192, 25), "100 ms": (8, 0.0992, 6)}
 """Width of the model, seconds of sleep, steps in a slice."""
+IN_TURN = 10
+"""Single steps of one kind that follow each other."""
 COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (6, 48, 30)
 
 Steps = Callable[[int], None]
@@ -160,6 +162,23 @@ def compared(pairs: list[tuple[Steps, Steps]], steps: int, number: int, on: Duri
     return summary(with_, without)
 
 
+def interleaved(pairs: list[tuple[Steps, Steps]], rounds: int) -> dict[str, Any]:
+    """The same by single steps, IN_TURN of either kind in turn, the first of them unseen. What comes in bursts - the
+    probe's threads, a neighbour - does not move a median; the interval is from the least to the most of the copies."""
+    found = []
+    for pair in pairs:
+        times: tuple[list[float], list[float]] = ([], [])
+        for turn in range(2 * rounds):
+            which = (turn + turn // 2) % 2
+            pair[which](1)
+            times[which].extend(timed(pair[which], 1) for _ in range(IN_TURN))
+        found.append([statistics.median(each) for each in times])
+    added = sorted(with_ - without for with_, without in found)
+    with_, without = (statistics.median(each) for each in zip(*found, strict=True))
+    middle = statistics.median(added)
+    return {"pairs": len(pairs), "with": with_, "without": without, "added": middle, "low": added[0], "high": added[-1]}
+
+
 def timed(run: Steps, steps: int) -> float:
     begin = time.perf_counter()
     run(steps)
@@ -208,6 +227,7 @@ def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[s
         row = compared(pairs, steps, PAIRS, nullcontext, probe().paused)
         used = (threads_cpu() - cpu) / (PAIRS * steps)
         yield {"step": name, "what": "probe", "threads": 1e6 * used, **row}
+        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, max(1, steps // 4))}
         plain[name] = pairs[0][1]
         with probe().paused():
             yield {"step": name, "what": "TensorBoard", **logged(width, seconds, max(3, steps // 2), PEER_PAIRS)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from textual.widgets import Input, Static
 from tfscale.console.app import ConsoleApp
 from tfscale.console.engine import Engine
+from tfscale.console.events import LinkState
+from tfscale.console.model import Link
 from tfscale.console.remembered import Memory, View
 from tfscale.console.screens.heat import HeatScreen
 from tfscale.console.screens.picker import PickerScreen
@@ -269,6 +272,22 @@ async def test_a_thousand_tasks_fit_on_one_heat_map() -> None:
         await pilot.pause()
         assert isinstance(app.screen, HeatScreen)
         assert app.screen.map.virtual_size.height <= app.screen.map.size.height
+
+
+async def test_new_numbers_of_many_rows_come_some_lines_after_the_others() -> None:
+    app = build(60)
+    async with app.run_test(size=(120, 60)) as pilot:
+        await settled(pilot)
+        before, snapshot = rows(app), app.cluster.snapshot
+        lost = Link(LinkState.DOWN, "gone", 1.0)
+        app.cluster.snapshot = replace(snapshot, tasks=tuple(replace(view, link=lost) for view in snapshot.tasks))
+        first = rows(app)
+        assert "agent down" in first[0] and first[-1] == before[-1]
+        for _ in range(100):
+            if not set(before) & set(rows(app)):
+                break
+            await pilot.pause(0.02)
+        assert all("agent down" in row for row in rows(app))
 
 
 async def test_without_colour_shades_and_letters_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,14 @@ def test_faults_look_as_before(snap_compare: Any, page: str, case: str) -> None:
     assert snap_compare(pages.build(case), terminal_size=(120, 40), run_before=pressing(*PAGES[page]))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("case", [case for case in pages.FAULTS if case != "healthy"])
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "charts"])
+def test_faults_look_as_before_at_other_sizes(snap_compare: Any, page: str, case: str, size: tuple[int, int]) -> None:
+    assert snap_compare(pages.build(case), terminal_size=size, run_before=pressing(*PAGES[page]))
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_ascii_looks_as_before(snap_compare: Any, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -165,6 +173,20 @@ async def test_the_log_is_wrapped() -> None:
         assert "a" * 100 + "end" in text_of(app)
 
 
+@pytest.mark.parametrize("keys", [("v",), ("l", "w")], ids=["steps", "log"])
+async def test_a_scrollbar_hides_nothing(keys: tuple[str, ...]) -> None:
+    app = pages.build("healthy", workers=30)
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, keys[0])
+        if isinstance(screen, TaskScreen):
+            screen.log_view.extend(["a" * 300] * 30)
+        await pilot.press(*keys[1:])
+        await pilot.pause()
+        shown = screen.log_view if isinstance(screen, TaskScreen) else screen.bars
+        lines = [shown.render_line(y).text for y in range(shown.size.height)]
+        assert len({*lines}) > 1 and {line[-1] for line in lines} == {" "}
+
+
 async def test_a_log_keeps_its_newest_lines_and_its_search() -> None:
     app = pages.build("healthy")
     async with app.run_test(size=(80, 24)) as pilot:
@@ -185,6 +207,15 @@ async def test_steps_say_who_entered_last_and_who_waited() -> None:
         head, first, *_ = (screen.bars.render_line(y).text for y in range(5))
         assert head.count("step ") == 3 and "▲worker:1" in first and first.rstrip().endswith("0 us")
         assert screen.selected == (fakes.worker(1),)
+
+
+async def test_steps_say_who_keeps_the_newest_from_its_end() -> None:
+    app = pages.build("hang")
+    async with app.run_test(size=(200, 40)) as pilot:
+        screen = await opened(pilot, "v")
+        assert said(app, "#said").startswith("✖ worker:1 is stuck since 08:00:20")
+        await pilot.press("left")
+        assert screen.is_held and "entered last" in said(app, "#said")
 
 
 async def test_steps_are_gone_through_one_by_one_and_held() -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from tfscale.console import _transport as _transport
+from tfscale.console import _process as _process
 from tfscale.console import acts, rows
 from tfscale.console.commands import NoCommands
 from tfscale.console.config import Configuration, Settings, configure

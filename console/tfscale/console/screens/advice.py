@@ -67,7 +67,7 @@ class AdviceScreen(SnapshotScreen):
         with VerticalScroll(can_focus=False):
             yield self.words
             yield self.scaling
-        yield Keys(KEYS).data_bind(**bound)
+        yield Keys(KEYS).data_bind(SnapshotScreen.look)
 
     def on_mount(self) -> None:
         self.redraw()

@@ -109,14 +109,14 @@ class ClusterScreen(SnapshotScreen):
         yield self.title_line.data_bind(**bound)
         yield Headline().data_bind(**bound)
         yield Metrics().data_bind(**bound)
-        yield self.legend.data_bind(**bound)
+        yield self.legend.data_bind(SnapshotScreen.look)
         with Vertical(id="tasks"):
             yield self.table.data_bind(**bound)
         yield Moments().data_bind(**bound)
         yield Static(id="wrong", markup=False)
         hint = "words, or host:gpu07 state:running !flag:straggler step>100 time>80ms"
         yield Input(placeholder=hint, compact=True, select_on_focus=False)
-        yield Keys(KEYS).data_bind(**bound)
+        yield Keys(KEYS).data_bind(SnapshotScreen.look)
 
     def on_mount(self) -> None:
         self.table.focus()

@@ -12,7 +12,8 @@ from textual.message import Message
 from textual.widgets import Input, Static
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
-from tfscale.console.widgets.event_list import EventList, evidence, is_wanted
+from tfscale.console.widgets.event_list import EventList, is_wanted
+from tfscale.console.widgets.evidence import evidence
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import Headline, Keys, Title
@@ -80,11 +81,11 @@ class EventsScreen(SnapshotScreen):
         yield Headline().data_bind(**bound)
         yield Static(id="how", markup=False)
         with Vertical():
-            yield self.events.data_bind(look=SnapshotScreen.look)
+            yield self.events.data_bind(SnapshotScreen.look)
         with VerticalScroll(can_focus=False):
             yield self._shown
         yield Input(placeholder="words, or kind:straggler subject:worker:3 severity:serious", compact=True)
-        yield Keys(KEYS).data_bind(**bound)
+        yield Keys(KEYS).data_bind(SnapshotScreen.look)
 
     def on_mount(self) -> None:
         self.events.focus()

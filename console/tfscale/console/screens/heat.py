@@ -71,7 +71,7 @@ class HeatScreen(SnapshotScreen):
         yield self.map.data_bind(**bound)
         yield Static(id="about")
         yield Static(id="legend")
-        yield Keys(KEYS).data_bind(**bound)
+        yield Keys(KEYS).data_bind(SnapshotScreen.look)
 
     def on_mount(self) -> None:
         self.map.focus()

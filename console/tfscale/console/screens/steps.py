@@ -78,10 +78,10 @@ class StepsScreen(SnapshotScreen):
         yield Title().data_bind(**bound)
         yield Static(id="said", markup=False)
         yield Static(id="how", markup=False)
-        yield Legend().data_bind(**bound)
+        yield Legend().data_bind(SnapshotScreen.look)
         with Vertical():
-            yield self.bars.data_bind(look=SnapshotScreen.look)
-        yield Keys(KEYS).data_bind(**bound)
+            yield self.bars.data_bind(SnapshotScreen.look)
+        yield Keys(KEYS).data_bind(SnapshotScreen.look)
 
     def on_mount(self) -> None:
         self.bars.focus()
@@ -121,8 +121,17 @@ class StepsScreen(SnapshotScreen):
         return Text(f"{said}   {order}", style=palette.dim, no_wrap=True, overflow="ellipsis")
 
     def _say(self, shown: Timeline, how: Text) -> None:
-        self.query_one("#said", Static).update(spelled(sentence(shown, self.look), self.look))
+        self.query_one("#said", Static).update(spelled(self._stuck() or sentence(shown, self.look), self.look))
         self.query_one("#how", Static).update(spelled(how, self.look))
+
+    def _stuck(self) -> Text | None:
+        """Whom the others wait for in the step that does not end, which the newest whole one cannot say."""
+        told = self.snapshot.findings.diagnoses if self.snapshot and not self.is_held else ()
+        for found in told:
+            if found.kind == "hang" and found.end is None:
+                colour = self.look.severity(found.severity)
+                return Text(f"{self.look.sign(found.severity)} {found.sentence}", style=f"bold {colour}", no_wrap=True)
+        return None
 
     def _ordered(self, shown: Timeline) -> Sequence[Task]:
         tasks = shown.lined.tasks

@@ -115,9 +115,9 @@ class TaskScreen(SnapshotScreen):
             yield Detail(self._about).data_bind(**bound)
         yield self.charts.data_bind(**bound)
         yield Static(id="log-title", markup=False)
-        yield self.log_view.data_bind(look=SnapshotScreen.look)
+        yield self.log_view.data_bind(SnapshotScreen.look)
         yield Input(placeholder="find in the log; n and N go on, esc ends it", compact=True)
-        yield Keys(KEYS).data_bind(**bound)
+        yield Keys(KEYS).data_bind(SnapshotScreen.look)
 
     def on_mount(self) -> None:
         self.watch(self.log_view, "is_following", self._name_log)

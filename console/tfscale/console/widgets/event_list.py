@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -17,7 +16,6 @@ from textual.strip import Strip
 from tfscale.console.model import Moment
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look, style
-from tfscale.console.widgets.plain import spelled
 from tfscale.core.analysis.findings import SEVERITIES
 
 FIELDS = ("severity", "subject", "kind")
@@ -139,27 +137,3 @@ class EventList(ScrollView, can_focus=True):
             self._move_to(index)
             if event.chain == 2:
                 self.action_choose()
-
-
-def evidence(moment: Moment, look: Look) -> Text:
-    """All that is known of an event."""
-    palette, diagnosis = look.palette, moment.diagnosis
-    text = Text(moment.text if diagnosis is None else diagnosis.sentence, style=f"bold {palette.text}")
-    facts = [("subject", moment.subject), ("kind", moment.kind.replace("_", " "))]
-    if diagnosis is not None:
-        lasted = diagnosis.end - diagnosis.begin if diagnosis.end is not None else None
-        over = "" if lasted is None else f", over after {format.duration(lasted)}"
-        facts += [("severity", diagnosis.severity), ("since", f"{format.clock(diagnosis.begin)}{over}")]
-        known = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
-        facts += [(name.replace("_", " "), _said(value)) for name, value in known]
-    else:
-        facts += [("severity", moment.severity), ("at", format.clock(moment.at))]
-    width = max(len(name) for name, _ in facts) + 2
-    for name, value in facts:
-        text.append(f"\n{name:<{width}}", style=palette.dim)
-        text.append(value, style=palette.text)
-    return spelled(text, look)
-
-
-def _said(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"

@@ -110,23 +110,28 @@ class LogView(ScrollView, can_focus=True):
         if row >= self._starts[-1]:
             return Strip.blank(self.size.width, plain)
         line = self._line_at(row)
-        text, width = self._lines[line], max(1, self.size.width)
-        piece = (row - self._starts[line]) * width
+        text = self._lines[line]
         if self.is_wrapped:
-            text = text[piece : piece + width]
+            piece = (row - self._starts[line]) * self._room
+            text = text[piece : piece + self._room]
         is_match = Style(bgcolor=palette.selected, bold=True, reverse=line == self._match)
         segments = _highlighted(text, self._wanted, plain, plain + is_match)
-        return Strip(segments).adjust_cell_length(width, plain)
+        return Strip(segments).adjust_cell_length(self.size.width, plain)
+
+    @property
+    def _room(self) -> int:
+        """Cells of a wrapped line: the scrollbar is drawn over the last one."""
+        return max(1, self.size.width - 1)
 
     def _line_at(self, row: int) -> int:
         return max(0, min(bisect_left(self._starts, row + 1) - 1, len(self._lines) - 1))
 
     def _place(self, first: int) -> None:
         """Say in which rows the lines from `first` on lie."""
-        width, at = max(1, self.size.width), self._starts[first]
+        at = self._starts[first]
         del self._starts[first + 1 :]
         for line in self._lines[first:]:
-            at += max(1, -(-len(line) // width)) if self.is_wrapped else 1
+            at += max(1, -(-len(line) // self._room)) if self.is_wrapped else 1
             self._starts.append(at)
         self.virtual_size = Size(self.size.width, at)
 

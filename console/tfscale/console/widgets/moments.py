@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.text import Text
-from tfscale.console.model import Moment
+from textual.reactive import reactive
+from tfscale.console.model import Moment, Snapshot
 from tfscale.console.widgets import format
 from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look
@@ -18,6 +19,12 @@ _INDENT = 12
 
 class Moments(SnapshotWidget):
     """As many of the newest moments as there are lines; in full, where that leaves some."""
+
+    snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
+
+    def watch_snapshot(self, before: Snapshot | None, after: Snapshot | None) -> None:
+        if before is None or after is None or before.moments != after.moments:
+            self.refresh()
 
     def render(self) -> Text:
         palette, height = self.look.palette, self.size.height

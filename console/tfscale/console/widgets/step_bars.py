@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import ClassVar
 
 import numpy as np
@@ -85,6 +86,9 @@ class StepBars(ScrollView, can_focus=True):
         self._timeline: Timeline | None = None
         self._rows: Sequence[Task] = ()
         self._places: dict[Task, int] = {}
+        self._last: set[int] = set()
+        self._longest = 0
+        """Of their names."""
         self._drawn: dict[tuple[Task, bool], Strip] = {}
         """Rows as they were drawn, with the cursor and without, until there is something new to draw."""
 
@@ -96,6 +100,8 @@ class StepBars(ScrollView, can_focus=True):
         """Draw these steps, of these of its tasks in this order."""
         self._timeline, self._rows = shown, rows
         self._places = {task: place for place, task in enumerate(shown.lined.tasks)}
+        self._last = last_to_enter(shown)
+        self._longest = max((len(str(task)) for task in rows), default=0)
         self._drawn.clear()
         if self.cursor not in rows:
             self.cursor = next(iter(rows), None)
@@ -115,8 +121,10 @@ class StepBars(ScrollView, can_focus=True):
         index = self.scroll_offset.y + y - 1
         if self._timeline is None or not self._rows or (y and not 0 <= index < len(self._rows)):
             return Strip.blank(width, blank)
-        name = max(len(str(task)) for task in self._rows) + 3
-        bar = max(1, width - name - _NUMBERS)
+        name = self._longest + 3
+        # The scrollbar is drawn over what stands there.
+        is_scrolled = len(self._rows) + 1 > self.size.height
+        bar = max(1, width - name - _NUMBERS - is_scrolled)
         if y == 0:
             return Strip(self._headings(self._timeline, name, bar)).adjust_cell_length(width, blank)
         task = self._rows[index]
@@ -137,7 +145,7 @@ class StepBars(ScrollView, can_focus=True):
 
     def _row(self, shown: Timeline, task: Task, name: int, width: int) -> Strip:
         palette, column = self.look.palette, self._places[task]
-        is_cursor, is_last = task == self.cursor, column in last_to_enter(shown)
+        is_cursor, is_last = task == self.cursor, column in self._last
         background = palette.selected if is_cursor else palette.background
         edge = self.look.glyphs.cursor if is_cursor else " "
         sign = self.look.glyphs.alarm if is_last else " "
@@ -212,7 +220,9 @@ def _bar(shown: Timeline, column: int, width: int, look: Look, background: str) 
     for part, begin, end in _pieces(shown, column, width):
         for cell in range(begin // 8, min(width, -(-end // 8))):
             shares[cell].append((part, min(end, cell * 8 + 8) - max(begin, cell * 8)))
-    return merged(cell_of(each, ORDER, look, background) for each in shares)
+    # Most cells are like the one before.
+    runs = ((cell_of(each, ORDER, look, background), sum(1 for _ in run)) for each, run in groupby(shares))
+    return merged(Segment(cell.text * count, cell.style) for cell, count in runs)
 
 
 def _pieces(shown: Timeline, column: int, width: int) -> Iterator[tuple[str, int, int]]:

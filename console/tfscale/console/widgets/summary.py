@@ -34,11 +34,16 @@ _MOST_LINES = 3
 """Of the sentence; a crash may bring a long line of a log."""
 
 
-class SnapshotWidget(Widget):
+class LookWidget(Widget):
+    """Draws what is the same whatever the snapshot."""
+
+    look: reactive[Look] = reactive(Look())
+
+
+class SnapshotWidget(LookWidget):
     """Draws something of the newest snapshot."""
 
     snapshot: reactive[Snapshot | None] = reactive(None)
-    look: reactive[Look] = reactive(Look())
 
 
 class Title(SnapshotWidget):
@@ -75,15 +80,26 @@ class Title(SnapshotWidget):
 class Headline(SnapshotWidget):
     """The answer, first: what is wrong, with whom, why, since when and at what cost; and below it what to do."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._written: tuple[Snapshot | None, Look, int] | None = None
+        self._lines: list[Text] = []
+
     def watch_snapshot(self) -> None:
         # A sentence of two lines needs them; by itself a widget keeps the height of its first content.
-        self.refresh(layout=True)
+        self.refresh(layout=len(self._write(self.size.width)) != self.size.height)
 
     def get_content_height(self, _container: Size, _viewport: Size, width: int) -> int:
-        return len(headline_lines(self.snapshot, self.look, width))
+        return len(self._write(width))
 
     def render(self) -> Text:
-        return Text("\n").join(headline_lines(self.snapshot, self.look, self.size.width))
+        return Text("\n").join(self._write(self.size.width))
+
+    def _write(self, width: int) -> list[Text]:
+        written = self.snapshot, self.look, width
+        if self._written is None or any(one is not other for one, other in zip(written, self._written, strict=True)):
+            self._written, self._lines = written, headline_lines(*written)
+        return self._lines
 
 
 def headline_lines(snapshot: Snapshot | None, look: Look, width: int) -> list[Text]:
@@ -216,7 +232,7 @@ class Metrics(SnapshotWidget):
         return text
 
 
-class Legend(SnapshotWidget):
+class Legend(LookWidget):
     """What the colours of the bars are, and how what the table shows differs from all of it."""
 
     status: reactive[str] = reactive("")
@@ -232,7 +248,7 @@ class Legend(SnapshotWidget):
         return text
 
 
-class Keys(SnapshotWidget):
+class Keys(LookWidget):
     """The keys that work here, in the last line."""
 
     keys: reactive[tuple[tuple[str, str], ...]] = reactive(())

@@ -27,6 +27,12 @@ from tfscale.core.task import Task
 
 MARGIN = 3
 _FAR = 1_000_000
+_AT_ONCE = 8
+"""Lines that are drawn anew in one go: a key waits for no more of them."""
+
+
+_Appearance = tuple[Key, bool, bool]
+"""A row, whether the cursor is on it, and whether it is marked."""
 
 
 class TaskTable(ScrollView, can_focus=True):
@@ -79,7 +85,11 @@ class TaskTable(ScrollView, can_focus=True):
         self._placed: list[Placed] = []
         self._seen = Scene(0.0, Look().glyphs)
         self._scale = 1.0
-        self._drawn: dict[tuple[Key, bool, bool], Strip] = {}
+        self._drawn: dict[_Appearance, Strip] = {}
+        self._earlier: dict[_Appearance, Strip] = {}
+        """As they were before the newest snapshot, for the lines below `_until`."""
+        self._until = _FAR
+        self._drawn_as: tuple[object, ...] = ()
         self._step_times: dict[Task, NDArray[np.float32]] = {}
 
     @property
@@ -159,8 +169,28 @@ class TaskTable(ScrollView, can_focus=True):
         self._step_times = self._trends(snapshot)
         self.virtual_size = Size(width, len(self._rows) + 1)
         self._keep_cursor(before)
-        self._drawn.clear()
-        self.refresh()
+        self._draw()
+
+    def _draw(self) -> None:
+        """All lines; where only numbers have changed some after the other, so that keys are answered in between."""
+        drawn_as = (self.size, self.look, self._scale, self._placed, list(self._at))
+        is_same, self._drawn_as = drawn_as == self._drawn_as, drawn_as
+        is_late = self._until < _FAR
+        self._earlier = ({**self._earlier, **self._drawn} if is_late else self._drawn) if is_same else {}
+        self._drawn = {}
+        self._until = 0 if is_same else _FAR
+        if not is_same:
+            self.refresh()
+        elif not is_late:
+            self._draw_on()
+
+    def _draw_on(self) -> None:
+        if self._until < self.size.height:
+            self.refresh(Region(0, self._until, self.size.width, _AT_ONCE))
+            self._until += _AT_ONCE
+            self.call_after_refresh(self._draw_on)
+        else:
+            self._until = _FAR
 
     def _trends(self, snapshot: Snapshot) -> dict[Task, NDArray[np.float32]]:
         history = snapshot.history
@@ -195,7 +225,7 @@ class TaskTable(ScrollView, can_focus=True):
         if row is None:
             return Strip.blank(width, style(None, self.look.palette.background))
         key = row.key, row.key == self._key, all(task in self.marked for task in row.tasks)
-        strip = self._drawn.get(key)
+        strip = self._drawn.get(key) or (self._earlier.get(key) if y >= self._until else None)
         if strip is None:
             strip = self._drawn[key] = self._row(row, width, is_cursor=key[1], is_marked=key[2])
         return strip

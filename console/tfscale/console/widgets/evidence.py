@@ -1,0 +1,56 @@
+"""What an event rests on, in full: each number with its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from rich.text import Text
+from tfscale.console.model import Moment
+from tfscale.console.widgets import format
+from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.plain import spelled
+
+_FORMATS: dict[str, Callable[[float], str]] = {
+    **dict.fromkeys(("noticed",), format.clock),
+    **dict.fromkeys(("excess", "transfer", "host", "input", "compute"), format.seconds),
+    **dict.fromkeys(("quiet",), format.duration),
+    **dict.fromkeys(("ratio", "slowdown"), "{:.3g}x".format),
+    **dict.fromkeys(("sent", "received", "swapping"), format.rate),
+    **dict.fromkeys(("link", "bus_bandwidth"), partial(format.size, unit="bit/s")),
+    **dict.fromkeys(("temperature",), format.celsius),
+    **dict.fromkeys(("rate",), "{:.3g} steps/s".format),
+    **dict.fromkeys(
+        (
+            *("cost", "share", "fraction", "link_fraction", "input_share", "throttled", "heat", "power_brake"),
+            *("power_cap", "clock", "clock_to_peers", "cpu", "cpu_pressure", "cpu_pressure_of_peers"),
+            *("memory", "memory_pressure", "gpu", "gpu_memory"),
+        ),
+        format.percent,
+    ),
+}
+"""By the name in a diagnosis's evidence; of all others the number alone says enough."""
+
+
+def evidence(moment: Moment, look: Look) -> Text:
+    """All that is known of an event."""
+    palette, diagnosis = look.palette, moment.diagnosis
+    text = Text(moment.text if diagnosis is None else diagnosis.sentence, style=f"bold {palette.text}")
+    facts = [("subject", moment.subject), ("kind", moment.kind.replace("_", " "))]
+    if diagnosis is not None:
+        lasted = diagnosis.end - diagnosis.begin if diagnosis.end is not None else None
+        over = "" if lasted is None else f", over after {format.duration(lasted)}"
+        facts += [("severity", diagnosis.severity), ("since", f"{format.clock(diagnosis.begin)}{over}")]
+        known = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
+        facts += [(name.replace("_", " "), _said(name, value)) for name, value in known]
+    else:
+        facts += [("severity", moment.severity), ("at", format.clock(moment.at))]
+    width = max(len(name) for name, _ in facts) + 2
+    for name, value in facts:
+        text.append(f"\n{name:<{width}}", style=palette.dim)
+        text.append(value, style=palette.text)
+    return spelled(text, look)
+
+
+def _said(name: str, value: float | str) -> str:
+    return value if isinstance(value, str) else _FORMATS.get(name, format.count)(value)
