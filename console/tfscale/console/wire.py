@@ -302,12 +302,13 @@ def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
         "keras",
         "collective",
     )
+    known: dict[str, Any] = {name: _known(message, name) for name in optional}
     return ProbeStatus(
         state=_PROBE_STATES.get(message.state, ProbeState.WAITING),
         message=printable(message.message),
         warnings=tuple(map(printable, message.warnings)),
         checkpoint=_moment(message, "checkpoint"),
-        **{name: printable(value) if isinstance(value := _known(message, name), str) else value for name in optional},
+        **{name: printable(value) if isinstance(value, str) else value for name, value in known.items()},
     )
 
 
