@@ -103,6 +103,12 @@ def _known(message: Any, name: str) -> Any:
     return value if value or message.HasField(name) else None
 
 
+def _said(message: Any, name: str) -> Any:
+    """The same; words as they can be shown."""
+    value = _known(message, name)
+    return printable(value) if isinstance(value, str) else value
+
+
 def _moment(message: Any, name: str) -> float | None:
     """The field's Unix seconds, None where it is absent or no moment."""
     at: float | None = _known(message, name)
@@ -302,13 +308,12 @@ def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
         "keras",
         "collective",
     )
-    known: dict[str, Any] = {name: _known(message, name) for name in optional}
     return ProbeStatus(
         state=_PROBE_STATES.get(message.state, ProbeState.WAITING),
         message=printable(message.message),
         warnings=tuple(map(printable, message.warnings)),
         checkpoint=_moment(message, "checkpoint"),
-        **{name: printable(value) if isinstance(value, str) else value for name, value in known.items()},
+        **{name: _said(message, name) for name in optional},
     )
 
 
