@@ -203,3 +203,35 @@ def test_the_fold_feeds_it_and_a_snapshot_shows_it() -> None:
     assert snapshot.history is not None
     assert snapshot.history.seconds(FIRST, snapshot.at, 1).steps.tolist() == [3.0]
     assert snapshot.view(FIRST).status is not None and snapshot.view(FIRST).status.state is TaskState.RUNNING
+
+
+def test_a_clock_that_is_set_by_decades_costs_nothing() -> None:
+    history = History([FIRST])
+    told(history, FIRST, now(1), batch(FIRST, [now(0.5), now(1.0)]))
+    told(history, FIRST, now(2), batch(FIRST, [now(-1e9), now(1.5)], first=2))
+    assert history.seconds(FIRST, now(2), 2).parts["transfer"] == pytest.approx([0.05, 0.05])
+
+
+def test_steps_whose_ends_are_unknown_are_lined_up_all_the_same() -> None:
+    history = History([FIRST, SECOND])
+    for task in (FIRST, SECOND):
+        told(history, task, now(1), batch(task, [np.nan, np.inf, 1e300]))
+    last = history.last_steps()
+    assert (last.newest, last.common, last.oldest) == (2, 2, 0)
+    assert len(last.lined(2, 3).sequence) == 0
+
+
+def test_collectives_that_leap_cost_no_memory_and_older_ones_are_left_out() -> None:
+    history = History([FIRST, SECOND])
+    leap = replace(batch(FIRST, [now(0.2), now(0.4)]), sequence=array("Q", [3, 1 << 40]))
+    told(history, FIRST, now(1), leap)
+    told(history, SECOND, now(1), batch(SECOND, [now(0.2), now(0.4)]))
+    assert history.last_steps().oldest == 1 << 40
+
+
+def test_what_is_too_large_or_impossible_is_not_drawn() -> None:
+    history = History([FIRST])
+    told(history, FIRST, now(0.9), batch(FIRST, [now(0.2)], compute=3e38), training=Training(loss=1e300))
+    told(history, FIRST, now(1.9), batch(FIRST, [now(1.2)], first=1, compute=-1.0))
+    seconds = history.seconds(FIRST, now(2), 2)
+    assert np.isnan(seconds.loss[0]) and np.isnan(seconds.step_time).all() and seconds.steps.tolist() == [1.0, 1.0]

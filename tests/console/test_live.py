@@ -13,6 +13,7 @@ from tfscale.console.sources import Inbox
 from tfscale.console.sources.live import LiveSource, Patience
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.task import Role, Task
+from tfscale.v1 import telemetry_pb2
 
 FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
 PATIENCE = Patience(first=0.05, longest=0.2, silence=1.0)
@@ -89,3 +90,23 @@ async def test_a_silent_agent_is_given_up_and_tried_again() -> None:
         await watched.until(lambda events: LinkState.UP in links(events, FIRST))
         await watched.until(lambda events: LinkState.DOWN in links(events, FIRST))
         await watched.until(lambda events: links(events, FIRST).count(LinkState.UP) > 1)
+
+
+async def test_a_frame_that_cannot_be_read_is_said_and_what_comes_after_it_is_taken() -> None:
+    async with FakeCluster(2, interval=0.1) as cluster, aclosing(Watched(cluster)) as watched:
+        await watched.until(
+            lambda events: LinkState.UP in links(events, SECOND) and LinkState.UP in links(events, FIRST)
+        )
+        cluster.agents[SECOND].tell(
+            telemetry_pb2.StepBatch(reporter="nobody", subject="nobody", sequence=[1], end=[2.0])
+        )
+        await watched.until(lambda events: LinkState.DOWN in links(events, SECOND))
+        assert any(
+            isinstance(each, LinkChanged) and "cannot be read: steps: 'nobody'" in each.reason
+            for each in watched.events
+        )
+        playing = asyncio.create_task(cluster.play())
+        before = len(frames(watched.events, SECOND))
+        await watched.until(lambda events: len(frames(events, SECOND)) > before + 3)
+        assert links(watched.events, FIRST) == [LinkState.CONNECTING, LinkState.UP]
+        playing.cancel()

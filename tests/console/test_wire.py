@@ -13,10 +13,12 @@ from tfscale.console import wire
 from tfscale.core.records import (
     Activity,
     ActivityKind,
+    Coordinator,
     Exit,
     Frame,
     GpuSample,
     HostSample,
+    Interface,
     Pressure,
     StepBatch,
     TaskState,
@@ -84,7 +86,7 @@ def test_columns_of_any_length_and_with_gaps(sequence: list[int]) -> None:
 
 
 def test_an_unknown_number_stays_one() -> None:
-    sent = replace(fakes.frame(FIRST), steps=(StepBatch(1, 1, "", "", [1], [2.0], compute=[math.nan]),))
+    sent = replace(fakes.frame(FIRST), steps=(StepBatch(1, 1, str(FIRST), str(FIRST), [1], [2.0], compute=[math.nan]),))
     (batch,) = through(sent).steps
     assert math.isnan(batch.compute[0])
 
@@ -106,3 +108,59 @@ def test_what_is_cut_off_or_no_message_is_said_to_be(damaged: bytes) -> None:
     for data in (damaged, whole[:-1], whole + damaged):
         with pytest.raises(ValueError, match=r"."):
             wire.frame(data)
+
+
+STEPS = fakes.steps(FIRST)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"at": math.nan},
+        {"at": 1e300},
+        {"steps": (replace(STEPS, subject="garbage"),)},
+        {"steps": (replace(STEPS, compute=array("f", [0.1])),)},
+        {"steps": (replace(STEPS, sequence=array("Q", [1, 2, 1 << 63])),)},
+        {"status": TaskStatus(TaskState.EXITED, exit=Exit(1, None, math.inf))},
+    ],
+)
+def test_what_no_agent_can_mean_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        through(replace(fakes.frame(FIRST), **wrong))
+
+
+def test_steps_in_no_order_stay_as_they_were_sent() -> None:
+    sent = replace(fakes.frame(FIRST), steps=(replace(STEPS, sequence=array("Q", [0, 5, 2])),))
+    assert list(through(sent).steps[0].sequence) == [0, 5, 2]
+
+
+def test_what_is_no_number_or_no_moment_is_unknown() -> None:
+    host = HostSample(
+        math.nan,
+        8,
+        math.inf,
+        1,
+        2,
+        0,
+        interfaces=(Interface("eth0", math.nan, 1.0, None), Interface("eth1", 2.0, 1.0, None)),
+    )
+    sent = replace(
+        fakes.frame(FIRST, of=TaskStatus(TaskState.RUNNING, started=math.nan)),
+        host=host,
+        gpus=(GpuSample(0, "GPU-1", "H100", utilisation=math.nan, clock=0),),
+        training=Training(loss=math.inf, finite=True),
+        activities=(Activity(ActivityKind.IDLE, math.nan), Activity(ActivityKind.IDLE, 1.0, math.inf)),
+        coordinator=Coordinator(1.0, None, math.nan),
+    )
+    read = through(sent)
+    assert read.status.started is None and read.training is not None and read.training.loss is None
+    assert (read.activities, read.coordinator) == ((), None)
+    assert read.host == replace(host, cpu=None, load=None, interfaces=host.interfaces[1:])
+    assert (read.gpus[0].utilisation, read.gpus[0].clock) == (None, 0)
+
+
+@pytest.mark.parametrize("number", [b"\x0a\x00", b"\x0a" + b"\x01" + b"\xff", b"\x08" + b"\xff" * 4_000_000])
+def test_numbers_that_are_none_or_never_end_are_refused_at_once(number: bytes) -> None:
+    batch = b"\x42" + bytes([len(number)]) + number if len(number) < 128 else number
+    with pytest.raises(ValueError, match=r"."):
+        wire.frame(batch)

@@ -67,6 +67,13 @@ def test_a_newer_schema_is_refused_and_says_what_to_do() -> None:
         frame_from_json(document)
 
 
+def test_a_frame_that_cannot_be_read_is_refused() -> None:
+    document = frame_to_json("worker:1", FRAME)
+    document["steps"][0]["end"] = [1.0]
+    with pytest.raises(SchemaError, match="1 in column end"):
+        frame_from_json(document)
+
+
 def test_another_kind_of_line_is_refused() -> None:
     with pytest.raises(SchemaError, match="not a frame"):
         frame_from_json({"type": "header"})

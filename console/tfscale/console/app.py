@@ -161,6 +161,10 @@ class ConsoleApp(App[None]):
             self.exit()
         self._show(snapshot)
 
+    def failed(self, problem: str) -> None:
+        """Say what went wrong behind the screens, from any thread."""
+        self.notify(problem, severity="error", timeout=60)
+
     def _show(self, snapshot: Snapshot) -> None:
         self._waiting = snapshot
         self.post_message(self.SnapshotTaken(snapshot))

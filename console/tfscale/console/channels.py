@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
+from tfscale.console.printable import printable
 from tfscale.core.cluster import ClusterSpec, Tls
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task
@@ -86,7 +87,7 @@ def first_line(error: grpc.aio.AioRpcError) -> str:
     details = (error.details() or "").strip()
     if error.code() is grpc.StatusCode.UNAVAILABLE:
         return "connection refused" if "refused" in details.lower() else "does not answer"
-    return details.splitlines()[0] if details else error.code().name.lower().replace("_", " ")
+    return printable(details.splitlines()[0]) if details else error.code().name.lower().replace("_", " ")
 
 
 def _refuse_open_network(spec: ClusterSpec) -> None:

@@ -19,6 +19,7 @@ from tfscale.console.commands import NoCommands
 from tfscale.console.config import Configuration, Settings, configure
 from tfscale.console.connect import Connection, connect
 from tfscale.console.engine import Engine
+from tfscale.console.guarded import Guarded
 from tfscale.console.headless import Headless
 from tfscale.console.notify import Notifier
 from tfscale.console.once import Once, is_healthy, snapshot_line
@@ -123,7 +124,7 @@ def run_headless(settings: Settings, connection: Connection) -> int:
     tape = Tape(spec)
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
-    engine = Engine(connection.source, states(spec), tape.take)
+    engine = Engine(connection.source, guarded_states(spec, _say), tape.take)
     until = Until(settings.until, settings.seconds)
     notifier = Notifier(settings.on_event, settings.webhook)
     collected = _write(settings, engine, until, notifier, tape, lambda job: _closing(connection, job))
@@ -223,6 +224,11 @@ def states(spec: ClusterSpec) -> Callable[[], ClusterState]:
     return lambda: ClusterState(spec, Diagnostician(spec))
 
 
+def guarded_states(spec: ClusterSpec, tell: Callable[[str], None]) -> Callable[[], ClusterState]:
+    """The same, for who watches for weeks: a diagnosis that fails is told, and all else goes on."""
+    return lambda: ClusterState(spec, Guarded(Diagnostician(spec), tell))
+
+
 def run_screens(settings: Settings, connection: Connection, environment: Mapping[str, str]) -> int:
     """Show the cluster until the operator leaves. Raises UsageError."""
     served = is_served(environment)
@@ -235,7 +241,7 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
     app = ConsoleApp(
-        Engine(connection.source, states(spec), tape.take),
+        Engine(connection.source, guarded_states(spec, lambda text: app.failed(text)), tape.take),
         connection.commands,
         tape,
         ascii=settings.ascii or not (served or speaks_utf8(environment)),

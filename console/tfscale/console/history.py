@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
 from tfscale.console.wire import ArrivedFrame
-from tfscale.core.analysis.steps import joined
+from tfscale.core.analysis.steps import joined, moments, possible
 from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
 from tfscale.core.task import Role, Task
 
@@ -174,7 +174,7 @@ class History:
         told = np.array([frame.at for _, _, frame in pending])
         self._newest = max(self._newest, float(at.max()))
         shift = self._shift(who, at, told)
-        self._put(who, told + shift[who], np.array([_sampled(frame) for _, _, frame in pending], np.float32).T)
+        self._put(who, told + shift[who], _samples([frame for _, _, frame in pending]))
         self._put_steps([frame for _, _, frame in pending], shift)
         oldest = int(self._newest - SECONDS) // _BLOCK
         for number in [number for number in self._blocks if number < oldest]:
@@ -263,16 +263,25 @@ def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np
     lengths = np.array([len(batch.sequence) for batch in batches])
     who = np.repeat(np.array(owners, np.int64), lengths)
     phases = [joined([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
+    ends = moments(joined([batch.end for batch in batches], lengths, np.float64))
     return Rows(
         attempts=[(owner, batch.generation, batch.attempt) for owner, batch in zip(owners, batches, strict=True)],
         lengths=lengths,
         who=who,
         sequence=joined([batch.sequence for batch in batches], lengths, np.int64),
-        end=joined([batch.end for batch in batches], lengths, np.float64) + shift[who],
-        phases=np.stack(phases),
+        end=ends + shift[who],
+        phases=possible(np.stack(phases)),
     )
 
 
 def _sampled(frame: Frame) -> tuple[float | None, ...]:
     gauges = frame.gauges if isinstance(frame, ArrivedFrame) else gauges_of(frame.host, frame.gpus, getattr)
     return *gauges, frame.training.loss if frame.training else None
+
+
+def _samples(frames: Sequence[Frame]) -> NDArray[np.float32]:
+    """(samples, frames); NaN where unknown, or too large to be drawn."""
+    with np.errstate(over="ignore"):
+        samples = np.array([_sampled(frame) for frame in frames], np.float32).T
+    samples[np.isinf(samples)] = np.nan
+    return samples

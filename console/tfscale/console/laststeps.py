@@ -101,7 +101,9 @@ class LastSteps:
         """The newest collective of which all who have told lately have told, None before the first."""
         if self._newest < 0:
             return None
-        return int(self._newest_of[self._end_of >= np.nanmax(self._end_of) - _SILENT].min())
+        # Whose steps have no known end is not left behind.
+        is_silent = self._end_of < np.fmax.reduce(self._end_of) - _SILENT
+        return int(self._newest_of[(self._newest_of >= 0) & ~is_silent].min())
 
     @property
     def oldest(self) -> int | None:
@@ -119,7 +121,8 @@ class LastSteps:
         while self._chunks and int(self._chunks[0].sequence.max()) <= oldest:
             self._chunks.popleft()
         recent = rows.sequence > oldest
-        self._chunks.append(rows if recent.all() else rows.only(recent))
+        if recent.any():
+            self._chunks.append(rows if recent.all() else rows.only(recent))
 
     def clear(self) -> None:
         """What came so far is of an attempt that is over."""
@@ -182,7 +185,7 @@ class Transfers:
         self._means = {second: mean for second, mean in self._means.items() if second >= before}
 
     def _make_room(self, first: int, last: int) -> None:
-        begin = max(self._newest + 1, last - _COLLECTIVES + 1) if self._newest >= 0 else first
+        begin = max(first if self._newest < 0 else self._newest + 1, last - _COLLECTIVES + 1)
         if begin <= last:
             fresh = np.arange(begin, last + 1) % _COLLECTIVES
             self._shortest[fresh], self._end[fresh] = np.nan, np.nan
@@ -192,8 +195,7 @@ class Transfers:
         """Anew for each second of which there may be more steps now."""
         known = np.flatnonzero((self._end >= since) & ~np.isnan(self._shortest))
         if len(known):
-            within = self._end[known].astype(np.int64) - since
-            sums = np.bincount(within, self._shortest[known])
-            counts = np.bincount(within)
-            told = np.flatnonzero(counts)
-            self._means.update(zip((told + since).tolist(), (sums[told] / counts[told]).tolist(), strict=True))
+            # Clocks that were set lie decades apart: there is no counting from the first to the last.
+            seconds, within = np.unique(self._end[known].astype(np.int64), return_inverse=True)
+            means = np.bincount(within, self._shortest[known]) / np.bincount(within)
+            self._means.update(zip(seconds.tolist(), means.tolist(), strict=True))

@@ -8,6 +8,8 @@ from array import array
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED = {_FIXED64: 8, _FIXED32: 4}
+_LONGEST, _ALL_BITS = 10, (1 << 64) - 1
+"""Bytes, and what is kept, of a number."""
 
 Field = tuple[int, int, int, int]
 """A field's number, and where it begins, where its value does (behind its length), and where it ends."""
@@ -40,19 +42,15 @@ def fields(data: bytes) -> list[Field]:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, where it ends). Raises IndexError."""
-    value = data[at]
-    if value < 0x80:
-        return value, at + 1
-    value &= 0x7F
-    shift = 7
-    while True:
-        at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
+    """(value, where it ends). Raises ValueError where it is cut off, or longer than 64 bits."""
+    if at < len(data) and data[at] < 0x80:
+        return data[at], at + 1
+    value = 0
+    for place, byte in enumerate(data[at : at + _LONGEST]):
+        value |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
-            return value, at + 1
-        shift += 7
+            return value & _ALL_BITS, at + place + 1
+    raise ValueError("a number is cut off or too long")
 
 
 def column(kind: str, data: bytes) -> array[float]:
@@ -62,10 +60,3 @@ def column(kind: str, data: bytes) -> array[float]:
     if sys.byteorder == "big":
         values.byteswap()
     return values
-
-
-def count_up(values: list[int]) -> array[int]:
-    """Rising numbers, which mostly have no gap between them."""
-    if values and values[-1] - values[0] == len(values) - 1:
-        return array("Q", range(values[0], values[-1] + 1))
-    return array("Q", values)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -13,6 +14,8 @@ from google.protobuf.message import DecodeError, Message
 from tfscale.console import packed
 from tfscale.console.events import CommandProgressed, Profile, Stage
 from tfscale.console.gauges import Gauges, gauges_of
+from tfscale.console.printable import printable
+from tfscale.core.plausible import check_counts, check_steps, check_time, is_moment
 from tfscale.core.records import (
     Activity,
     ActivityKind,
@@ -92,22 +95,36 @@ def _parsed(kind: type[Kind], data: bytes) -> Kind:
 
 
 def _known(message: Any, name: str) -> Any:
-    """The field's value, None where it is absent."""
+    """The field's value, None where it is absent, or a number that is none."""
     # Only a zero may stand for what is absent.
     value = getattr(message, name)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value if value or message.HasField(name) else None
+
+
+def _said(message: Any, name: str) -> Any:
+    """The same; words as they can be shown."""
+    value = _known(message, name)
+    return printable(value) if isinstance(value, str) else value
+
+
+def _moment(message: Any, name: str) -> float | None:
+    """The field's Unix seconds, None where it is absent or no moment."""
+    at: float | None = _known(message, name)
+    return at if at is not None and is_moment(at) else None
 
 
 def description(message: agent_pb2.Description) -> Description:
     return Description(
-        version=message.version,
-        run=message.run,
-        task=message.task,
-        lead=message.lead,
-        host=message.host,
+        version=printable(message.version),
+        run=printable(message.run),
+        task=printable(message.task),
+        lead=printable(message.lead),
+        host=printable(message.host),
         cluster=message.cluster,
-        command=tuple(message.command),
-        log_path=message.log_path,
+        command=tuple(map(printable, message.command)),
+        log_path=printable(message.log_path),
         generation=message.generation,
         started=message.started,
         pid=message.pid,
@@ -121,7 +138,7 @@ def progress(message: agent_pb2.Progress, verb: str, at: float) -> CommandProgre
         stage=_STAGES.get(message.stage, Stage.PLANNED),
         tasks=tuple(Task.parse(name) for name in message.tasks),
         generation=message.generation,
-        message=message.message,
+        message=printable(message.message),
     )
 
 
@@ -218,7 +235,7 @@ _EAGER = tuple(each.name for each in fields(Frame) if each.name not in ("host", 
 
 
 def frame(data: bytes) -> Frame:
-    """What a Frame message says. Raises ValueError where it is none."""
+    """What a Frame message says. Raises ValueError where it is none, or says what cannot be."""
     status, probe, steps = b"", None, []
     rest: list[bytes] = []
     counters: list[bytes] = []
@@ -232,6 +249,7 @@ def frame(data: bytes) -> Frame:
         else:
             (counters if number in _COUNTERS else rest).append(data[begin:end])
     message = _parsed(telemetry_pb2.Frame, b"".join([*rest, *counters]))
+    check_time(message.at)
     host = message.host if message.HasField("host") else None
     known = {
         "sequence": message.sequence,
@@ -242,7 +260,7 @@ def frame(data: bytes) -> Frame:
         "steps": tuple(steps),
         "dropped": message.dropped,
         "training": _training(message.training) if message.HasField("training") else None,
-        "activities": tuple(_activity(each) for each in message.activities if each.kind in _ACTIVITIES),
+        "activities": tuple(_activity(each) for each in message.activities if _is_activity(each)),
         "coordinator": _coordinator(message.coordinator) if message.HasField("coordinator") else None,
     }
     is_stopped = host is not None and host.task.stopped > 0
@@ -266,15 +284,16 @@ def task_status(message: telemetry_pb2.TaskStatus) -> TaskStatus:
         generation=message.generation,
         attempt=message.attempt,
         pid=_known(message, "pid"),
-        started=_known(message, "started"),
+        started=_moment(message, "started"),
         exit=_exit(message.exit) if message.HasField("exit") else None,
-        reason=message.reason,
+        reason=printable(message.reason),
     )
 
 
 def _exit(message: telemetry_pb2.Exit) -> Exit:
     code, signal = _known(message, "code"), _known(message, "signal")
-    return Exit(code, signal, message.at, message.requested, tuple(message.log))
+    check_time(message.at)
+    return Exit(code, signal, message.at, message.requested, tuple(map(printable, message.log)))
 
 
 def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
@@ -288,23 +307,27 @@ def _probe(message: telemetry_pb2.ProbeStatus) -> ProbeStatus:
         "tensorflow",
         "keras",
         "collective",
-        "checkpoint",
     )
     return ProbeStatus(
         state=_PROBE_STATES.get(message.state, ProbeState.WAITING),
-        message=message.message,
-        warnings=tuple(message.warnings),
-        **{name: _known(message, name) for name in optional},
+        message=printable(message.message),
+        warnings=tuple(map(printable, message.warnings)),
+        checkpoint=_moment(message, "checkpoint"),
+        **{name: _said(message, name) for name in optional},
     )
 
 
 def _collective(message: telemetry_pb2.Collective) -> Collective:
-    return Collective(message.entered, message.left, _known(message, "entered_at"))
+    return Collective(message.entered, message.left, _moment(message, "entered_at"))
 
 
 def _training(message: telemetry_pb2.Training) -> Training:
     optional = ("epoch", "global_step", "loss", "finite", "learning_rate")
     return Training(**{name: _known(message, name) for name in optional})
+
+
+def _is_activity(message: telemetry_pb2.Activity) -> bool:
+    return message.kind in _ACTIVITIES and is_moment(message.begin) and is_moment(message.end)
 
 
 def _activity(message: telemetry_pb2.Activity) -> Activity:
@@ -323,7 +346,9 @@ def _steps(data: bytes) -> StepBatch:
             found[_NAMES[number]] = _text(data[value:end])
         elif number in _NUMBERS:
             found[_NUMBERS[number]] = packed.varint(data, value)[0]
-    return StepBatch(**found)
+    batch = StepBatch(**found)
+    check_steps(batch)
+    return batch
 
 
 _NO_STEPS = {
@@ -338,7 +363,9 @@ _NO_STEPS = {
 def _counts(data: bytes) -> array[int]:
     """`sequence` or `global_step` of a batch. Workers that meet in every step tell the same ones."""
     message = _parsed(telemetry_pb2.StepBatch, data)
-    return packed.count_up([*message.sequence, *message.global_step])
+    values = [*message.sequence, *message.global_step]
+    check_counts(values)
+    return array("Q", values)
 
 
 @lru_cache(maxsize=_TASKS)
@@ -346,12 +373,16 @@ def _text(data: bytes) -> str:
     return data.decode()
 
 
-def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator:
+def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator | None:
+    """None where what it counts with are no numbers."""
+    seconds = [message.waited, *(seconds for each in message.workers for seconds in (each.busy, each.idle))]
+    if not (is_moment(message.at) and all(map(math.isfinite, seconds))):
+        return None
     return Coordinator(
         at=message.at,
         queued=_known(message, "queued"),
         waited=message.waited,
-        waiting_since=_known(message, "waiting_since"),
+        waiting_since=_moment(message, "waiting_since"),
         workers=tuple(map(_functions, message.workers)),
     )
 
@@ -363,7 +394,7 @@ def _functions(message: telemetry_pb2.WorkerFunctions) -> WorkerFunctions:
         failed=message.failed,
         busy=message.busy,
         idle=message.idle,
-        since=_known(message, "since"),
+        since=_moment(message, "since"),
         traffic=tuple(ServerTraffic(each.server, each.pulled, each.pushed) for each in message.traffic),
     )
 
@@ -377,10 +408,14 @@ def _host(message: telemetry_pb2.HostSample) -> HostSample:
         memory_total=message.memory_total,
         swap_used=message.swap_used,
         pressure=_pressure(message.pressure) if message.HasField("pressure") else None,
-        interfaces=tuple(Interface(i.name, i.received, i.sent, _known(i, "speed")) for i in message.interfaces),
+        interfaces=tuple(_interface(each) for each in message.interfaces if math.isfinite(each.received + each.sent)),
         task=_usage(message.task) if message.HasField("task") else None,
         throttled=_known(message, "throttled"),
     )
+
+
+def _interface(message: telemetry_pb2.Interface) -> Interface:
+    return Interface(message.name, message.received, message.sent, _known(message, "speed"))
 
 
 def _pressure(message: telemetry_pb2.Pressure) -> Pressure:
@@ -395,6 +430,5 @@ _OF_GPU = tuple(each.name for each in fields(GpuSample) if each.default is None)
 
 
 def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:
-    is_known: Callable[[Any], bool] = message.HasField
-    optional = [getattr(message, name) if is_known(name) else None for name in _OF_GPU]
-    return GpuSample(message.index, message.uuid, message.name, *optional)
+    optional = [_known(message, name) for name in _OF_GPU]
+    return GpuSample(message.index, printable(message.uuid), printable(message.name), *optional)

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tfscale.core.errors import TfscaleError
+from tfscale.core.plausible import check_frame
 from tfscale.core.records import SCHEMA_VERSION, Diagnosis, Frame, StepBatch
 
 Json = dict[str, Any]
@@ -41,7 +42,12 @@ def frame_from_json(document: Mapping[str, Any]) -> tuple[str, Frame]:
         raise SchemaError(
             f"frame of schema {document.get('schema')}: this tfscale reads up to {SCHEMA_VERSION}, update it"
         )
-    return str(document["task"]), decode(Frame, {**document, "at": document["time"]})
+    frame = decode(Frame, {**document, "at": document["time"]})
+    try:
+        check_frame(frame)
+    except ValueError as error:
+        raise SchemaError(f"not a frame: {error}") from None
+    return str(document["task"]), frame
 
 
 def diagnosis_to_json(diagnosis: Diagnosis) -> Json:

@@ -1,3 +1,4 @@
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -67,6 +68,16 @@ def test_the_longest_normal_gap_is_learnt_after_the_warm_up(
     worker.fold(frame(101.0, batch("worker:0", 5, 3, end=[66.0, 66.1, 74.1])))
     assert worker.longest_gap == pytest.approx(8.0)
     assert worker.progressed == 74.1
+
+
+def test_ends_that_are_no_moments_count_for_nothing(
+    view: View, batch: Callable[..., StepBatch], frame: Callable[..., Frame]
+) -> None:
+    worker = view("worker:0")
+    worker.fold(frame(100.0, batch("worker:0", 5, 4, end=[60.0, math.inf, 62.0, 65.0])))
+    worker.fold(frame(101.0, batch("worker:0", 9, 2, end=[66.0, math.inf])))
+    worker.fold(frame(102.0, batch("worker:0", 11, 1, end=[math.nan])))
+    assert (worker.longest_gap, worker.progressed) == (3.0, 66.0)
 
 
 def test_idle_is_no_excuse(view: View) -> None:

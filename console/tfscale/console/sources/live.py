@@ -132,6 +132,8 @@ class _Watch:
         except grpc.aio.AioRpcError as error:
             raise _LinkError(_state_of(error), first_line(error)) from None
         except ValueError as error:
+            # The agent keeps it for minutes: asked for again, it would stand before all that comes after it.
+            self._since = max(self._since, self._clock())
             raise _LinkError(LinkState.DOWN, f"what it says cannot be read: {error}") from None
         finally:
             self._silence.end(limit)

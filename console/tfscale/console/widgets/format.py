@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from tfscale.core.analysis.words import clock as clock
 
 UNKNOWN = "–"
 
@@ -71,11 +71,6 @@ def count(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return f"{value:,.1f}" if value < 100 and value != int(value) else f"{value:,.0f}"
-
-
-def clock(at: float) -> str:
-    """The local time of day."""
-    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 def _three(value: float) -> str:

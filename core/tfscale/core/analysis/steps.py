@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tfscale.core.plausible import LATEST
 from tfscale.core.records import PHASES, StepBatch
 
 Floats = NDArray[np.floating]
@@ -179,11 +180,11 @@ class StepTable:
         positions = self._positions(subjects)
         stops = np.array([self._columns[subject].newest for subject in subjects], np.int64) - self.base + 1
         if (stops == stops[0]).all() and stops[0] >= steps:
-            return _possible(self._taken(positions, stops[0] - steps + _sample(steps)))
+            return possible(self._taken(positions, stops[0] - steps + _sample(steps)))
         places = stops[:, None] - steps + _sample(steps)
         within = np.clip(places, 0, max(0, self._end.shape[1] - 1))
         phases = self._phases[positions[:, None, None], _PLANES, within[:, None]]
-        return _possible(np.where((places == within)[:, None], phases, np.float32(np.nan)))
+        return possible(np.where((places == within)[:, None], phases, np.float32(np.nan)))
 
     def recent(self, subject: str, seconds: float, steps: int) -> NDArray[np.float64]:
         """(k,) ends of one subject's newest steps: `seconds` of them, but `steps` at least; NaN unknown."""
@@ -201,7 +202,7 @@ class StepTable:
         column = self._columns[subject]
         start, stop = max(0, first - self.base), max(0, column.newest - self.base + 1)
         places = start + np.flatnonzero(self._end[column.position, start:stop] > at)
-        return self._end[column.position, places], _possible(self._phases[column.position][:, places])
+        return self._end[column.position, places], possible(self._phases[column.position][:, places])
 
     def _taken(self, positions: Integers, places: Integers) -> NDArray[np.float32]:
         """(n, 5, k) phases at these places."""
@@ -221,7 +222,7 @@ class StepTable:
         if not meets:
             planes = planes.copy()
             planes[:, -1] = 0.0
-        planes = _possible(planes)
+        planes = possible(planes)
         known = ~np.isnan(planes.sum(axis=1))
         if not known.all():
             enough = known.sum(axis=0) >= max(1, int(np.ceil(whole * len(subjects))))
@@ -245,8 +246,8 @@ class StepTable:
     def _write(
         self, position: int, places: slice | Integers, batch: StepBatch, kept: slice | Integers | None = None
     ) -> None:
-        ends = np.asarray(batch.end, dtype=np.float64)
-        self._end[position, places] = ends if kept is None else ends[kept]
+        ends = moments(np.asarray(batch.end, dtype=np.float64))
+        self._end[position, places] = np.nan if not len(ends) else ends if kept is None else ends[kept]
         for plane, name in zip(self._phases[position], PHASES, strict=True):
             values = np.asarray(getattr(batch, name), dtype=np.float32)
             if not len(values):
@@ -261,7 +262,7 @@ class StepTable:
         added, self._unwritten = self._unwritten, []
         batches = [batch for _, _, batch in added]
         lengths = np.array([len(batch.sequence) for batch in batches])
-        ends = joined([batch.end for batch in batches], lengths, np.float64)
+        ends = moments(joined([batch.end for batch in batches], lengths, np.float64))
         planes = [joined([getattr(batch, name) for batch in batches], lengths, np.float32) for name in PHASES]
         steps = self._end.shape[1]
         positions = np.repeat([position for position, _, _ in added], lengths)
@@ -341,11 +342,17 @@ class StepTable:
 _PLANES = np.arange(len(PHASES))[None, :, None]
 
 
-def _possible(seconds: NDArray[np.float32]) -> NDArray[np.float32]:
+def possible(seconds: NDArray[np.float32]) -> NDArray[np.float32]:
     """The same with NaN in place of what no duration can be."""
     if not seconds.size or (seconds.min() >= 0 and seconds.max() < _LONGEST):
         return seconds
     return np.where((seconds >= 0) & (seconds < _LONGEST), seconds, np.float32(np.nan))
+
+
+def moments(ends: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same with NaN in place of what no Unix seconds can be."""
+    known = np.abs(ends) < LATEST
+    return ends if known.all() else np.where(known, ends, np.nan)
 
 
 def joined(columns: Sequence[Sequence[float]], lengths: Integers, kind: type[np.generic]) -> NDArray[Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tfscale.core.plausible import is_moment
 from tfscale.core.records import (
     ActivityKind,
     Collective,
@@ -113,10 +115,19 @@ class TaskView:
             self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
 
     def _progress(self, batch: StepBatch) -> None:
-        ends = batch.end
+        ends: Sequence[float] = batch.end
+        if not (is_moment(ends[0]) and is_moment(ends[-1])):
+            ends = _known(ends)
+        if not len(ends):
+            return
         if batch.sequence[0] >= WARM_UP_STEPS:
             before = ends[0] - self.progressed if self.progressed is not None else 0.0
             self.longest_gap = max(self.longest_gap, before)
             if ends[-1] - ends[0] > _GAP:
+                ends = _known(ends)
                 self.longest_gap = max(self.longest_gap, *map(operator.sub, islice(ends, 1, None), ends))
         self.progressed = max(self.progressed or 0.0, ends[-1])
+
+
+def _known(ends: Sequence[float]) -> list[float]:
+    return [end for end in ends if is_moment(end)]

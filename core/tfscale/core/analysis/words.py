@@ -6,10 +6,12 @@ import signal
 import time
 from collections.abc import Sequence
 
+from tfscale.core.plausible import is_moment
+
 
 def clock(at: float) -> str:
-    """Unix seconds as the local time of day."""
-    return time.strftime("%H:%M:%S", time.localtime(at))
+    """Unix seconds as the local time of day; dashes where they are no moment."""
+    return time.strftime("%H:%M:%S", time.localtime(at)) if is_moment(at) else "--:--:--"
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,50 @@
+"""A diagnosis that may fail: it is said, once, and all that is not diagnosis goes on."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from tfscale.console.state import Analysis
+from tfscale.core.analysis.findings import Findings
+from tfscale.core.records import Frame
+
+
+class Guarded:
+    """The analysis of a live console. `tell` gets one line for each failure that is not like one before.
+
+    While it fails nothing is diagnosed: what was found before may no longer be so, and is not shown.
+    """
+
+    def __init__(self, analysis: Analysis, tell: Callable[[str], None]) -> None:
+        self._analysis = analysis
+        self._tell = tell
+        self._told: set[str] = set()
+
+    def fold(self, task: str, frame: Frame) -> None:
+        try:
+            self._analysis.fold(task, frame)
+        except Exception as error:
+            self._say(_described(error))
+
+    def link(self, task: str, up: bool, at: float) -> None:
+        self._analysis.link(task, up, at)
+
+    def diagnose(self, now: float) -> Findings:
+        try:
+            return self._analysis.diagnose(now)
+        except Exception as error:
+            described = _described(error)
+            self._say(described)
+            return Findings(headline=f"nothing is diagnosed: {described}")
+
+    def _say(self, described: str) -> None:
+        if described not in self._told:
+            self._told.add(described)
+            self._tell(f"{described}; all else goes on; please report it")
+
+
+def _described(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"the diagnosis failed at {Path(place.filename).name}:{place.lineno} ({type(error).__name__}: {error})"

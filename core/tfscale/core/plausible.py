@@ -1,0 +1,56 @@
+"""What no agent can mean: refused where it arrives, so that nothing behind it need ask again."""
+
+from __future__ import annotations
+
+from tfscale.core.errors import UsageError
+from tfscale.core.records import LAG_PHASES, Frame, StepBatch
+from tfscale.core.task import subject_task
+
+LATEST = 253_402_300_800.0
+"""Unix seconds of the year 10,000: no clock and no calendar goes further."""
+LARGEST = 1 << 53
+"""Of a step's numbers: beyond it they are no longer exact in JSON, and no training comes near."""
+_COLUMNS = ("end", "global_step", "reduce", "pull", *LAG_PHASES)
+
+
+def is_moment(at: float) -> bool:
+    """Whether these Unix seconds can be said as a time of day; NaN and the infinite cannot."""
+    return -LATEST < at < LATEST
+
+
+def check_frame(frame: Frame) -> None:
+    """Raises ValueError where the frame's time is none, or a batch cannot be read."""
+    check_time(frame.at)
+    for batch in frame.steps:
+        check_steps(batch)
+
+
+def check_time(at: float) -> None:
+    """Raises ValueError where a frame's time is none."""
+    if not is_moment(at):
+        raise ValueError(f"a frame's time is {at:g}")
+
+
+def check_steps(batch: StepBatch) -> None:
+    """Raises ValueError where it is of nobody, or its columns are not of one length."""
+    for name in (batch.subject, batch.reporter):
+        _check_name(name)
+    for name in _COLUMNS:
+        length = len(getattr(batch, name))
+        if length and length != len(batch.sequence):
+            raise ValueError(f"steps of {batch.subject}: {len(batch.sequence)} in all, {length} in column {name}")
+
+
+def check_counts(counts: list[int]) -> None:
+    """Raises ValueError where a number of a step is too large to be counted with."""
+    if counts and max(counts) > LARGEST:
+        raise ValueError(f"step {max(counts)} is beyond what can be counted")
+
+
+def _check_name(subject: str) -> None:
+    try:
+        task = subject_task(subject)
+    except UsageError as error:
+        raise ValueError(f"steps: {error}") from None
+    if task is None:
+        raise ValueError("steps of the cluster: only tasks and their replicas make any")

@@ -1,0 +1,127 @@
+"""What must hold of the fold whoever reports, in whatever order, and whatever is in it."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import takewhile
+from random import Random
+
+import fakes
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tfscale.agent import wire as agent_wire
+from tfscale.console import rows, wire
+from tfscale.console.cli import states
+from tfscale.console.events import Event, FrameArrived
+from tfscale.console.model import Snapshot
+from tfscale.console.once import snapshot_line
+from tfscale.console.simulation import SimulatedCluster
+from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.step_bars import sentence, timeline
+from tfscale.console.widgets.summary import headline_lines
+from tfscale.core.records import PHASES, Frame, StepBatch
+
+MANY, FEW = 70, 3
+SECONDS = 6
+
+
+def arrivals(workers: int) -> list[Event]:
+    cluster = SimulatedCluster(simulated_spec(workers), (), 10.0, seed=5)
+    return list(takewhile(lambda event: event.at < fakes.NOW + SECONDS, cluster.arrivals(fakes.NOW)))
+
+
+of_many, of_few = arrivals(MANY), arrivals(FEW)
+
+
+def watched(workers: int, events: Iterable[Event]) -> Iterator[Snapshot]:
+    """What is to be seen after each second of what comes."""
+    state, due = states(simulated_spec(workers))(), fakes.NOW
+    for event in events:
+        if event.at >= due:
+            yield state.snapshot(due)
+            due += 1.0
+        state.fold(event)
+    yield state.snapshot(due)
+
+
+def look(snapshot: Snapshot) -> None:
+    """At all that is drawn of the last steps, said, and written."""
+    json.dumps(snapshot_line(snapshot), allow_nan=False)
+    headline_lines(snapshot, Look(), 80)
+    last = snapshot.history.last_steps() if snapshot.history else None
+    for at in (last.newest, last.common, last.oldest) if last else ():
+        if at is not None and last is not None:
+            sentence(timeline(last.lined(at, 3)), Look())
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.sets(st.integers(0, MANY - 1), min_size=1), st.randoms(use_true_random=False))
+@example({1}, Random(1))
+@example(set(range(1, MANY)), Random(2))
+def test_whoever_reports_and_however_late_nobody_is_named_wrongly(told: set[int], random: Random) -> None:
+    lost, late = random.choice([0.0, 0.3]), random.choice([0.0, 0.2])
+    came = [
+        replace(event, at=event.at + (random.uniform(0.0, 3.0) if random.random() < late else 0.0))
+        for event in of_many
+        if not isinstance(event, FrameArrived) or (event.task.index in told and random.random() >= lost)
+    ]
+    for snapshot in watched(MANY, sorted(came, key=lambda event: event.at)):
+        look(snapshot)
+        assert not [each for each in snapshot.findings.diagnoses if each.kind == "straggler"]
+
+
+NUMBERS = (math.nan, math.inf, -math.inf, -1.0, 0.0, 1e-40, 3e38, 1e9)
+MOMENTS = (math.nan, math.inf, -1e300, 1e300, 0.0, fakes.NOW + 1e9)
+COUNTS = (0, 3, 1 << 31, 1 << 40, 1 << 53, (1 << 64) - 1)
+
+
+def wild(random: Random, batch: StepBatch) -> StepBatch:
+    """The batch as no probe should send it."""
+
+    def column(name: str, kind: str, values: tuple[float, ...]) -> array[float]:
+        kept = array(kind, getattr(batch, name))
+        for _ in range(random.choice([0, 0, 1, len(kept)])):
+            kept[random.randrange(len(kept))] = random.choice(values)
+        return kept[: random.choice([len(kept)] * 9 + [0, len(kept) // 2])]
+
+    return replace(
+        batch,
+        subject=random.choice([batch.subject] * 9 + ["garbage"]),
+        attempt=random.choice([batch.attempt] * 9 + [2]),
+        sequence=column("sequence", "Q", COUNTS),
+        end=column("end", "d", MOMENTS),
+        **{phase: column(phase, "f", NUMBERS) for phase in PHASES},
+    )
+
+
+def said(random: Random, frame: Frame) -> Frame | None:
+    """The frame with wild numbers as the console reads it; None where it is refused."""
+    moment = random.choice([frame.at] * 9 + list(MOMENTS))
+    number = random.choice(NUMBERS)
+    gpus = tuple(replace(gpu, utilisation=number, power=number) for gpu in frame.gpus)
+    training = replace(frame.training, loss=random.choice([0.1, 1e300])) if frame.training else None
+    steps = tuple(wild(random, batch) for batch in frame.steps)
+    sent = replace(frame, at=moment, gpus=gpus, training=training, steps=steps)
+    try:
+        return wire.frame(agent_wire.frame_message(sent).SerializeToString())
+    except ValueError:
+        return None
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.randoms(use_true_random=False))
+def test_whatever_numbers_agents_send_the_picture_goes_on(random: Random) -> None:
+    came: list[Event] = []
+    for event in of_few:
+        if not isinstance(event, FrameArrived) or random.random() < 0.5:
+            came.append(event)
+        elif (frame := said(random, event.frame)) is not None:
+            came.append(replace(event, frame=frame))
+            json.dumps([rows.frame_row(came[-1]), *rows.step_lines(came[-1])], allow_nan=False)
+    for snapshot in watched(FEW, came):
+        look(snapshot)
