@@ -19,16 +19,20 @@ PROGRAM = """
 import sys, threading, time
 from tfscale.trainer.probe import stacks
 
+inside = threading.Semaphore(0)
+
 def wait_beside():
+    inside.release()
     time.sleep(60)
 
 def wait_here():
+    print(number, flush=True)
     time.sleep(60)
 
 number = stacks.listen()
 for _ in range(int(sys.argv[1])):
     threading.Thread(target=wait_beside, daemon=True).start()
-print(number, flush=True)
+    inside.acquire()
 wait_here()
 """
 ROOTS = os.pathsep.join(str(Path(__file__).parents[2] / root) for root in ("core", "trainer", "protos"))
