@@ -22,12 +22,11 @@ from tfscale.trainer.probe import stacks
 inside = threading.Semaphore(0)
 
 def wait_beside():
-    inside.release()
-    time.sleep(60)
+    inside.release(); time.sleep(60)
 
 def wait_here():
-    print(number, flush=True)
-    time.sleep(60)
+    # In one line, which is the one that the stack names, whether it waits already or not.
+    print(number, flush=True); time.sleep(60)
 
 number = stacks.listen()
 for _ in range(int(sys.argv[1])):

@@ -68,6 +68,12 @@ def subject_task(subject: str) -> Task | None:
     return None if subject == CLUSTER else Task.parse(subject.partition("/")[0])
 
 
+@lru_cache(maxsize=16_384)
+def subject_owner(subject: str) -> str:
+    """The name of that task, as it is written everywhere."""
+    return str(subject_task(subject))
+
+
 def subject_order(subject: str) -> tuple[Task | None, str]:
     """What subjects other than the cluster are sorted by: their task, and then their replica."""
     return subject_task(subject), subject

@@ -14,7 +14,7 @@ from tfscale.core.analysis.stragglers import Rule
 from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
 from tfscale.core.records import Diagnosis, StepBatch
-from tfscale.core.task import subject_order, subject_task
+from tfscale.core.task import subject_order, subject_owner
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 5
 """A worker that is behind the newest by more than both, in steps of its own, is not waited for."""
@@ -99,13 +99,13 @@ class Asynchronous:
         return found | {name: replace(found[name], ratio=float(each)) for name, each in zip(known, ratios, strict=True)}
 
     def _is_judged(self, subject: str, tasks: dict[str, TaskView]) -> bool:
-        view, reporter = tasks.get(str(subject_task(subject))), tasks.get(self._reporters[subject])
+        view, reporter = tasks.get(subject_owner(subject)), tasks.get(self._reporters[subject])
         attempt = self._tables[subject].attempt(subject)
         return bool(view and view.running and reporter and reporter.running and reporter.attempt == attempt)
 
     def _forget_restarted(self, running: Sequence[str], tasks: dict[str, TaskView]) -> list[str]:
         """Those of the running who did not begin anew since the last look; what the others made before is forgotten."""
-        current = {subject: tasks[str(subject_task(subject))].attempt for subject in running}
+        current = {subject: tasks[subject_owner(subject)].attempt for subject in running}
         anew = {name for name, attempt in current.items() if self._attempts.get(name, attempt) != attempt}
         if left := (self._running - set(running)) | anew:
             self.watch.restart(left)

@@ -23,7 +23,7 @@ from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_pe
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame
-from tfscale.core.task import subject_order, subject_task
+from tfscale.core.task import subject_order, subject_owner, subject_task
 
 __all__ = ["Diagnostician", "Findings", "SubjectSummary"]
 
@@ -185,7 +185,7 @@ class _Group:
         return [subject for subject in running if newest[subject] >= silent]
 
     def _forget_restarted(self, running: list[str], tasks: dict[str, TaskView]) -> None:
-        current = {subject: tasks[str(subject_task(subject))].attempt for subject in running}
+        current = {subject: tasks[subject_owner(subject)].attempt for subject in running}
         changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
         if changed:
             self.watch.restart(changed)
@@ -194,8 +194,7 @@ class _Group:
 
 def _is_judged(subject: str, attempt: tuple[int, int], tasks: dict[str, TaskView]) -> bool:
     """Only running workers do equal work (an evaluator has steps of its own), and only steps of this attempt count."""
-    task = subject_task(subject)
-    view = tasks.get(str(task))
+    view = tasks.get(subject_owner(subject))
     return view is not None and view.meets and view.running and view.attempt == attempt
 
 

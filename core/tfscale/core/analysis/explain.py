@@ -10,7 +10,7 @@ from tfscale.core.analysis.steps import Aligned
 from tfscale.core.analysis.tasks import TaskView
 from tfscale.core.analysis.vitals import UNKNOWN, Samples
 from tfscale.core.records import Diagnosis, ProbeStatus
-from tfscale.core.task import subject_task
+from tfscale.core.task import subject_owner
 
 PATIENCE = 5
 """Looks in a row that another cause must match before it replaces the one that was told."""
@@ -85,8 +85,8 @@ def _case_of(
     window = next((each for each in windows if subject in each.subjects and len(each) and len(each.subjects) > 1), None)
     if window is None:
         return None
-    column, own = window.subjects.index(subject), str(subject_task(subject))
-    others = list(dict.fromkeys(name for each in window.subjects if (name := str(subject_task(each))) != own))
+    column, own = window.subjects.index(subject), subject_owner(subject)
+    others = list(dict.fromkeys(name for each in window.subjects if (name := subject_owner(each)) != own))
     step = max(1, len(others) // MOST_PEERS)
     peers = [facts(tasks.get(name), samples.get(name), straggler.begin) for name in others[::step]]
     mine = facts(tasks.get(own), samples.get(own), straggler.begin)

@@ -35,6 +35,8 @@ class TaskView:
 
     task: Task
     name: str = field(init=False)
+    meets: bool = field(init=False)
+    """Whether it takes part in the gradient collectives."""
     up: bool = False
     """Whether there is a connection to the agent."""
     since: float | None = None
@@ -61,6 +63,7 @@ class TaskView:
 
     def __post_init__(self) -> None:
         self.name = str(self.task)
+        self.meets = self.task.role in (Role.CHIEF, Role.WORKER)
 
     @property
     def state(self) -> TaskState | None:
@@ -69,11 +72,6 @@ class TaskView:
     @property
     def running(self) -> bool:
         return self.state is TaskState.RUNNING
-
-    @property
-    def meets(self) -> bool:
-        """Whether it takes part in the gradient collectives."""
-        return self.task.role in (Role.CHIEF, Role.WORKER)
 
     @property
     def attempt(self) -> tuple[int, int]:
