@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
-import tensorflow as tf
 from tensorflow.python.framework.errors_impl import AlreadyExistsError, OpError
 from tensorflow.python.profiler import profiler_v2
 from tfscale.v1 import report_pb2
 
 _ORDERS, _PROFILED = "/tfscale.v1.Reports/Orders", "/tfscale.v1.Reports/Profiled"
-_LEVEL = "_ZN3tsl8profiler8internal13g_trace_levelE"
-"""`tsl::profiler::internal::g_trace_level`, an atomic int: events above it are not recorded."""
-_IN_HAND = 0.1
-"""Seconds in which whoever has begun to write an event comes to its end."""
 Wait = Callable[[float], bool]
 """So many seconds; True when the process ends meanwhile."""
 
@@ -82,7 +75,6 @@ def begin(folder: str) -> None:
 def write(folder: str) -> Path:
     """End the recording; the file that holds it, in the layout that TensorBoard opens. Raises ProfileError."""
     before = set(_files(folder))
-    _hush()
     try:
         profiler_v2.stop()
     except OpError as error:
@@ -91,21 +83,6 @@ def write(folder: str) -> Path:
     if not fresh:
         raise ProfileError(f"{folder}: TensorFlow has written nothing there")
     return fresh[-1]
-
-
-def _hush() -> None:
-    """Keep other threads from recording while what they recorded is collected.
-
-    TensorFlow 2.21 collects at the very moment at which it tells them to end. A thread that is just then writing an
-    event makes it free what is none: one capture in some thirty ended the process, in `TraceMeRecorder::Consume`. At
-    level 0 nobody writes. Where TensorFlow has no such number, its profiler is stopped as it is.
-    """
-    with suppress(OSError, ValueError, StopIteration):
-        library = next(Path(tf.sysconfig.get_lib()).glob("libtensorflow_framework.so*"))
-        level = ctypes.c_int.in_dll(ctypes.CDLL(str(library)), _LEVEL)
-        if level.value > 0:
-            level.value = 0
-            time.sleep(_IN_HAND)
 
 
 def _files(folder: str) -> list[Path]:
