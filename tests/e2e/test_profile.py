@@ -41,7 +41,7 @@ def test_a_profile_of_a_training_task_holds_its_ops_and_the_task_goes_on(tmp_pat
         wait_until(lambda: any((tmp_path / "worker:1").rglob("*")))
         until = time.monotonic() + 90
         while (taken := console("profile", "worker:1", "--seconds", "1", cluster=cluster)).returncode:
-            assert time.monotonic() < until and "the process ended" not in taken.stderr, taken.stderr
+            assert time.monotonic() < until, taken.stderr
             time.sleep(1.0)
         folder = tmp_path / "cluster" / "profiles" / "worker-1"
         file = Path(taken.stdout.strip())
