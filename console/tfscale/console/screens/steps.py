@@ -17,7 +17,7 @@ from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.step_bars import StepBars, Timeline, sentence, timeline
-from tfscale.console.widgets.summary import Keys, Legend, Title
+from tfscale.console.widgets.summary import Keys, Legend, Title, open_diagnoses
 from tfscale.core.task import Task
 
 _WIDE = 110
@@ -126,12 +126,12 @@ class StepsScreen(SnapshotScreen):
 
     def _stuck(self) -> Text | None:
         """Whom the others wait for in the step that does not end, which the newest whole one cannot say."""
-        told = self.snapshot.findings.diagnoses if self.snapshot and not self.is_held else ()
-        for found in told:
-            if found.kind == "hang" and found.end is None:
-                colour = self.look.severity(found.severity)
-                return Text(f"{self.look.sign(found.severity)} {found.sentence}", style=f"bold {colour}", no_wrap=True)
-        return None
+        told = open_diagnoses(self.snapshot) if self.snapshot and not self.is_held else []
+        found = next((each for each in told if each.kind == "hang"), None)
+        if found is None:
+            return None
+        colour = self.look.severity(found.severity)
+        return Text(f"{self.look.sign(found.severity)} {found.sentence}", style=f"bold {colour}", no_wrap=True)
 
     def _ordered(self, shown: Timeline) -> Sequence[Task]:
         tasks = shown.lined.tasks

@@ -12,14 +12,14 @@ from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 
 _FORMATS: dict[str, Callable[[float], str]] = {
-    **dict.fromkeys(("noticed",), format.clock),
+    "noticed": format.clock,
     **dict.fromkeys(("excess", "transfer", "host", "input", "compute"), format.seconds),
-    **dict.fromkeys(("quiet",), format.duration),
+    "quiet": format.duration,
     **dict.fromkeys(("ratio", "slowdown"), "{:.3g}x".format),
     **dict.fromkeys(("sent", "received", "swapping"), format.rate),
     **dict.fromkeys(("link", "bus_bandwidth"), partial(format.size, unit="bit/s")),
-    **dict.fromkeys(("temperature",), format.celsius),
-    **dict.fromkeys(("rate",), "{:.3g} steps/s".format),
+    "temperature": format.celsius,
+    "rate": "{:.3g} steps/s".format,
     **dict.fromkeys(
         (
             *("cost", "share", "fraction", "link_fraction", "input_share", "throttled", "heat", "power_brake"),

@@ -16,7 +16,7 @@ from tfscale.core.analysis.tasks import TaskView
 from tfscale.core.analysis.vitals import Samples, Vitals
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame, TaskState
-from tfscale.core.task import Role, Task
+from tfscale.core.task import Role, Task, subject_owner
 
 PERIOD = 5.0
 """Seconds between two looks at everybody's counters, which hardly move faster."""
@@ -91,7 +91,7 @@ class Insight:
     def _load(self, recent: Aligned, tasks: Mapping[str, TaskView], vitals: Mapping[str, Vitals]) -> Load:
         lag, network = recent.lag, transfer(recent.reduce)
         update, _, fetch, compute = (float(np.median(plane)) for plane in recent.phases[:-1])
-        names = list(dict.fromkeys(subject.partition("/")[0] for subject in recent.subjects))
+        names = list(dict.fromkeys(map(subject_owner, recent.subjects)))
         probe = next((view.probe for name in names if (view := tasks.get(name)) and view.probe), None)
         link, source = self._link(names, vitals)
         return Load(
