@@ -21,7 +21,7 @@ MS = 0.001
 
 
 class Loop:
-    """The spans of a loop under MultiWorkerMirrored, as a ring's rows tell them."""
+    """The spans of a loop under MultiWorkerMirrored, as staged rows tell them."""
 
     def __init__(self, collective: bool = True) -> None:
         self.sites = Sites()
@@ -84,7 +84,7 @@ def loops(draw: st.DrawFn) -> Loop:
 
 
 def told(loop: Loop, ends: Sequence[float], delay: float, pause: bool) -> tuple[list[Step], StepAssembler]:
-    """What is found when the ring is read at these times, the newest `delay` seconds unsettled."""
+    """What is found when the rows are read at these times, the newest `delay` seconds unsettled."""
     assembler = StepAssembler()
     fold = Fold(loop.sites.all, assembler)
     assert loop.run.counter is not None

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe import ring
+from tfscale.trainer.probe import staging
 
 host = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -23,11 +23,11 @@ def late(value: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.numpy_function(wait, [value], tf.float64), ())
 
 
-ring.tf.abs = late
+staging.tf.abs = late
 
 
 def stamped(accelerators: list[str]) -> dict[str, float | list[str]]:
-    stamps = ring.Ring(accelerators)
+    stamps = staging.Staging(accelerators)
 
     @tf.function
     def step(inputs: tf.Tensor) -> tf.Tensor:

@@ -1,47 +1,23 @@
-"""Functions with stamps in them can be exported: a SavedModel takes along the variables that they refer to."""
+"""Functions with stamps in them can be exported: a SavedModel stages nothing, as nobody would read it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
-from tensorflow.python.trackable.base import Trackable
-from tfscale.trainer.probe.ring import MARK, Ring
+from tfscale.trainer.probe.staging import MARK
 
 
-@contextmanager
-def exportable(root: Any, ring: Ring | None) -> Iterator[None]:
-    """In this block `root` owns the ring's variables, as the export of a traced function demands of all it uses."""
-    if ring is None or not isinstance(root, Trackable):
-        yield
-        return
-    names = {f"_tfscale_{name}": variable for name, variable in ring.variables.items()}
-    for name, variable in names.items():
-        root._track_trackable(variable, name, overwrite=True)
-    try:
-        yield
-    finally:
-        for name in names:
-            del root._self_unconditional_dependency_names[name]
-        root._self_unconditional_checkpoint_dependencies = [
-            reference for reference in root._self_unconditional_checkpoint_dependencies if reference.name not in names
-        ]
-
-
-def make_loadable(exported: MetaGraphDef) -> None:
-    """Let functions with stamps be loaded: the op that counts rows would demand to know its variable's shape.
-
-    In an exported function it only reads the counter, so that all rows go to the same place.
-    """
+def stage_nothing(exported: MetaGraphDef) -> None:
+    """Turn the ops that stage rows into ops that do nothing."""
     for function in exported.graph_def.library.function:
-        counters = [node for node in function.node_def if node.op == "ResourceCountUpTo" and MARK in node.attr]
-        for node in counters:
-            node.op = "ReadVariableOp"
-            node.attr["dtype"].CopyFrom(node.attr.pop("T"))
-            del node.attr["limit"]
-        renamed = {f"{node.name}:output:0": f"{node.name}:value:0" for node in counters}
         for node in function.node_def:
-            for index, source in enumerate(node.input):
-                node.input[index] = renamed.get(source, source)
+            if node.op == "Stage" and MARK in node.attr:
+                _empty(node)
+
+
+def _empty(node: NodeDef) -> None:
+    """Keep the order in which it came, and nothing else."""
+    before = dict.fromkeys("^" + source.lstrip("^").partition(":")[0] for source in node.input)
+    node.op = "NoOp"
+    node.input[:] = before
+    node.attr.clear()

@@ -36,7 +36,7 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function, t
 from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.saved_model import save
 from tfscale.trainer.probe.activities import CHECKPOINT, COMPILE, Activities
-from tfscale.trainer.probe.export import exportable, make_loadable
+from tfscale.trainer.probe.export import stage_nothing
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.spans import Program
@@ -162,21 +162,17 @@ def _hook_activities(recorder: Recorder, activities: Activities) -> None:
 
         return method(name, functools.wraps(python_func)(traced), *args, **kwargs)
 
-    def export(method: Method, root: Any, *args: Any, **kwargs: Any) -> Any:
-        with activities.during(CHECKPOINT), exportable(root, recorder.ring):
-            return method(root, *args, **kwargs)
-
     def build_meta_graph(
         method: Method, root: Any, signatures: Any, options: Any, meta_graph_def: Any, *args: Any, **kwargs: Any
     ) -> Any:
         built = method(root, signatures, options, meta_graph_def, *args, **kwargs)
         with recorder.own_work():
-            make_loadable(meta_graph_def)
+            stage_nothing(meta_graph_def)
         return built
 
     wrap(func_graph, "func_graph_from_py_func", build)
     wrap(tracing_compilation, "_create_concrete_function", during(COMPILE))
     wrap(checkpoint.TrackableSaver, "save", save_checkpoint)
     wrap(checkpoint.TrackableSaver, "restore", during(CHECKPOINT))
-    wrap(save, "save_and_return_nodes", export)
+    wrap(save, "save_and_return_nodes", during(CHECKPOINT))
     wrap(save, "_build_meta_graph", build_meta_graph)

@@ -6,16 +6,19 @@
     ClusterCoordinator.join, fetch     the program waits for functions
     Server.__init__                    this process is a worker or a server
 
-Steps are recorded by the same stamps as everywhere, in a ring on the worker (`worker_ring.py`). The worker's thread in
+Steps are recorded by the same stamps as everywhere, staged on the worker (`worker_staging.py`). The worker's thread in
 the chief reads it between two functions: nothing runs on the worker then, and one that hangs holds up nobody else.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.distribute import parameter_server_strategy_v2
 from tensorflow.python.distribute.coordinator import cluster_coordinator, values
@@ -27,13 +30,13 @@ from tfscale.trainer.probe.graph import is_looped, other_bytes
 from tfscale.trainer.probe.hooks import Method, wrap
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.recorder import Recorder
-from tfscale.trainer.probe.ring import NO_ROWS
 from tfscale.trainer.probe.spans import Kind, Program
-from tfscale.trainer.probe.worker_ring import Position, WorkerRing, read_worker
+from tfscale.trainer.probe.staging import NO_ROWS
+from tfscale.trainer.probe.worker_staging import WorkerStaging
 from tfscale.trainer.probe.workers import Account, Traffic, Workers
 
 _PERIOD = 0.5
-"""Seconds between two looks at a worker's ring."""
+"""Seconds between two looks at what a worker has staged."""
 
 
 class ParameterServer:
@@ -43,6 +46,9 @@ class ParameterServer:
         self._recorder = recorder
         self._on_server = on_server
         self.workers = Workers()
+        self._staging: WorkerStaging | None = None
+        self._forgot: dict[int, float] = {}
+        """By worker: when what it had staged was last thrown away."""
 
     def install(self) -> None:
         """Put the hooks in place."""
@@ -54,8 +60,8 @@ class ParameterServer:
     def strategy_made(self, strategy: Any) -> None:
         """Have stamps written on the workers of this strategy, if it has any."""
         is_asynchronous = isinstance(strategy, parameter_server_strategy_v2.ParameterServerStrategyV2)
-        if is_asynchronous and not isinstance(self._recorder.ring, WorkerRing):
-            self._recorder.ring = WorkerRing(strategy.extended._num_gpus_per_worker)
+        if is_asynchronous and self._staging is None:
+            self._staging = self._recorder.staging = WorkerStaging(strategy.extended._num_gpus_per_worker)
             self.workers.begin(strategy.extended._num_workers, program_of(strategy))
 
     def settle(self) -> None:
@@ -81,12 +87,12 @@ class ParameterServer:
 
     def _stamp_exchange(self, graph: Any) -> None:
         recorder = self._recorder
-        ring = recorder.graph_ring
-        if ring is None or not (exchange := exchange_of(graph)):
+        staging = recorder.graph_staging
+        if staging is None or not (exchange := exchange_of(graph)):
             return
-        begun = ring.stamp([])
+        begun = staging.stamp([])
         site = recorder.sites.traced(Kind.EXCHANGE, looped=is_looped(graph))
-        recorder.add(site, begun, ring.stamp(arrived(exchange.first)) if exchange.first else begun)
+        recorder.add(site, begun, staging.stamp(arrived(exchange.first)) if exchange.first else begun)
         self.workers.traffic[site.number] = Traffic(sizes(exchange.pulled), sizes(exchange.pushed))
         self._stamp_other_bytes(exchange, begun)
 
@@ -104,7 +110,8 @@ class ParameterServer:
         def execute_on(method: Method, closure: Any, worker: Any) -> Any:
             account = self.workers.account(worker.worker_index)
             if account is None:
-                return method(closure, worker)
+                method(closure, worker)
+                return self._forget(worker)
             account.worker = worker
             with account.executing(counted=not isinstance(closure, cluster_coordinator.ResourceClosure)):
                 method(closure, worker)
@@ -135,14 +142,25 @@ class ParameterServer:
 
     def _collect(self, account: Account) -> None:
         with self._recorder.own_work(), account.answering():
-            worker = account.worker
-            try:
-                with ops.device(worker.device_name), context.executor_scope(worker.executor):
-                    rows, account.position, lost = read_worker(account.position or Position())
-            except tf.errors.OpError:
-                # Nothing was stamped, or the worker has just died, which the next function will find out.
-                rows, lost = NO_ROWS, 0
+            rows, lost = self._read(account.worker)
             account.collected(self._recorder.table_of(rows).spans(self._recorder.sites.all), lost)
+
+    def _read(self, worker: Any) -> tuple[np.ndarray, int]:
+        """What a worker has staged since it was read last, and how many rows were too many."""
+        try:
+            with ops.device(worker.device_name), context.executor_scope(worker.executor):
+                return self._staging.read_worker() if self._staging is not None else (NO_ROWS, 0)
+        except tf.errors.OpError:
+            # The worker has just died, which the next function will find out.
+            return NO_ROWS, 0
+
+    def _forget(self, worker: Any) -> None:
+        """Nobody measures any more; what graphs with stamps in them still stage must not fill the worker's memory."""
+        now = time.monotonic()
+        if self._staging is not None and now - self._forgot.get(worker.worker_index, -math.inf) >= _PERIOD:
+            self._forgot[worker.worker_index] = now
+            with self._recorder.own_work():
+                self._read(worker)
 
     def _hook_waits(self) -> None:
         def wait(method: Method, *args: Any, **kwargs: Any) -> Any:

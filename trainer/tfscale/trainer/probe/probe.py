@@ -94,8 +94,9 @@ class Probe:
         sink.close(0.0)
 
     def start(self) -> None:
-        """Begin to report, once there is something to say: the task may have helpers in which nothing ever trains."""
-        if self._thread is None and (self._makers or self._sinks):
+        """Begin to read and report, once there is something to say: the task may have helpers in which nothing ever
+        trains. Where nobody listens what is read is thrown away."""
+        if self._thread is None:
             self._sinks += [make() for make in self._makers]
             self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
             self._thread.start()
@@ -132,11 +133,14 @@ class Probe:
         while not self._stop.wait(READ_SECONDS):
             self._report(time.time() - _SETTLING_SECONDS)
             if self._status.disabled:
-                return
+                break
             if self._sinks and all(sink.refused is not None for sink in self._sinks):
                 self.recorder.disable()
                 self._parameter_server.stop()
-                return
+                break
+        while not self._stop.wait(READ_SECONDS):
+            with contextlib.suppress(Exception):
+                self.recorder.forget()
 
     def _finish(self, thread: threading.Thread) -> None:
         self._stop.set()
@@ -156,10 +160,10 @@ class Probe:
 
     def _read(self, horizon: float) -> Report:
         """The steps that were finished before `horizon`, and what else there is to say."""
-        # Counted before the spans are read: what is left afterwards had been entered.
-        self._count_entered(self.recorder.entered)
         changes = self._activities.drain()
         table, eager, lost = self.recorder.drain()
+        # Counted after the spans were read: what was left had been entered before.
+        self._count_entered(self.recorder.entered)
         self._left += self._collectives(table, eager)
         if lost:
             self._left = self._entered

@@ -28,8 +28,8 @@ from tfscale.trainer.probe.graph import (
     updates_fed_by,
     variable_updates,
 )
-from tfscale.trainer.probe.ring import NO_ROWS, WIDTH, Ring, is_own
 from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Program, Site, Sites, Span
+from tfscale.trainer.probe.staging import NO_ROWS, WIDTH, Staging
 from tfscale.trainer.probe.table import Member, RowKinds, SpanTable
 
 Call = Callable[[], Any]
@@ -76,7 +76,7 @@ class Recorder:
     def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
         self.sites = Sites()
         self._rows = RowKinds()
-        self.ring: Ring | None = None
+        self.staging: Staging | None = None
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
         self.xla_seen = False
@@ -169,16 +169,21 @@ class Recorder:
     @property
     def entered(self) -> int:
         """Collectives entered so far; readable while the main thread is blocked in one."""
-        return self.eager_entered + (self.ring.entered() if self.ring else 0)
+        return self.eager_entered + (self.staging.entered if self.staging else 0)
 
     def drain(self) -> tuple[SpanTable, list[Span], int]:
-        """The spans since the last call, of graphs and of eager code, and how many were lost to an overrun."""
+        """The spans since the last call, of graphs and of eager code, and how many were too many to be read."""
         eager = [self.eager.popleft() for _ in range(len(self.eager))]
-        rows, lost = self.ring.read() if self.ring else (NO_ROWS, 0)
+        rows, lost = self.staging.read() if self.staging else (NO_ROWS, 0)
         return self.table_of(rows), eager, lost
 
+    def forget(self) -> None:
+        """Throw away what graphs with stamps still stage once the recorder is disabled."""
+        if self.staging:
+            self.staging.clear()
+
     def table_of(self, rows: np.ndarray) -> SpanTable:
-        """What rows of a ring say."""
+        """What rows say."""
         if len(rows):
             self._resolve()
         return self._rows.table(rows)
@@ -194,18 +199,18 @@ class Recorder:
             for beside in (False, True):
                 together = [each for each in stamped if each.site.beside is beside]
                 while together:
-                    self._write_row(self._made_ring(), together)
+                    self._write_row(self._made_staging(), together)
 
     @property
-    def graph_ring(self) -> Ring | None:
+    def graph_staging(self) -> Staging | None:
         """Where the graph that is being traced writes, None where it cannot."""
-        return self._made_ring() if self._is_on and self._can_stamp() else None
+        return self._made_staging() if self._is_on and self._can_stamp() else None
 
     def add(self, site: Site, *values: tf.Tensor) -> None:
         """Have a span of another's making written with those of its graph."""
         self._write(site, *values)
 
-    def _write_row(self, ring: Ring, stamped: list[_Stamped]) -> None:
+    def _write_row(self, staging: Staging, stamped: list[_Stamped]) -> None:
         """Write, and take off the list, as many as fit into one row."""
         members: list[Member] = []
         values: list[tf.Tensor] = []
@@ -213,7 +218,7 @@ class Recorder:
             site, numbers = stamped.pop(0)
             members.append(Member(site, len(numbers)))
             values += numbers
-        ring.write(self._rows.add(members), values)
+        staging.write(self._rows.add(members), values)
 
     def _write(self, site: Site, *values: tf.Tensor) -> None:
         """Have a span written when its graph has been traced."""
@@ -298,21 +303,21 @@ class Recorder:
             now = time.time()
             self.eager.append(Span(self.sites.eager(Kind.GRADIENT), now, now))
         elif self._can_stamp():
-            ring = self._made_ring()
-            stamp = ring.stamp(dense_tensors(result))
+            staging = self._made_staging()
+            stamp = staging.stamp(dense_tensors(result))
             self._write(self.sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
 
     def _in_graph(self, call: Call, kind: Kind, handed: Any = None, program: Program | None = None) -> Any:
         if not self._can_stamp():
             return call()
-        begun: tuple[Ring, Site, tf.Tensor] | None = None
+        begun: tuple[Staging, Site, tf.Tensor] | None = None
         with self.own_work():
-            ring = self._made_ring()
+            staging = self._made_staging()
             traits = {} if program is None else self._reduction_traits(handed, program)
             site = self.sites.traced(kind, looped=is_looped(ops.get_default_graph()), **traits)
-            begun = ring, site, ring.stamp([*dense_tensors(handed), *self._stamp_replicas(ring, site, handed)])
+            begun = staging, site, staging.stamp([*dense_tensors(handed), *self._stamp_replicas(staging, site, handed)])
             if site.collective:
-                ring.enter(begun[2])
+                staging.enter(begun[2])
         if begun is None:
             return call()
         # The batch is asked for after its stamp, and used after the next; elsewhere nothing may wait for a stamp.
@@ -335,15 +340,15 @@ class Recorder:
             "local": program.collective == LOCAL,
         }
 
-    def _end_input(self, ring: Ring, site: Site, begin: tf.Tensor, result: Any) -> Any:
-        end = ring.stamp(_made_in(begin.graph, result))
+    def _end_input(self, staging: Staging, site: Site, begin: tf.Tensor, result: Any) -> Any:
+        end = staging.stamp(_made_in(begin.graph, result))
         site.examples, more = count_examples(result)
         self._write(site, begin, end, *more)
         return after(end, result)
 
-    def _end_reduction(self, ring: Ring, site: Site, begin: tf.Tensor, handed: Any, result: Any) -> None:
+    def _end_reduction(self, staging: Staging, site: Site, begin: tf.Tensor, handed: Any, result: Any) -> None:
         waited_for = _made_in(begin.graph, result)
-        end = ring.stamp([*waited_for, begin.op]) if site.collective else begin
+        end = staging.stamp([*waited_for, begin.op]) if site.collective else begin
         if (run := self._current_run()) is not None:
             run.reductions.append(_Reduction(site, {tensor.op for tensor in waited_for}, end))
         replica = replica_tensors(handed)[0]
@@ -356,15 +361,15 @@ class Recorder:
         """The stamps of each replica of several in a micro-batch, which reduces nothing."""
         gradients = [_made_in(graph, tensors) for tensors in run.gradients.values()]
         if len(gradients) == site.program.local_replicas > 1 and all(gradients):
-            self._write_ready(self._made_ring(), site, gradients)
+            self._write_ready(self._made_staging(), site, gradients)
 
-    def _stamp_replicas(self, ring: Ring, site: Site, handed: Any) -> list[tf.Operation]:
+    def _stamp_replicas(self, staging: Staging, site: Site, handed: Any) -> list[tf.Operation]:
         """The stamps of each replica of several that hands something to a reduction inside a run."""
         replicas = replica_tensors(handed) if site.in_run else []
-        return self._write_ready(ring, site, replicas) if len(replicas) > 1 and all(replicas) else []
+        return self._write_ready(staging, site, replicas) if len(replicas) > 1 and all(replicas) else []
 
-    def _write_ready(self, ring: Ring, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
-        stamps = [ring.stamp(tensors) for tensors in replicas]
+    def _write_ready(self, staging: Staging, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
+        stamps = [staging.stamp(tensors) for tensors in replicas]
         for index, ready in enumerate(stamps):
             self._write(self.sites.traced(Kind.READY, replica=index, of=site), ready)
         return [ready.op for ready in stamps]
@@ -391,7 +396,7 @@ class Recorder:
         waited_for = _reduced_updates(here, added) or _made_in(graph, result)
         # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
         awaited = [reduction for reduction in here if not reduction.site.beside] or here
-        self._write(site, self._made_ring().stamp([*waited_for, *(reduction.stamp.op for reduction in awaited)]))
+        self._write(site, self._made_staging().stamp([*waited_for, *(reduction.stamp.op for reduction in awaited)]))
 
     def _is_xla(self) -> bool:
         return bool(control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph()))
@@ -400,16 +405,16 @@ class Recorder:
         if self._is_xla():
             self.xla_seen = True
             return False
-        if self.ring is None and context.context()._context_handle is None:
-            # Nothing of TensorFlow has run yet: a ring made now would keep a strategy from being made later.
+        if self.staging is None and context.context()._context_handle is None:
+            # Nothing of TensorFlow has run yet: to ask for GPUs now would keep a strategy from being made later.
             return False
         return ops.get_default_graph().experimental_acd_manager is not None
 
-    def _made_ring(self) -> Ring:
+    def _made_staging(self) -> Staging:
         with self._lock:
-            if self.ring is None:
-                self.ring = Ring()
-            return self.ring
+            if self.staging is None:
+                self.staging = Staging()
+            return self.staging
 
 
 def _made_in(graph: Any, result: Any) -> list[tf.Tensor]:
@@ -422,7 +427,7 @@ def _reduced_updates(reductions: list[_Reduction], added: list[tf.Operation]) ->
 
     Without reductions, all its updates.
     """
-    updates = {op for op in variable_updates(added) if not is_own(op)}
+    updates = set(variable_updates(added))
     reduced: set[tf.Operation] = set()
     for reduction in reductions:
         fed = updates & descendants(reduction.results)

@@ -1,4 +1,4 @@
-"""Many spans as columns: what a read of the ring says, without a Python object for each span."""
+"""Many spans as columns: what staged rows say, without a Python object for each span."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tfscale.trainer.probe.worker_steps import Call, WorkerSteps
 _LOOK = 0.02
 """Seconds."""
 _KEPT = 240
-"""Readings of one worker's ring that wait for the probe's thread."""
+"""Readings of one worker that wait for the probe's thread."""
 
 
 class Traffic(NamedTuple):
@@ -80,12 +80,10 @@ class Measured(NamedTuple):
 
 @dataclass
 class Account:
-    """One worker's. `worker` is TensorFlow's own object, once a function was executed on it; `position` says how far
-    its ring was read."""
+    """One worker's. `worker` is TensorFlow's own object, once a function was executed on it."""
 
     name: str
     worker: Any = None
-    position: Any = None
     finished: int = 0
     failed: int = 0
     busy: float = 0.0
@@ -99,7 +97,7 @@ class Account:
 
     @property
     def unread(self) -> bool:
-        """Whether functions were executed since the ring was read."""
+        """Whether functions were executed since what it has staged was read."""
         return bool(self._calls)
 
     def is_due(self, period: float) -> bool:

@@ -1,0 +1,60 @@
+"""Rows of a function that runs on another machine: each worker of ParameterServerStrategy stages its own.
+
+The chief traces one function for all workers, whose graph names the area; on each worker it is another one, also on a
+worker that was killed and came back.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import ops
+from tfscale.trainer.probe.staging import NO_ROWS, Staging, taken
+
+
+class WorkerStaging(Staging):
+    """Stages on the worker that executes the graph; `read_worker` reads it.
+
+    Args:
+        accelerators: GPUs of each worker.
+    """
+
+    def __init__(self, accelerators: int = 0) -> None:
+        # What another chief has left on a worker stays there.
+        area = f"tfscale_{secrets.token_hex(8)}"
+        super().__init__([f"/device:GPU:{index}" for index in range(accelerators)], area)
+
+    def stamp(self, after: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
+        return super().stamp(_one_of_each_server(after))
+
+    def enter(self, stamp: tf.Tensor) -> None:
+        """Nobody waits for others here."""
+
+    def read(self) -> tuple[np.ndarray, int]:
+        """Nothing: no row is staged in this process."""
+        return NO_ROWS, 0
+
+    def clear(self) -> None:
+        """Nothing, for the same reason."""
+
+    def read_worker(self) -> tuple[np.ndarray, int]:
+        """Of the worker on whose device this is called: the rows since it was read last, and how many were too many.
+
+        Raises tf.errors.OpError where there is no such worker any more.
+        """
+        return taken(self._area)
+
+
+def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:
+    """The same, but for what is done on servers: each tells once, when all of it is done there."""
+    by_server: dict[str, list[tf.Tensor | tf.Operation]] = {}
+    for each in after:
+        by_server.setdefault(each.device if "/job:ps" in each.device else "", []).append(each)
+    waited_for = by_server.pop("", [])
+    for server, done in by_server.items():
+        with ops.control_dependencies(None), ops.device(server), ops.control_dependencies(done):
+            waited_for.append(tf.no_op())
+    return waited_for
