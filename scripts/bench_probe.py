@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What does the probe cost a step? Compares steps with and without it, beside TensorFlow's profiler and TensorBoard.
 
-    .venv/bin/python scripts/bench_probe.py [--quick]
+    .venv/bin/python scripts/bench_probe.py
+    .venv/bin/python scripts/bench_probe.py --workers 1 --steps "2 ms" "20 ms"
 
 Real agents start real workers on loopback (one device, then two of MultiWorkerMirroredStrategy), and a console streams
 all they tell. scripts/bench_probe_steps.py says how the steps are compared. Prints a table; exit 1 where a budget is
@@ -28,6 +29,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests/e2e"))
 from local_cluster import running, write_cluster
 
 STEPS = Path(__file__).with_name("bench_probe_steps.py")
+STEP_TIMES = ("0.5 ms", "2 ms", "20 ms", "100 ms")
+"""What steps are meant to last."""
+NAMES = {1: "one device", 2: "two workers"}
 BUDGET = 10.0
 """Microseconds added to a step."""
 SHARE = 0.001
@@ -37,29 +41,35 @@ SHARE = 0.001
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few pairs, no verdict")
-    quick = parser.parse_args().quick
+    parser.add_argument(
+        "--steps", nargs="+", choices=STEP_TIMES, default=STEP_TIMES, metavar="TIME", help="such as '2 ms'"
+    )
+    parser.add_argument("--workers", type=int, nargs="+", choices=(1, 2), default=(1, 2), metavar="N")
+    flags = parser.parse_args()
+    arguments = [*flags.steps, *["--quick"] * flags.quick]
     missed = []
     print("|  | step | what | pairs | without | with | added a step | 95 % of the median | ratio | its threads |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for workers, name in ((1, "one device"), (2, "two workers")):
+    for workers in flags.workers:
+        name = NAMES[workers]
         rows = []
-        for row in measured(workers, quick):
+        for row in measured(workers, arguments):
             rows.append(row)
             print(line(name, row), flush=True)
         missed += [f"{name}, {problem}" for problem in judged(rows)]
-    if quick:
+    if flags.quick:
         return 0
     for problem in missed:
         print(f"missed: {problem}", file=sys.stderr)
     return 1 if missed else 0
 
 
-def measured(workers: int, quick: bool) -> Iterator[dict[str, Any]]:
+def measured(workers: int, arguments: list[str]) -> Iterator[dict[str, Any]]:
     """The rows that the program of one cluster finds, as they come; without some of the profiler's where it crashes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         out, cluster = folder / "rows.json", write_cluster(folder, workers)
-        command = [sys.executable, STEPS, out, *["--quick"] * quick]
+        command = [sys.executable, STEPS, out, *arguments]
         variables = {"TF_USE_LEGACY_KERAS": "", "PYTHONFAULTHANDLER": "1"}
         with running(folder, cluster, workers, command, variables), watching(cluster):
             yield from written(out, folder)

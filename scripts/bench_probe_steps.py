@@ -4,7 +4,8 @@ Steps are called from Python one by one, as `fit` does it. Those with the probe 
 model, traced while the probe is on and while it is paused. Slices of about half a second of either take turns (A B,
 B A, ...) in one process, so that both meet the same noise; while the steps without are timed, the probe's threads rest
 too, so that what they take away from the program is in what is added. Two copies of one graph differ by more than is to
-be measured, by where they lie in memory: there are several of each, one after the other. Several workers change in
+be measured, by where they lie in memory: there are several of each, one after the other. A second comparison is of
+single steps. Several workers change in
 lock-step, since each step's collectives hold them together. Steps of 20 and 100 ms sleep for most of that time, as a
 host does beside its accelerator.
 
@@ -34,7 +35,8 @@ import tensorflow as tf
 from tfscale.trainer.probe.attach import probe
 
 keras = tf.keras
-OUT, QUICK = Path(sys.argv[1]), sys.argv[2:] == ["--quick"]
+OUT, QUICK = Path(sys.argv[1]), "--quick" in sys.argv[2:]
+CHOSEN = [name for name in sys.argv[2:] if name != "--quick"]
 TASK = json.loads(os.environ["TF_CONFIG"])
 SEVERAL = len(TASK["cluster"]["worker"]) > 1
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
@@ -42,7 +44,9 @@ CASES = {"0.5 ms": (8, 0.0, 600), "2 ms": (420, 0.0, 200), "20 ms": (8, 0.0192, 
 """Width of the model, seconds of sleep, steps in a slice."""
 IN_TURN = 10
 """Single steps of one kind that follow each other."""
-COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (6, 48, 30)
+COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (12, 48, 30)
+
+_kept: list[Any] = []
 
 Steps = Callable[[int], None]
 During = Callable[[], AbstractContextManager[Any]]
@@ -162,21 +166,26 @@ def compared(pairs: list[tuple[Steps, Steps]], steps: int, number: int, on: Duri
     return summary(with_, without)
 
 
-def interleaved(pairs: list[tuple[Steps, Steps]], rounds: int) -> dict[str, Any]:
-    """The same by single steps, IN_TURN of either kind in turn, the first of them unseen. What comes in bursts - the
-    probe's threads, a neighbour - does not move a median; the interval is from the least to the most of the copies."""
-    found = []
-    for pair in pairs:
-        times: tuple[list[float], list[float]] = ([], [])
-        for turn in range(2 * rounds):
-            which = (turn + turn // 2) % 2
-            pair[which](1)
-            times[which].extend(timed(pair[which], 1) for _ in range(IN_TURN))
-        found.append([statistics.median(each) for each in times])
-    added = sorted(with_ - without for with_, without in found)
-    with_, without = (statistics.median(each) for each in zip(*found, strict=True))
-    middle = statistics.median(added)
-    return {"pairs": len(pairs), "with": with_, "without": without, "added": middle, "low": added[0], "high": added[-1]}
+def interleaved(pairs: list[tuple[Steps, Steps]], seconds: float) -> dict[str, Any]:
+    """The same by single steps, IN_TURN of either kind in turn, the first of them unseen, of one copy after another.
+
+    Of each copy the lower quartiles are compared: what comes in bursts - the probe's threads, a neighbour - does not
+    move them. What is added is the mean of all copies, the interval twice its standard error.
+    """
+    found: list[tuple[list[float], list[float]]] = [([], []) for _ in pairs]
+    end = time.perf_counter() + seconds
+    for turn in itertools.count():
+        copy, which = turn // 4 % len(pairs), (turn + turn // 2) % 2
+        if not (turn % 4 or (found[-1][0] and time.perf_counter() < end) or turn < 4 * len(pairs)):
+            break
+        pairs[copy][which](1)
+        found[copy][which].extend(timed(pairs[copy][which], 1) for _ in range(IN_TURN))
+    quartiles = [[statistics.quantiles(times)[0] for times in copy] for copy in found]
+    added = [with_ - without for with_, without in quartiles]
+    with_, without = (statistics.mean(each) for each in zip(*quartiles, strict=True))
+    middle, error = statistics.mean(added), statistics.stdev(added) / len(added) ** 0.5
+    around = {"low": middle - 2 * error, "high": middle + 2 * error}
+    return {"pairs": len(pairs), "with": with_, "without": without, "added": middle, **around}
 
 
 def timed(run: Steps, steps: int) -> float:
@@ -227,8 +236,10 @@ def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[s
         row = compared(pairs, steps, PAIRS, nullcontext, probe().paused)
         used = (threads_cpu() - cpu) / (PAIRS * steps)
         yield {"step": name, "what": "probe", "threads": 1e6 * used, **row}
-        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, max(1, steps // 4))}
+        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, 6.0 if QUICK else 90.0)}
         plain[name] = pairs[0][1]
+        # TensorFlow sometimes waits for ever when it takes the iterators of many data sets apart.
+        _kept.extend(pairs)
         with probe().paused():
             yield {"step": name, "what": "TensorBoard", **logged(width, seconds, max(3, steps // 2), PEER_PAIRS)}
     for name, (_, _, steps) in cases.items():
@@ -241,7 +252,7 @@ def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[s
 def main() -> None:
     """Each row is on disk as soon as it is known."""
     found: list[dict[str, Any]] = []
-    for row in probe_and_peers(CASES):
+    for row in probe_and_peers({name: case for name, case in CASES.items() if name in CHOSEN}):
         found.append(row)
         if TASK["task"]["index"] == 0:
             whole = OUT.with_suffix(".new")
