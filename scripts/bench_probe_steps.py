@@ -1,13 +1,12 @@
 """The steps that scripts/bench_probe.py compares: started by an agent, writes what it measured to the file it is given.
 
-Steps are called from Python one by one, as `fit` does it. Those with the probe and those without are copies of one
-model, traced while the probe is on and while it is paused. Slices of about half a second of either take turns (A B,
+Steps are called from Python one by one, as `fit` does it. Those with the probe and those without train one model, in
+graphs traced while the probe is on and while it is paused. Slices of about half a second of either take turns (A B,
 B A, ...) in one process, so that both meet the same noise; while the steps without are timed, the probe's threads rest
-too, so that what they take away from the program is in what is added. Two copies of one graph differ by more than is to
-be measured, by where they lie in memory: there are several of each, one after the other. A second comparison is of
-single steps. Several workers change in
-lock-step, since each step's collectives hold them together. Steps of 20 and 100 ms sleep for most of that time, as a
-host does beside its accelerator.
+too, so that what they take away from the program is in what is added. Two graphs of the same ops differ by more than is
+to be measured, by where they lie in memory: there are several of each, one after the other. A second comparison is of
+single steps. Several workers change in lock-step, since each step's collectives hold them together. Steps of 20 and
+100 ms sleep for most of that time, as a host does beside its accelerator.
 
 In the same manner, without the probe: steps while TensorFlow's profiler runs, which is started and stopped outside of
 what is timed; and `fit` with Keras's TensorBoard callback at update_freq=1, which sees every other slice.
@@ -80,13 +79,14 @@ def model(width: int, seconds: float) -> Any:
     return keras.Sequential([*layers, *[Sleep(seconds)] * bool(seconds), keras.layers.Dense(10)])
 
 
-def loop(width: int, seconds: float) -> Steps:
-    """A custom training loop."""
+def loops(width: int, seconds: float, stamped_first: bool) -> tuple[Steps, Steps]:
+    """A custom training loop of one model, traced with stamps and without, in either order."""
     with STRATEGY.scope():
         trained, optimizer = model(width, seconds), keras.optimizers.SGD(0.01)
         optimizer.build(trained.trainable_variables)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    iterator = iter(STRATEGY.experimental_distribute_dataset(data()))
+    # A distributed data set has threads of its own, which one device does not need.
+    iterator = iter(STRATEGY.experimental_distribute_dataset(data()) if SEVERAL else data())
 
     def replica(inputs: tf.Tensor, labels: tf.Tensor) -> None:
         with tf.GradientTape() as tape:
@@ -94,16 +94,26 @@ def loop(width: int, seconds: float) -> Steps:
         gradients = tape.gradient(value, trained.trainable_variables)
         optimizer.apply_gradients(zip(gradients, trained.trainable_variables, strict=True))
 
-    @tf.function
-    def step(iterator: Any) -> None:
-        STRATEGY.run(replica, args=next(iterator))
+    def traced() -> Steps:
+        @tf.function
+        def step(iterator: Any) -> None:
+            STRATEGY.run(replica, args=next(iterator))
 
-    def steps(number: int) -> None:
-        for _ in range(number):
-            step(iterator)
+        def steps(number: int) -> None:
+            for _ in range(number):
+                step(iterator)
 
-    steps(20)
-    return steps
+        steps(20)
+        return steps
+
+    def plain() -> Steps:
+        with probe().paused():
+            return traced()
+
+    if stamped_first:
+        return traced(), plain()
+    without = plain()
+    return traced(), without
 
 
 class Turns(keras.callbacks.Callback):
@@ -227,11 +237,7 @@ def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[s
     """The profiler comes last: starting and stopping it beside collectives sometimes crashes the process."""
     plain = {}
     for name, (width, seconds, steps) in cases.items():
-        pairs = []
-        for _ in range(COPIES):
-            stamped = loop(width, seconds)
-            with probe().paused():
-                pairs.append((stamped, loop(width, seconds)))
+        pairs = [loops(width, seconds, stamped_first=copy % 2 == 0) for copy in range(COPIES)]
         cpu = threads_cpu()
         row = compared(pairs, steps, PAIRS, nullcontext, probe().paused)
         used = (threads_cpu() - cpu) / (PAIRS * steps)

@@ -178,6 +178,9 @@ class FakeAgent(AgentServicer):
         self.port = 0
         self.named = str(task)
         self.is_stalled = False
+        self.is_mad = False
+        """Whether no frame of it can be read."""
+        self.watches = 0
         self.sequence = 0
         self.started = time.time()
         self.requests: list[agent_pb2.TasksRequest] = []
@@ -210,6 +213,8 @@ class FakeAgent(AgentServicer):
     def _frame(self, batch: telemetry_pb2.StepBatch | None) -> telemetry_pb2.Frame:
         fake = self.cluster.tasks[self.task]
         self.sequence += 1
+        if self.is_mad:
+            batch = telemetry_pb2.StepBatch(reporter="nobody", subject="nobody", sequence=[1], end=[2.0])
         return telemetry_pb2.Frame(
             sequence=self.sequence,
             at=time.time(),
@@ -249,6 +254,7 @@ class FakeAgent(AgentServicer):
         self, request: agent_pb2.WatchRequest, _context: grpc.aio.ServicerContext
     ) -> AsyncIterator[agent_pb2.WatchReply]:
         queue: asyncio.Queue[telemetry_pb2.Frame] = asyncio.Queue()
+        self.watches += 1
         self._watchers.add(queue)
         try:
             if self.is_stalled:

@@ -110,3 +110,16 @@ async def test_a_frame_that_cannot_be_read_is_said_and_what_comes_after_it_is_ta
         await watched.until(lambda events: len(frames(events, SECOND)) > before + 3)
         assert links(watched.events, FIRST) == [LinkState.CONNECTING, LinkState.UP]
         playing.cancel()
+
+
+async def test_an_agent_of_which_nothing_can_be_read_stays_down_until_something_can() -> None:
+    async with FakeCluster(1, interval=0.1) as cluster, aclosing(Watched(cluster)) as watched:
+        agent = cluster.agents[FIRST]
+        await watched.until(lambda events: LinkState.UP in links(events, FIRST))
+        agent.is_mad = True
+        playing = asyncio.create_task(cluster.play())
+        await watched.until(lambda _: agent.watches > 4)
+        assert links(watched.events, FIRST) == [LinkState.CONNECTING, LinkState.UP, LinkState.DOWN]
+        agent.is_mad = False
+        await watched.until(lambda events: links(events, FIRST)[-1] is LinkState.UP)
+        playing.cancel()

@@ -98,6 +98,8 @@ class _Watch:
         self._newest = -1
         self._since = clock() - min(PAST, PAST_FRAMES / len(channels.spec.agents))
         self._was_up = False
+        self._is_doubted = False
+        """What it said last could not be read: it is up again once something can."""
 
     async def run(self) -> None:
         self._say(LinkState.CONNECTING)
@@ -134,6 +136,7 @@ class _Watch:
         except ValueError as error:
             # The agent keeps it for minutes: asked for again, it would stand before all that comes after it.
             self._since = max(self._since, self._clock())
+            self._is_doubted = True
             raise _LinkError(LinkState.DOWN, f"what it says cannot be read: {error}") from None
         finally:
             self._silence.end(limit)
@@ -168,12 +171,18 @@ class _Watch:
         agent = (description.pid, description.started)
         if agent != self._agent:
             self._agent, self._newest = agent, -1
-        self._was_up = True
-        self._say(LinkState.UP)
+        if not self._is_doubted:
+            self._take_for_up()
         self._inbox.put(AgentDescribed(self._clock(), self._task, description))
+
+    def _take_for_up(self) -> None:
+        self._was_up, self._is_doubted = True, False
+        self._say(LinkState.UP)
 
     def _give(self, data: bytes) -> None:
         frame = wire.frame(data)
+        if self._is_doubted:
+            self._take_for_up()
         # A snapshot after a reconnect begins with frames that came before it was cut.
         if frame.sequence > self._newest:
             self._newest, self._since = frame.sequence, frame.at
