@@ -42,6 +42,7 @@ import grpc
 import grpc.aio
 import numpy as np
 import psutil
+from tfscale.agent.moments import until_next
 from tfscale.console.widgets.look import PALETTES
 from tfscale.core.records import PHASES
 from tfscale.v1 import agent_pb2, telemetry_pb2
@@ -121,9 +122,7 @@ class BenchAgent:
         )
         yield agent_pb2.WatchReply(schema_version=1, snapshot=snapshot).SerializeToString()
         while True:
-            now = time.time()
-            phase = self._index * 0.618034 % 1.0
-            await asyncio.sleep(1.0 - (now - phase) % 1.0)
+            await asyncio.sleep(until_next(time.time(), self._index))
             yield b"\x08\x01" + _field(agent_pb2.WatchReply.FRAME_FIELD_NUMBER, self.frame())
 
     def frame(self) -> bytes:

@@ -20,6 +20,7 @@ from tfscale.agent.gang import Gang, Member
 from tfscale.agent.journal import Journal
 from tfscale.agent.launch import probe_site
 from tfscale.agent.local import LocalTask
+from tfscale.agent.moments import until_next
 from tfscale.agent.peers import Peer
 from tfscale.agent.reports import Reports
 from tfscale.agent.sampler import Sampler
@@ -31,8 +32,6 @@ from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Description, Frame, TaskState, TaskStatus
 from tfscale.core.task import Task
 
-_PERIOD = 1.0
-"""Seconds from frame to frame."""
 _LEAD_PATIENCE = 20.0
 """Seconds for which a task waits for the generation from the lead's agent before it starts without."""
 
@@ -95,11 +94,9 @@ class Daemon:
         _say(f"{self._settings.task} of {self._settings.run}: {where}")
 
     async def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time()
+        place = list(self._settings.cluster.tasks).index(self._settings.task)
         while True:
-            due = max(due + _PERIOD, loop.time())
-            await asyncio.sleep(due - loop.time())
+            await asyncio.sleep(until_next(time.time(), place))
             self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)
             self._publish()
 

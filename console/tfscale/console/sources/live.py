@@ -35,7 +35,7 @@ PAST = 600.0
 """Seconds of the past that are asked for at first; an agent keeps as many..."""
 PAST_FRAMES = 12_000
 """... but no more frames than this of all agents together."""
-BEAT = 0.03
+BEAT = 0.1
 """Seconds that a frame may wait for those of other agents, so that a thousand of them are no thousand turns."""
 
 
