@@ -21,8 +21,8 @@ RUN_ELSEWHERE = """
 import sys, tensorflow as tf
 trainer = tf.saved_model.load(sys.argv[1])
 print(float(trainer.step(tf.ones((16, 8)), tf.zeros(16, tf.int64))))
-functions = tf.saved_model.load(sys.argv[1]).step.concrete_functions
-assert not any(op.type == "Stage" for function in functions for op in function.graph.get_operations())
+ops = [op for function in trainer.step.concrete_functions for op in function.graph.get_operations()]
+assert any(op.type == "Timestamp" for op in ops) and not any(op.type == "Stage" for op in ops)
 assert not any(name.startswith("tfscale") for name in sys.modules)
 """
 

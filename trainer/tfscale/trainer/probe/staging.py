@@ -100,9 +100,6 @@ class Staging:
 
     def read(self) -> tuple[np.ndarray, int]:
         """The rows since the last read, and how many were too many to be read."""
-        if context.context()._context_handle is None:
-            # Nothing of TensorFlow has run yet; what were run now would keep a strategy from being made later.
-            return NO_ROWS, 0
         rows, lost = taken(self._area)
         enters = rows[:, 0] == _ENTERED
         self.entered += int(np.count_nonzero(enters))
@@ -110,8 +107,7 @@ class Staging:
 
     def clear(self) -> None:
         """Forget what was staged."""
-        if context.context()._context_handle is not None:
-            _clear(self._area)
+        _clear(self._area)
 
 
 def taken(area: str) -> tuple[np.ndarray, int]:
