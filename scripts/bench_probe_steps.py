@@ -94,7 +94,7 @@ def loops(width: int, seconds: float, stamped_first: bool) -> tuple[Steps, Steps
         gradients = tape.gradient(value, trained.trainable_variables)
         optimizer.apply_gradients(zip(gradients, trained.trainable_variables, strict=True))
 
-    def traced() -> Steps:
+    def traced(stamped: bool) -> Steps:
         @tf.function
         def step(iterator: Any) -> None:
             STRATEGY.run(replica, args=next(iterator))
@@ -103,17 +103,12 @@ def loops(width: int, seconds: float, stamped_first: bool) -> tuple[Steps, Steps
             for _ in range(number):
                 step(iterator)
 
-        steps(20)
+        with nullcontext() if stamped else probe().paused():
+            steps(20)
         return steps
 
-    def plain() -> Steps:
-        with probe().paused():
-            return traced()
-
-    if stamped_first:
-        return traced(), plain()
-    without = plain()
-    return traced(), without
+    both = {stamped: traced(stamped) for stamped in (stamped_first, not stamped_first)}
+    return both[True], both[False]
 
 
 class Turns(keras.callbacks.Callback):
@@ -176,20 +171,17 @@ def compared(pairs: list[tuple[Steps, Steps]], steps: int, number: int, on: Duri
     return summary(with_, without)
 
 
-def interleaved(pairs: list[tuple[Steps, Steps]], seconds: float) -> dict[str, Any]:
+def interleaved(pairs: list[tuple[Steps, Steps]], rounds: int) -> dict[str, Any]:
     """The same by single steps, IN_TURN of either kind in turn, the first of them unseen, of one copy after another.
 
     Of each copy the lower quartiles are compared: what comes in bursts - the probe's threads, a neighbour - does not
     move them. What is added is the mean of all copies, the interval twice its standard error.
     """
     found: list[tuple[list[float], list[float]]] = [([], []) for _ in pairs]
-    end = time.perf_counter() + seconds
-    for turn in itertools.count():
-        copy, which = turn // 4 % len(pairs), (turn + turn // 2) % 2
-        if not (turn % 4 or (found[-1][0] and time.perf_counter() < end) or turn < 4 * len(pairs)):
-            break
-        pairs[copy][which](1)
-        found[copy][which].extend(timed(pairs[copy][which], 1) for _ in range(IN_TURN))
+    # Counted and not timed: workers that did not end together would wait for each other for ever.
+    for _, (pair, times), which in itertools.product(range(rounds), zip(pairs, found, strict=True), (0, 1, 1, 0)):
+        pair[which](1)
+        times[which].extend(timed(pair[which], 1) for _ in range(IN_TURN))
     quartiles = [[statistics.quantiles(times)[0] for times in copy] for copy in found]
     added = [with_ - without for with_, without in quartiles]
     with_, without = (statistics.mean(each) for each in zip(*quartiles, strict=True))
@@ -242,7 +234,7 @@ def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[s
         row = compared(pairs, steps, PAIRS, nullcontext, probe().paused)
         used = (threads_cpu() - cpu) / (PAIRS * steps)
         yield {"step": name, "what": "probe", "threads": 1e6 * used, **row}
-        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, 6.0 if QUICK else 90.0)}
+        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, max(1, steps // 4))}
         plain[name] = pairs[0][1]
         # TensorFlow sometimes waits for ever when it takes the iterators of many data sets apart.
         _kept.extend(pairs)
