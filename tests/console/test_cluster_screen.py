@@ -21,7 +21,7 @@ from tfscale.console.state import ClusterState
 from tfscale.console.widgets.columns import COLUMNS, USUAL
 from tfscale.console.widgets.heat_map import HeatMap
 from tfscale.console.widgets.summary import Headline, Keys, Legend, Metrics, Title
-from waiting import settled
+from waiting import settled, until
 
 
 def build(workers: int = 12, memory: Memory | None = None, **options: Any) -> ConsoleApp:
@@ -153,6 +153,9 @@ async def test_only_rows_in_view_are_drawn_and_a_key_draws_two(monkeypatch: pyte
     async with app.run_test(size=(200, 60)) as pilot:
         await settled(pilot)
         table = app.cluster.table
+        # New numbers are drawn a few lines at a time: none of them now.
+        await pilot.press("p")
+        await until(lambda: table._until >= table.size.height, pilot.pause)
         drawn: list[object] = []
         draw = table._row
 

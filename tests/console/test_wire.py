@@ -58,10 +58,10 @@ def test_host_and_gpus_are_there_when_somebody_looks_and_stay_where_steps_go() -
     host = HostSample(0.5, 4, None, 1, 2, 0, task=usage)
     sent = replace(fakes.frame(FIRST), host=host, gpus=(GpuSample(0, "GPU-1", "A100", xid=79),))
     for frame in (through(sent), through(sent).with_steps(())):
-        assert (frame.host, frame.gpus, frame.has_counters, frame.is_stopped) == (host, sent.gpus, True, True)
+        assert (frame.host, frame.gpus, bool(frame.counters), frame.is_stopped) == (host, sent.gpus, True, True)
     assert replace(through(sent), host=None) == replace(sent, host=None)
     bare = through(replace(sent, host=None, gpus=()))
-    assert (bare.host, bare.gpus, bare.has_counters, bare.is_stopped) == (None, (), False, False)
+    assert (bare.host, bare.gpus, bool(bare.counters), bare.is_stopped) == (None, (), False, False)
 
 
 @pytest.mark.parametrize("sequence", [[], [7], [7, 8, 9], [7, 9, 10], [300, 1 << 40]])

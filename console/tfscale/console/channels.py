@@ -25,6 +25,9 @@ _OPTIONS = (
     # much may be under way at once: the past of an agent over a long line.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 1 << 20),
+    # Whatever ends is tried again here, and statistics are asked by nobody: a hundredth of a megabyte a channel.
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_channelz", 0),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1500),

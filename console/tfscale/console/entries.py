@@ -19,6 +19,7 @@ from tfscale.console.events import (
     LinkState,
     SecondPassed,
 )
+from tfscale.console.packed import delimited
 from tfscale.core.errors import UsageError
 from tfscale.core.records import SCHEMA_VERSION, ActivityKind, ProbeState, TaskState
 from tfscale.core.task import Task
@@ -39,7 +40,7 @@ class EntryError(ValueError):
 
 def encode(events: Iterable[Event], cluster: str) -> bytes:
     """Events in their order as one `Entries` message, without the `cluster` that agents describe and all know."""
-    return b"".join(_delimited(_ENTRIES, _entry(event, cluster)) for event in events)
+    return b"".join(delimited(_ENTRIES, _entry(event, cluster)) for event in events)
 
 
 def decode(data: bytes, cluster: str) -> list[Event]:
@@ -56,20 +57,9 @@ def _entry(event: Event, cluster: str) -> bytes:
     if isinstance(event, FrameArrived) and event.message is not None:
         # What came as bytes goes as bytes: a thousand frames a second are not worth reading and writing again.
         entry.task = str(event.task)
-        return entry.SerializeToString() + _delimited(_FRAME, event.message)
+        return entry.SerializeToString() + delimited(_FRAME, event.message)
     _fill(entry, event, cluster)
     return entry.SerializeToString()
-
-
-def _delimited(number: int, payload: bytes) -> bytes:
-    """A field of a message, with its number (below 16) and its length."""
-    head = bytearray([number << 3 | 2])
-    left = len(payload)
-    while left > 0x7F:
-        head.append(left & 0x7F | 0x80)
-        left >>= 7
-    head.append(left)
-    return bytes(head) + payload
 
 
 def _fill(entry: recording_pb2.Entry, event: Event, cluster: str) -> None:

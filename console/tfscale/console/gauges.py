@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 
@@ -26,37 +27,38 @@ class Gauges(NamedTuple):
     sent: float | None = None
 
 
-def gauges_of(host: Any, gpus: Sequence[Any], known: Callable[[Any, str], Any]) -> Gauges:
+def gauges_of(host: Any, gpus: Iterable[Any], known: Callable[[Any, str], Any]) -> Gauges:
     """Of records or of messages; `known` tells of either what a field says, None where it says nothing."""
-    return Gauges(*(_of_gpus(list(gpus), known) if len(gpus) else _NO_GPUS), *_of_host(host, known))
-
-
-def _of_gpus(gpus: Sequence[Any], known: Callable[[Any, str], Any]) -> tuple[float | None, ...]:
-    rows = [(gpu.utilisation, gpu.memory_used, gpu.clock, gpu.power, gpu.temperature) for gpu in gpus]
-    columns = zip(_OF_GPU, zip(*rows, strict=True), strict=True)
-    used, memory, clocks, power, heat = (_told(values, gpus, name, known) for name, values in columns)
-    return (
+    cpu, received, sent = (None, None, None) if host is None else _of_host(host, known)
+    rows = list(map(_READ, gpus))
+    if not rows:
+        return Gauges(cpu=cpu, received=received, sent=sent)
+    used, memory, clocks, power, heat = zip(*rows, strict=True)
+    if not (all(used) and all(memory) and all(clocks) and all(power) and all(heat)):
+        # Only what counts as false may stand for what was not told.
+        used, memory, clocks, power, heat = (_told(gpus, name, known) for name in _OF_GPU)
+    return Gauges(
         sum(used) / len(used) if used else None,
         sum(memory) if memory else None,
         min(clocks, default=None),
         sum(power) if power else None,
         max(heat, default=None),
+        cpu,
+        received,
+        sent,
     )
 
 
 _OF_GPU = ("utilisation", "memory_used", "clock", "power", "temperature")
-_NO_GPUS = (None,) * len(_OF_GPU)
+_READ = attrgetter(*_OF_GPU)
 
 
-def _told(values: Sequence[Any], gpus: Sequence[Any], name: str, known: Callable[[Any, str], Any]) -> Sequence[float]:
-    """Those of the values that were told; only what counts as false may stand for what was not."""
-    return values if all(values) else [value for gpu in gpus if (value := known(gpu, name)) is not None]
+def _told(gpus: Iterable[Any], name: str, known: Callable[[Any, str], Any]) -> tuple[float, ...]:
+    return tuple(value for gpu in gpus if (value := known(gpu, name)) is not None)
 
 
-def _of_host(host: Any, known: Callable[[Any, str], Any]) -> tuple[float | None, ...]:
-    if host is None:
-        return None, None, None
-    links = host.interfaces
-    if not links:
-        return known(host, "cpu"), None, None
-    return known(host, "cpu"), sum(each.received for each in links), sum(each.sent for each in links)
+def _of_host(host: Any, known: Callable[[Any, str], Any]) -> tuple[float | None, float | None, float | None]:
+    received = sent = None
+    for link in host.interfaces:
+        received, sent = (received or 0.0) + link.received, (sent or 0.0) + link.sent
+    return known(host, "cpu"), received, sent

@@ -117,10 +117,11 @@ class History:
             **{name: column[name] for name in _SAMPLES},
         )
 
-    def step_times(self, until: float, span: int) -> NDArray[np.float32]:
-        """(n, span) mean seconds a step of every one of `tasks`, in the seconds before `until`."""
+    def step_times(self, until: float, span: int, tasks: Sequence[Task] | None = None) -> NDArray[np.float32]:
+        """(n, span) mean seconds a step of these tasks, by default of all, in the seconds before `until`."""
         self._bin()
-        return _step_time(self._taken(slice(None), int(until), span, len(_SUMS)))
+        who = slice(None) if tasks is None else np.array([self._index[task] for task in tasks], np.int64)
+        return _step_time(self._taken(who, int(until), span, len(_SUMS)))
 
     def last_steps(self) -> LastSteps:
         """The newest steps of all tasks; goes on changing as frames come."""
@@ -140,7 +141,7 @@ class History:
             known.append(status)
             del known[:-_ENDINGS]
 
-    def _taken(self, who: int | slice, last: int, span: int, most: int = len(_COLUMNS)) -> NDArray[np.float32]:
+    def _taken(self, who: int | slice | NDArray[np.int64], last: int, span: int, most: int = len(_COLUMNS)) -> NDArray[np.float32]:
         """(most, span) or (most, n, span), the first columns as they are kept."""
         parts: list[NDArray[np.float32]] = []
         first = last - span

@@ -13,7 +13,7 @@ from tfscale.console.model import Link, Moment, Snapshot, TaskView
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
-from tfscale.core.task import Role, Task, subject_task
+from tfscale.core.task import Role, Task, subject_owner, subject_task
 
 MOMENTS_KEPT = 1000
 OUTCOME_SHOWN = 12.0
@@ -35,7 +35,7 @@ class ClusterState:
         self._spec = spec
         self._analysis = analysis
         self._history = History(spec.tasks)
-        self._known = {task: _Known(task, str(task)) for task in spec.tasks}
+        self._known = {task: _Known(task, str(task), agent) for task, agent in spec.agents.items()}
         self._moments: deque[Moment] = deque(maxlen=MOMENTS_KEPT)
         self._findings = Findings()
         self._open: dict[tuple[str, str, float], Diagnosis] = {}
@@ -171,17 +171,17 @@ class ClusterState:
         self._moments.append(Moment(at, severity, diagnosis.subject, said, diagnosis.kind, diagnosis))
 
     def _views(self, findings: Findings) -> tuple[TaskView, ...]:
-        summaries: dict[Task, dict[str, SubjectSummary]] = {}
+        replicas: dict[str, dict[str, SubjectSummary]] = {}
         for subject, summary in findings.subjects.items():
-            if (task := subject_task(subject)) is not None:
-                summaries.setdefault(task, {})[subject] = summary
+            if "/" in subject:
+                replicas.setdefault(subject_owner(subject), {})[subject] = summary
         diagnoses: dict[Task, list[Diagnosis]] = {}
         for diagnosis in findings.diagnoses:
             if diagnosis.end is None and (task := subject_task(diagnosis.subject)) is not None:
                 diagnoses.setdefault(task, []).append(diagnosis)
-        agents = self._spec.agents
+        own = findings.subjects
         return tuple(
-            known.view(agents[task], summaries.get(task, {}), tuple(diagnoses.get(task, ())))
+            known.view(own.get(known.name), replicas.get(known.name, {}), tuple(diagnoses.get(task, ())))
             for task, known in self._known.items()
         )
 
@@ -195,16 +195,17 @@ class _Known:
 
     task: Task
     name: str
+    agent: Address
     link: Link = field(default_factory=Link)
     description: Description | None = None
     frame: Frame | None = None
 
-    def view(self, agent: Address, summaries: dict[str, SubjectSummary], diagnoses: tuple[Diagnosis, ...]) -> TaskView:
-        replicas = {subject: summary for subject, summary in summaries.items() if subject != self.name}
-        summary = summaries.get(self.name)
+    def view(
+        self, summary: SubjectSummary | None, replicas: dict[str, SubjectSummary], diagnoses: tuple[Diagnosis, ...]
+    ) -> TaskView:
         if summary is None and replicas:
             summary = max(replicas.values(), key=lambda each: each.lag or 0.0)
-        return TaskView(self.task, agent, self.link, self.description, self.frame, summary, replicas, diagnoses)
+        return TaskView(self.task, self.agent, self.link, self.description, self.frame, summary, replicas, diagnoses)
 
 
 def _said(diagnosis: Diagnosis) -> tuple[object, ...]:

@@ -1,4 +1,8 @@
-"""Protobuf messages to records, one function a message. Beside `entries`, nothing in the console knows protobuf."""
+"""Protobuf messages to records, one function a message. Beside `entries`, nothing in the console knows protobuf.
+
+What comes a thousand times a second is read by protos/tfscale/v1/arrival.proto, which leaves columns of numbers, and what
+is mostly the same or not looked at, as bytes.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from tfscale.console import packed
 from tfscale.console.events import CommandProgressed, Profile, Stage
@@ -21,6 +25,7 @@ from tfscale.core.records import (
     ActivityKind,
     Collective,
     Coordinator,
+    Counters,
     Description,
     Exit,
     Frame,
@@ -39,24 +44,15 @@ from tfscale.core.records import (
     WorkerFunctions,
 )
 from tfscale.core.task import Task
-from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
+from tfscale.v1 import agent_pb2, arrival_pb2, report_pb2, telemetry_pb2
 
 _TASK_STATES = {getattr(telemetry_pb2, f"TASK_STATE_{state.name}"): state for state in TaskState}
 _PROBE_STATES = {getattr(telemetry_pb2, f"PROBE_STATE_{state.name}"): state for state in ProbeState}
 _ACTIVITIES = {getattr(telemetry_pb2, f"ACTIVITY_KIND_{kind.name}"): kind for kind in ActivityKind}
-_TYPECODES = {FieldDescriptor.TYPE_FLOAT: "f", FieldDescriptor.TYPE_DOUBLE: "d"}
-_STATUS, _PROBE = telemetry_pb2.Frame.STATUS_FIELD_NUMBER, telemetry_pb2.Frame.PROBE_FIELD_NUMBER
-_COUNTERS = (telemetry_pb2.Frame.HOST_FIELD_NUMBER, telemetry_pb2.Frame.GPUS_FIELD_NUMBER)
-_STEPS = telemetry_pb2.Frame.STEPS_FIELD_NUMBER
-_BATCH = {each.name: each.number for each in telemetry_pb2.StepBatch.DESCRIPTOR.fields}
-_COLUMNS = {
-    each.number: (each.name, _TYPECODES[each.type])
-    for each in telemetry_pb2.StepBatch.DESCRIPTOR.fields
-    if each.type in _TYPECODES
-}
-_COUNTS = {_BATCH[name]: name for name in ("sequence", "global_step")}
-_NAMES = {_BATCH[name]: name for name in ("reporter", "subject")}
-_NUMBERS = {_BATCH[name]: name for name in ("generation", "attempt", "lost", "clamped")}
+_READ = tuple(each.name for each in arrival_pb2.ArrivingFrame.DESCRIPTOR.fields)
+"""Of a frame, when it arrives."""
+_SEQUENCE = telemetry_pb2.StepBatch.SEQUENCE_FIELD_NUMBER
+_NOTHING = array("f")
 _TASKS = 4096
 """Of whom the newest state is remembered as it came, so that the same one need not be read again."""
 _STAGES = {getattr(agent_pb2, f"STAGE_{stage.name}"): stage for stage in Stage}
@@ -74,17 +70,11 @@ class Reply:
 
 def reply(data: bytes) -> Reply:
     """What a WatchReply message says. Raises ValueError where it is none."""
-    version, described, frames = 0, None, []
-    for number, _, value, end in packed.fields(data):
-        if number == agent_pb2.WatchReply.SCHEMA_VERSION_FIELD_NUMBER:
-            version = packed.varint(data, value)[0]
-        elif number == agent_pb2.WatchReply.FRAME_FIELD_NUMBER:
-            frames.append(data[value:end])
-        elif number == agent_pb2.WatchReply.SNAPSHOT_FIELD_NUMBER:
-            snapshot = _parsed(agent_pb2.Snapshot, data[value:end])
-            described = description(snapshot.description)
-            frames += [each.SerializeToString() for each in snapshot.recent]
-    return Reply(version, described, frames)
+    message = _parsed(arrival_pb2.ArrivingReply, data)
+    if not message.HasField("snapshot"):
+        return Reply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
+    snapshot = message.snapshot
+    return Reply(message.schema_version, description(snapshot.description), tuple(snapshot.recent))
 
 
 def _parsed(kind: type[Kind], data: bytes) -> Kind:
@@ -163,65 +153,88 @@ def progress_message(event: CommandProgressed) -> agent_pb2.Progress:
     )
 
 
-class ArrivedFrame(Frame):
-    """A frame whose host and GPUs stay bytes until somebody looks: of a thousand tasks, most are not looked at."""
+class ArrivedCounters(Counters):
+    """Host and GPUs that stay bytes until somebody looks: of a thousand tasks, most are not looked at."""
 
-    __slots__ = ("_bare", "_counters", "_is_stopped", "_seen", "gauges")
+    __slots__ = ("_data", "_seen")
+    _data: bytes
+    _seen: Counters | None
+
+    def __init__(self, data: bytes) -> None:
+        """`data` is a Frame message."""
+        _set(self, "_data", data)
+        _set(self, "_seen", None)
+
+    @property
+    def host(self) -> HostSample | None:
+        return self._look().host
+
+    @property
+    def gpus(self) -> tuple[GpuSample, ...]:
+        return self._look().gpus
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def _look(self) -> Counters:
+        seen = self._seen
+        if seen is None:
+            message = telemetry_pb2.Frame.FromString(self._data)
+            seen = Counters(
+                _host(message.host) if message.HasField("host") else None, tuple(map(_gpu, message.gpus))
+            )
+            _set(self, "_seen", seen)
+        return seen
+
+
+class ArrivedFrame(Frame):
+    """A frame whose host and GPUs stay bytes until somebody looks."""
+
+    __slots__ = ("_counters", "_is_stopped", "gauges")
     gauges: Gauges
     """Of host and GPUs, which are kept of every frame."""
-    _bare: Frame | None
-    _counters: bytes
+    _counters: ArrivedCounters
     _is_stopped: bool
-    _seen: tuple[HostSample | None, tuple[GpuSample, ...]] | None
 
     def __new__(cls, **values: Any) -> Frame:  # type: ignore[misc]  # that is what `dataclasses.replace` shall make
         return Frame(**values)
 
     @classmethod
-    def of(cls, rest: dict[str, Any], counters: bytes, is_stopped: bool, gauges: Gauges) -> ArrivedFrame:
-        """`rest` are all fields but `host` and `gpus`, which are in `counters`, a Frame message."""
+    def of(cls, counters: bytes, **values: Any) -> ArrivedFrame:
+        """From all fields but `host` and `gpus`, which are in `counters`, a Frame message. Raises ValueError where it is
+        none."""
         made = object.__new__(cls)
-        for name, value in rest.items():
-            object.__setattr__(made, name, value)
-        object.__setattr__(made, "_counters", counters)
-        object.__setattr__(made, "_is_stopped", is_stopped)
-        object.__setattr__(made, "_seen", None)
-        object.__setattr__(made, "_bare", None)
-        object.__setattr__(made, "gauges", gauges)
+        for name, value in values.items():
+            _set(made, name, value)
+        message = _parsed(telemetry_pb2.Frame, counters)
+        host = message.host if message.HasField("host") else None
+        _set(made, "_counters", ArrivedCounters(counters))
+        _set(made, "_is_stopped", host is not None and host.task.stopped > 0)
+        _set(made, "gauges", gauges_of(host, message.gpus, _known))
         return made
 
     @property
     def host(self) -> HostSample | None:
-        return self._look()[0]
+        return self._counters.host
 
     @property
     def gpus(self) -> tuple[GpuSample, ...]:
-        return self._look()[1]
+        return self._counters.gpus
+
+    @property
+    def counters(self) -> Counters:
+        return self._counters
 
     @property
     def is_stopped(self) -> bool:
         return self._is_stopped
 
-    @property
-    def has_counters(self) -> bool:
-        return bool(self._counters)
-
     def with_steps(self, steps: tuple[StepBatch, ...]) -> Frame:
-        if not steps and self._bare is not None:
-            return self._bare
-        rest = {name: getattr(self, name) for name in _EAGER}
-        made = ArrivedFrame.of({**rest, "steps": steps}, self._counters, self._is_stopped, self.gauges)
-        if not steps:
-            object.__setattr__(self, "_bare", made)
+        made = object.__new__(ArrivedFrame)
+        for name in _KEPT:
+            _set(made, name, getattr(self, name))
+        _set(made, "steps", steps)
         return made
-
-    def _look(self) -> tuple[HostSample | None, tuple[GpuSample, ...]]:
-        seen = self._seen
-        if seen is None:
-            message = telemetry_pb2.Frame.FromString(self._counters)
-            seen = _host(message.host) if message.HasField("host") else None, tuple(map(_gpu, message.gpus))
-            object.__setattr__(self, "_seen", seen)
-        return seen
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Frame):
@@ -231,40 +244,37 @@ class ArrivedFrame(Frame):
     __hash__ = Frame.__hash__
 
 
-_EAGER = tuple(each.name for each in fields(Frame) if each.name not in ("host", "gpus"))
+_set = object.__setattr__
+_KEPT = (
+    *(each.name for each in fields(Frame) if each.name not in ("host", "gpus", "steps")),
+    *ArrivedFrame.__slots__,
+)
 
 
 def frame(data: bytes) -> Frame:
     """What a Frame message says. Raises ValueError where it is none, or says what cannot be."""
-    status, probe, steps = b"", None, []
-    rest: list[bytes] = []
-    counters: list[bytes] = []
-    for number, begin, value, end in packed.fields(data):
-        if number == _STEPS:
-            steps.append(_steps(data[value:end]))
-        elif number == _STATUS:
-            status = data[value:end]
-        elif number == _PROBE:
-            probe = data[value:end]
-        else:
-            (counters if number in _COUNTERS else rest).append(data[begin:end])
-    message = _parsed(telemetry_pb2.Frame, b"".join([*rest, *counters]))
+    message = _parsed(arrival_pb2.ArrivingFrame, data)
     check_time(message.at)
-    host = message.host if message.HasField("host") else None
-    known = {
-        "sequence": message.sequence,
-        "at": message.at,
-        "status": _same_status(status),
-        "probe": _same_probe(probe) if probe is not None else None,
-        "collective": _collective(message.collective) if message.HasField("collective") else None,
-        "steps": tuple(steps),
-        "dropped": message.dropped,
-        "training": _training(message.training) if message.HasField("training") else None,
-        "activities": tuple(_activity(each) for each in message.activities if _is_activity(each)),
-        "coordinator": _coordinator(message.coordinator) if message.HasField("coordinator") else None,
-    }
-    is_stopped = host is not None and host.task.stopped > 0
-    return ArrivedFrame.of(known, b"".join(counters), is_stopped, gauges_of(host, message.gpus, _known))
+    known = dict(
+        sequence=message.sequence,
+        at=message.at,
+        status=_same_status(message.status),
+        probe=_same_probe(message.probe) if message.HasField("probe") else None,
+        collective=_collective(message.collective) if message.HasField("collective") else None,
+        steps=tuple(map(_steps, message.steps)),
+        dropped=message.dropped,
+        training=_training(message.training) if message.HasField("training") else None,
+        activities=tuple(_activity(each) for each in message.activities if _is_activity(each)),
+        coordinator=_coordinator(message.coordinator) if message.HasField("coordinator") else None,
+    )
+    return ArrivedFrame.of(_unread(message), **known)
+
+
+def _unread(message: arrival_pb2.ArrivingFrame) -> bytes:
+    """The host and the GPUs of a frame, as a Frame message."""
+    for name in _READ:
+        message.ClearField(name)
+    return message.SerializeToString()
 
 
 @lru_cache(maxsize=_TASKS)
@@ -334,43 +344,34 @@ def _activity(message: telemetry_pb2.Activity) -> Activity:
     return Activity(_ACTIVITIES[message.kind], message.begin, _known(message, "end"))
 
 
-def _steps(data: bytes) -> StepBatch:
-    found: dict[str, Any] = dict(_NO_STEPS)
-    for number, begin, value, end in packed.fields(data):
-        if number in _COLUMNS:
-            name, kind = _COLUMNS[number]
-            found[name] = packed.column(kind, data[value:end])
-        elif number in _COUNTS:
-            found[_COUNTS[number]] = _counts(data[begin:end])
-        elif number in _NAMES:
-            found[_NAMES[number]] = _text(data[value:end])
-        elif number in _NUMBERS:
-            found[_NUMBERS[number]] = packed.varint(data, value)[0]
-    batch = StepBatch(**found)
+def _steps(message: arrival_pb2.ArrivingSteps) -> StepBatch:
+    batch = StepBatch(
+        generation=message.generation,
+        attempt=message.attempt,
+        reporter=message.reporter,
+        subject=message.subject,
+        sequence=_counts(message.sequence),
+        end=packed.column("d", message.end),
+        global_step=_counts(message.global_step),
+        update=packed.column("f", message.update),
+        host=packed.column("f", message.host),
+        input=packed.column("f", message.input),
+        compute=packed.column("f", message.compute),
+        reduce=packed.column("f", message.reduce),
+        lost=message.lost,
+        clamped=message.clamped,
+        pull=packed.column("f", message.pull) if message.pull else _NOTHING,
+    )
     check_steps(batch)
     return batch
-
-
-_NO_STEPS = {
-    **dict.fromkeys(_NUMBERS.values(), 0),
-    **dict.fromkeys(_NAMES.values(), ""),
-    **{name: array("Q") for name in _COUNTS.values()},
-    **{name: array(kind) for name, kind in _COLUMNS.values()},
-}
 
 
 @lru_cache(maxsize=1024)
 def _counts(data: bytes) -> array[int]:
     """`sequence` or `global_step` of a batch. Workers that meet in every step tell the same ones."""
-    message = _parsed(telemetry_pb2.StepBatch, data)
-    values = [*message.sequence, *message.global_step]
+    values = list(_parsed(telemetry_pb2.StepBatch, packed.delimited(_SEQUENCE, data)).sequence)
     check_counts(values)
     return array("Q", values)
-
-
-@lru_cache(maxsize=_TASKS)
-def _text(data: bytes) -> str:
-    return data.decode()
 
 
 def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator | None:
@@ -427,8 +428,10 @@ def _usage(message: telemetry_pb2.TaskUsage) -> TaskUsage:
 
 
 _OF_GPU = tuple(each.name for each in fields(GpuSample) if each.default is None)
+_read_gpu = attrgetter(*_OF_GPU)
 
 
 def _gpu(message: telemetry_pb2.GpuSample) -> GpuSample:
-    optional = [_known(message, name) for name in _OF_GPU]
+    read = zip(_OF_GPU, _read_gpu(message), strict=True)
+    optional = [value if value and math.isfinite(value) else _known(message, name) for name, value in read]
     return GpuSample(message.index, printable(message.uuid), printable(message.name), *optional)

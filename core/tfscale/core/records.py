@@ -283,6 +283,18 @@ class GpuSample:
 
 
 @dataclass(frozen=True, slots=True)
+class Counters:
+    """The host and its GPUs at one moment."""
+
+    host: HostSample | None = None
+    gpus: tuple[GpuSample, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything is said of either."""
+        return self.host is not None or bool(self.gpus)
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """What one agent knows at one moment."""
 
@@ -306,9 +318,9 @@ class Frame:
         return bool(self.host and self.host.task and self.host.task.stopped)
 
     @property
-    def has_counters(self) -> bool:
-        """Whether it says anything of the host or its GPUs."""
-        return self.host is not None or bool(self.gpus)
+    def counters(self) -> Counters:
+        """What it says of the host and its GPUs, to be kept without the rest."""
+        return Counters(self.host, self.gpus)
 
     def with_steps(self, steps: tuple[StepBatch, ...]) -> Frame:
         """The same with other steps, or none."""

@@ -16,7 +16,8 @@ ACTING = frozenset("rxSPb")
 class SnapshotScreen(Screen[None]):
     """A screen that the app gives every snapshot to; `redraw` is for what its widgets do not draw by themselves."""
 
-    snapshot: reactive[Snapshot | None] = reactive(None)
+    snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
+    """Its widgets draw it: the whole screen anew, every second, would be most of what drawing costs."""
     look: reactive[Look] = reactive(Look())
 
     @property

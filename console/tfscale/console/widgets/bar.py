@@ -22,6 +22,14 @@ def parts_of(summary: SubjectSummary | None) -> dict[str, float]:
     return {part: value for part, value in zip(PARTS, known, strict=True) if value is not None}
 
 
+def length_of(summary: SubjectSummary | None) -> float:
+    """Seconds of all parts together."""
+    if summary is None:
+        return 0.0
+    known = summary.update, summary.host, summary.input, summary.compute
+    return sum(filter(None, known), max(summary.reduce or 0.0, summary.wait or 0.0))
+
+
 def mean_parts(summaries: Sequence[SubjectSummary | None]) -> dict[str, float]:
     """Mean seconds by part over those of whom it is known."""
     every = [parts_of(summary) for summary in summaries]

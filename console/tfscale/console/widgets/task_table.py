@@ -17,8 +17,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.model import Snapshot, TaskView
 from tfscale.console.widgets import format
-from tfscale.console.widgets.arrange import Group, Key, Order, Row, arrange
-from tfscale.console.widgets.bar import mean_parts, parts_of, phase_bar, scale_for
+from tfscale.console.widgets.arrange import Group, Key, Line, Order, Row, arrange
+from tfscale.console.widgets.bar import length_of, mean_parts, parts_of, phase_bar, scale_for
 from tfscale.console.widgets.columns import USUAL, Drawn, Placed, Scene, layout, step_of
 from tfscale.console.widgets.look import Look, style
 from tfscale.console.widgets.query import Query
@@ -52,7 +52,7 @@ class TaskTable(ScrollView, can_focus=True):
         Binding("right", "fold(False)", "open the group", show=False),
     ]
 
-    snapshot: reactive[Snapshot | None] = reactive(None)
+    snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
     look: reactive[Look] = reactive(Look())
     wanted: reactive[Query] = reactive(Query())
     order: reactive[Order] = reactive(Order())
@@ -91,6 +91,7 @@ class TaskTable(ScrollView, can_focus=True):
         self._until = _FAR
         self._drawn_as: tuple[object, ...] = ()
         self._step_times: dict[Task, NDArray[np.float32]] = {}
+        """Of those that were drawn since the newest snapshot, and their neighbours."""
 
     @property
     def scale(self) -> float:
@@ -157,8 +158,7 @@ class TaskTable(ScrollView, can_focus=True):
         before = self._at.get(self._key, 0) if self._key is not None else 0
         self._rows = arrange(snapshot.tasks, self.wanted, self.order, self._seen)
         self._at = {row.key: index for index, row in enumerate(self._rows)}
-        times = [sum(parts_of(view.summary).values()) for view in snapshot.tasks]
-        self._scale = scale_for(max(times, default=0.0))
+        self._scale = scale_for(max((length_of(view.summary) for view in snapshot.tasks), default=0.0))
         width = self.size.width
         # The bar on the right is drawn over what stands there.
         room = width - MARGIN - (len(self._rows) + 1 > self.size.height)
@@ -166,7 +166,7 @@ class TaskTable(ScrollView, can_focus=True):
         if self.order.group:
             names = [f"  {name}" for name in (*names, *(row.name for row in self._rows if isinstance(row, Group)))]
         self._placed = layout(room, self.chosen, names, hosts)
-        self._step_times = self._trends(snapshot)
+        self._step_times = {}
         self.virtual_size = Size(width, len(self._rows) + 1)
         self._keep_cursor(before)
         self._draw()
@@ -191,12 +191,6 @@ class TaskTable(ScrollView, can_focus=True):
             self.call_after_refresh(self._draw_on)
         else:
             self._until = _FAR
-
-    def _trends(self, snapshot: Snapshot) -> dict[Task, NDArray[np.float32]]:
-        history = snapshot.history
-        if history is None or all(placed.column.drawn is not Drawn.TREND for placed in self._placed):
-            return {}
-        return dict(zip(history.tasks, history.step_times(snapshot.at, SECONDS), strict=True))
 
     def _keep_cursor(self, before: int) -> None:
         """On its row, wherever that went; where it is no longer shown, on what took its place."""
@@ -278,9 +272,19 @@ class TaskTable(ScrollView, can_focus=True):
         return [self._cell(text, tone, placed, background, is_bold=is_named)]
 
     def _trend(self, view: TaskView, width: int, look: Look, background: str) -> Segment:
+        if view.task not in self._step_times:
+            self._look_back()
         values = self._step_times.get(view.task)
         text = " " * width if values is None else sparkline(values, width, look)
         return Segment(text, style(look.palette.dim, background))
+
+    def _look_back(self) -> None:
+        """Find the step times of the tasks on the screen: of all, they would take longer than all lines."""
+        if self.snapshot is not None and (history := self.snapshot.history) is not None:
+            first = self.scroll_offset.y
+            rows = self._rows[first : first + self.size.height]
+            tasks = [row.key for row in rows if isinstance(row, Line)]
+            self._step_times = dict(zip(tasks, history.step_times(self.snapshot.at, SECONDS, tasks), strict=True))
 
     def _of_group(self, group: Group, placed: Placed, background: str) -> list[Segment]:
         glyphs, name = self.look.glyphs, placed.column.name

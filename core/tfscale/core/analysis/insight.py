@@ -19,7 +19,9 @@ from tfscale.core.records import Diagnosis, Frame, TaskState
 from tfscale.core.task import Role, Task, subject_owner
 
 PERIOD = 5.0
-"""Seconds between two looks at everybody's counters, which hardly move faster."""
+"""Seconds between two judgements of everybody's counters, which hardly move faster."""
+_AT_ONCE = 16
+"""Tasks whose counters are condensed in one look, the rest of them in the looks between."""
 MOST_WATCHED = 64
 """Tasks whose counters are looked at for the whole: medians need no more, and a thousand would cost too much."""
 _ROWS = 60
@@ -32,7 +34,10 @@ class Insight:
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
         self._samples = {str(task): Samples() for task in spec.tasks}
-        self._watched = [str(task) for task in _sample(spec)]
+        self._watched = _shares([str(task) for task in _sample(spec)])
+        self._vitals: dict[str, Vitals] = {}
+        self._look = 0
+        """Since the last judgement."""
         self._explainer = Explainer()
         self._saturation = SaturationWatch()
         self._drift = DriftWatch()
@@ -65,16 +70,22 @@ class Insight:
         """What limits the cluster, and what takes longer for all than it did; `window` is the newest steps."""
         if straggles:
             self._saturation.clear()
+            self._vitals.clear()
             return self._drift.told()
         recent = made_whole(window.last(_ROWS))
         if self._looked is not None and 0 <= now - self._looked < PERIOD:
+            self._look += 1
+            self._condense(self._watched[self._look :][:1])
             limited = self._saturation.told()
         else:
-            self._looked = now
-            vitals = {name: self._samples[name].vitals() for name in self._watched}
+            self._condense(self._watched[:1] if self._vitals else self._watched)
+            self._looked, self._look, vitals = now, 0, self._vitals
             load = self._load(recent, tasks, vitals) if len(recent) >= _FEWEST_ROWS else None
             limited = self._saturation.diagnose(load, vitals, self._speeds(vitals), now)
         return [*self._drift.diagnose(recent, now), *limited]
+
+    def _condense(self, shares: Sequence[Sequence[str]]) -> None:
+        self._vitals.update((name, self._samples[name].vitals()) for share in shares for name in share)
 
     def count(self, table: StepTable, subjects: Sequence[str], apart: str = "") -> None:
         """Put the steps that came since the last call into the buckets of the run's time; `apart` names the one worker
@@ -132,6 +143,12 @@ class Insight:
         """Whether more went over the link in some second than its driver says it can."""
         moved = self._samples[name].most_moved()
         return moved is not None and 8 * moved > claim
+
+
+def _shares(names: Sequence[str]) -> list[Sequence[str]]:
+    """In parts, of which each can have a look of its own between two judgements."""
+    parts = min(int(PERIOD), max(1, -(-len(names) // _AT_ONCE)))
+    return [names[part::parts] for part in range(parts)]
 
 
 def _sample(spec: ClusterSpec) -> list[Task]:

@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 
 KEEP_SECONDS = 30.0
 """How far back the steps are kept."""
-CELLS = 2_000_000
+CELLS = 1_000_000
 """Bound on steps x subjects, so that a thousand fast workers keep less time instead of more memory."""
 _FEWEST_STEPS, _MOST_STEPS = 1024, 16_384
 _MOST_UNWRITTEN = 256
@@ -103,6 +103,9 @@ class StepTable:
     _phases: NDArray[np.float32] = field(default_factory=lambda: np.full((0, len(PHASES), 0), np.nan, np.float32))
     _unwritten: list[tuple[int, int, StepBatch]] = field(default_factory=list)
     """Position, first place and steps without a gap: many are written at once when somebody reads."""
+    _asked: tuple[bytes, bytes] | None = None
+    _answer: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, len(PHASES), 0), np.float32))
+    """Whose steps were taken last, and these, until something is written."""
     _gapless: Sequence[int] = ()
     """The last one that was looked through: who meet in every step mostly tell the same."""
 
@@ -149,6 +152,11 @@ class StepTable:
         column = self._columns.get(subject)
         return column.global_step if column else None
 
+    def reached(self, subject: str) -> tuple[int | None, int | None]:
+        """The sequence and the global step of the subject's newest step, None where unknown."""
+        column = self._columns.get(subject)
+        return (None, None) if column is None or column.newest < 0 else (column.newest, column.global_step)
+
     def subjects(self) -> tuple[str, ...]:
         """Everyone who has reported a step in this generation."""
         return tuple(name for name, column in self._columns.items() if column.newest >= 0)
@@ -169,7 +177,7 @@ class StepTable:
         if start == stop or not len(positions):
             return self.aligned(subjects, first)
         ends = self._end[positions[0], start:stop]
-        recent = np.flatnonzero(ends > np.fmax.reduce(ends) - seconds)
+        recent = np.flatnonzero(ends >= np.fmax.reduce(ends) - seconds)
         start += max(0, min(int(recent[0]) if len(recent) else 0, stop - start - steps))
         places = start + _sample(stop - start)
         return self._lined_up(subjects, places, self._taken(positions, places), whole)
@@ -205,9 +213,13 @@ class StepTable:
         return self._end[column.position, places], possible(self._phases[column.position][:, places])
 
     def _taken(self, positions: Integers, places: Integers) -> NDArray[np.float32]:
-        """(n, 5, k) phases at these places."""
-        planes = self._phases.take(places, axis=2)
-        return planes if len(positions) == len(planes) and _ascends(positions) else planes[positions]
+        """(n, 5, k) phases at these places, not to be written to: asked for again, they are the same."""
+        asked = positions.tobytes(), places.tobytes()
+        if self._asked != asked:
+            planes = self._phases.take(places, axis=2)
+            is_whole = len(positions) == len(planes) and _ascends(positions)
+            self._asked, self._answer = asked, planes if is_whole else planes[positions]
+        return self._answer
 
     def _positions(self, subjects: Sequence[str]) -> Integers:
         return np.array([self._columns[subject].position for subject in subjects], np.int64)
@@ -246,6 +258,7 @@ class StepTable:
     def _write(
         self, position: int, places: slice | Integers, batch: StepBatch, kept: slice | Integers | None = None
     ) -> None:
+        self._asked = None
         ends = moments(np.asarray(batch.end, dtype=np.float64))
         self._end[position, places] = np.nan if not len(ends) else ends if kept is None else ends[kept]
         for plane, name in zip(self._phases[position], PHASES, strict=True):
@@ -259,6 +272,7 @@ class StepTable:
         """What was added since the last time: batch by batch, a thousand tasks would take several times as long."""
         if not self._unwritten:
             return
+        self._asked = None
         added, self._unwritten = self._unwritten, []
         batches = [batch for _, _, batch in added]
         lengths = np.array([len(batch.sequence) for batch in batches])
@@ -287,7 +301,7 @@ class StepTable:
     def _reset(self, generation: int) -> None:
         """A new attempt counts its collectives anew, so that older steps of anybody no longer line up with it."""
         self.generation = generation
-        self._unwritten = []
+        self._unwritten, self._asked = [], None
         self._end = np.full((0, 0), np.nan)
         self._phases = np.full((0, len(PHASES), 0), np.nan, np.float32)
         for column in self._columns.values():
@@ -327,6 +341,7 @@ class StepTable:
         return self.base + (int(recent[0]) if len(recent) else 0)
 
     def _move(self, base: int, steps: int, width: int) -> None:
+        self._asked = None
         old_end, old_phases = self._end, self._phases
         skip = min(base - self.base, old_end.shape[1])
         kept = min(old_end.shape[1] - skip, steps)

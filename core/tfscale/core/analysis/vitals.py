@@ -13,13 +13,13 @@ from itertools import takewhile
 from statistics import median
 from typing import Any
 
-from tfscale.core.records import Frame, GpuSample, HostSample, Interface
+from tfscale.core.records import Counters, Frame, GpuSample, HostSample, Interface
 
 KEEP_SECONDS = 60.0
 """How far back samples are kept; an agent sends one a second."""
-WINDOW_SECONDS = 15.0
-"""Over how much of it counters are condensed: the pressure figures themselves look 10 s back..."""
-OLDER_SECONDS = 5.0
+WINDOW_SECONDS = 10.0
+"""Over how much of it counters are condensed: the pressure figures themselves look as far back..."""
+OLDER_SECONDS = 10.0
 """... of what is older, one sample in so many seconds is kept: a thousand hosts tell a megabyte a second."""
 FEWEST_SECONDS = 3.0
 
@@ -75,38 +75,39 @@ UNKNOWN = Vitals()
 class Samples:
     """The newest samples of one task's agent."""
 
-    _recent: deque[Frame] = field(default_factory=deque)
-    _older: deque[Frame] = field(default_factory=deque)
+    _recent: deque[tuple[float, Counters]] = field(default_factory=deque)
+    _older: deque[tuple[float, Counters]] = field(default_factory=deque)
     _most_moved: float | None = None
 
     def add(self, frame: Frame) -> None:
         """Keep what a frame says of host and GPUs."""
-        if not frame.has_counters:
+        counters, recent, older = frame.counters, self._recent, self._older
+        if not counters:
             return
-        self._recent.append(frame.with_steps(()))
-        while self._recent[0].at < frame.at - WINDOW_SECONDS:
-            old = self._recent.popleft()
-            if not self._older or old.at >= self._older[-1].at + OLDER_SECONDS:
-                self._older.append(old)
-        while self._older and self._older[0].at < frame.at - KEEP_SECONDS:
-            self._older.popleft()
+        recent.append((frame.at, counters))
+        while recent[0][0] < frame.at - WINDOW_SECONDS:
+            old = recent.popleft()
+            if not older or old[0] >= older[-1][0] + OLDER_SECONDS:
+                older.append(old)
+        while older and older[0][0] < frame.at - KEEP_SECONDS:
+            older.popleft()
 
     def vitals(self, since: float = -math.inf) -> Vitals:
         """The newest samples in medians, after `since` where there are some; all None where nothing came."""
         if not self._recent:
             return UNKNOWN
-        newest = self._recent[-1].at
+        newest = self._recent[-1][0]
         begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
-        recent = list(takewhile(lambda each: each.at > begin, reversed(self._recent)))[::-1]
-        hosts = [(each.at, each.host) for each in recent if each.host is not None]
-        gpus = _of_gpus([each.gpus for each in recent if each.gpus])
+        recent = list(takewhile(lambda each: each[0] > begin, reversed(self._recent)))[::-1]
+        hosts = [(at, each.host) for at, each in recent if each.host is not None]
+        gpus = _of_gpus([each.gpus for _, each in recent if each.gpus])
         return Vitals(**_of_host(hosts), **gpus, ecc_errors=self._new_ecc_errors())
 
     def _new_ecc_errors(self) -> int | None:
         """Over all that is kept: what made a GPU slow came before it was slow."""
         counts = [
             sum(known)
-            for each in (*self._older, *self._recent)
+            for _, each in (*self._older, *self._recent)
             if (known := [gpu.ecc_errors for gpu in each.gpus if gpu.ecc_errors is not None])
         ]
         return max(0, counts[-1] - counts[0]) if counts else None
@@ -114,7 +115,7 @@ class Samples:
     def most_moved(self) -> float | None:
         """The most bytes that one interface moved in any one second, either way, as far as this was asked often enough:
         once in WINDOW_SECONDS."""
-        links = [link for each in self._recent if each.host is not None and (link := _busiest(each.host))]
+        links = [link for _, each in self._recent if each.host is not None and (link := _busiest(each.host))]
         before = () if self._most_moved is None else (self._most_moved,)
         self._most_moved = max((*before, *(max(link.sent, link.received) for link in links)), default=None)
         return self._most_moved
