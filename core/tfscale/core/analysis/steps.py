@@ -345,13 +345,23 @@ class StepTable:
         old_end, old_phases = self._end, self._phases
         skip = min(base - self.base, old_end.shape[1])
         kept = min(old_end.shape[1] - skip, steps)
-        if (width, steps) != old_end.shape:
+        if (width, steps) == old_end.shape:
+            for same in (self._end, self._phases):
+                _shift(same, skip)
+        else:
             self._end = np.full((width, steps), np.nan)
             self._phases = np.full((width, len(PHASES), steps), np.nan, np.float32)
-        for old, new in ((old_end, self._end), (old_phases, self._phases)):
-            new[: len(old), ..., :kept] = old[..., skip : skip + kept]
-            new[..., kept:] = np.nan
+            for old, new in ((old_end, self._end), (old_phases, self._phases)):
+                new[: len(old), ..., :kept] = old[..., skip : skip + kept]
         self.base = base
+
+
+def _shift(table: NDArray[np.floating], by: int) -> None:
+    """Forget the first `by` places of every row. All rows as one, so that nothing is copied aside."""
+    if by:
+        flat = table.reshape(-1)
+        flat[:-by] = flat[by:]
+        table[..., table.shape[-1] - by :] = np.nan
 
 
 _PLANES = np.arange(len(PHASES))[None, :, None]

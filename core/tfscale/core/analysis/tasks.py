@@ -84,9 +84,9 @@ class TaskView:
         return None if self.progressed is None else max(self.progressed, self.occupied or self.progressed)
 
     def fold(self, frame: Frame) -> None:
-        before = self.attempt
+        before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
         self.at, self.status, self.probe = frame.at, frame.status, frame.probe
-        if self.attempt != before:
+        if attempt != before:
             self.progressed, self.longest_gap, self.collective = None, 0.0, None
             self.not_finite_since = self.not_finite_step = self.occupied = None
         self._look_at_activities(frame)
@@ -96,10 +96,13 @@ class TaskView:
         self.collective, self.coordinator = frame.collective, frame.coordinator
         self.stopped = frame.is_stopped
         for batch in frame.steps:
-            if (batch.generation, batch.attempt) == self.attempt and len(batch.end):
+            if (batch.generation, batch.attempt) == attempt and len(batch.end):
                 self._progress(batch)
 
     def _look_at_activities(self, frame: Frame) -> None:
+        if not frame.activities:
+            self.activity = None
+            return
         self.activity = next((each.kind for each in frame.activities if each.end is None), None)
         ends = [each.end for each in frame.activities if each.end is not None and each.kind is not ActivityKind.IDLE]
         self.occupied = max([*ends, self.occupied or 0.0]) or None
