@@ -64,7 +64,7 @@ async def test_enter_on_an_event_goes_to_its_moment(tmp_path: Path) -> None:
         at = app.screen.events.cursor.at
         assert at < fakes.NOW + 10
         await pilot.press("enter")
-        await until(lambda: app.cluster.snapshot.at <= at + 1, pilot.pause)
+        await until(lambda: app.screen.snapshot.at <= at + 1, pilot.pause)
         assert player.position.is_paused and abs(player.now() - at) < 1.5
 
 

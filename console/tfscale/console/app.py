@@ -114,6 +114,8 @@ class ConsoleApp(App[None]):
         self._remote = Remote(engine.source) if isinstance(engine.source, Player) else None
         self._waiting: Snapshot | None = None
         """The newest, while the one before it has not been on the screen for long enough."""
+        self._shown: Snapshot | None = None
+        """What the screens show."""
         self._glyphs = ASCII if ascii else UNICODE
         # Without colours, and with 16, of which some parts would share one, letters say what bars are made of.
         self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
@@ -179,9 +181,17 @@ class ConsoleApp(App[None]):
         self._show_note()
         if self._is_paused:
             return
-        for screen in self.screen_stack:
+        self._shown = message.snapshot
+        for screen in reversed(self.screen_stack):
             if isinstance(screen, SnapshotScreen):
                 screen.snapshot = message.snapshot
+            if not screen.is_modal:
+                # What lies below is hidden, and gets the newest when it is seen again.
+                break
+
+    def on_snapshot_screen_resumed(self, message: SnapshotScreen.Resumed) -> None:
+        if self._shown is not None:
+            message.screen.snapshot = self._shown
 
     def action_theme(self) -> None:
         names = list(PALETTES)
@@ -260,12 +270,12 @@ class ConsoleApp(App[None]):
             self._show_note()
 
     def action_next_event(self) -> None:
-        if self._remote is not None and self.cluster.snapshot is not None:
-            self._remote.next_event(self.cluster.snapshot)
+        if self._remote is not None and self._shown is not None:
+            self._remote.next_event(self._shown)
 
     def action_last_event(self) -> None:
-        if self._remote is not None and self.cluster.snapshot is not None:
-            self._remote.last_event(self.cluster.snapshot)
+        if self._remote is not None and self._shown is not None:
+            self._remote.last_event(self._shown)
 
     def action_go_to(self) -> None:
         self.push_screen(PromptScreen("Go to 12:03:20, +90s, -5m or 50%", self.look), self._go_to)
@@ -282,7 +292,7 @@ class ConsoleApp(App[None]):
         kind = _PAGES[name]
         if isinstance(self.screen, tuple(_PAGES.values())):
             self.pop_screen()
-        self.push_screen(kind(self.cluster.snapshot, self.look))
+        self.push_screen(kind(self._shown, self.look))
 
     def on_events_screen_jump_wanted(self, message: EventsScreen.JumpWanted) -> None:
         if self._remote is not None:
@@ -305,18 +315,18 @@ class ConsoleApp(App[None]):
 
     def _show_task(self, task: Task, *, only_log: bool) -> None:
         follow = self._commands.follow_log
-        self.push_screen(TaskScreen(self.cluster.snapshot, self.look, task, follow, only_log=only_log))
+        self.push_screen(TaskScreen(self._shown, self.look, task, follow, only_log=only_log))
 
     def action_stack(self) -> None:
         for task in self._selected()[:1]:
             self._orders.show_stack(task, self.look)
 
     def action_order(self, verb: str) -> None:
-        if (snapshot := self.cluster.snapshot) is not None:
+        if (snapshot := self._shown) is not None:
             self._orders.ask(verb, self._selected(), snapshot, self.look)
 
     def action_profile(self) -> None:
-        if (snapshot := self.cluster.snapshot) is not None:
+        if (snapshot := self._shown) is not None:
             self._orders.ask_profile(self._selected(), snapshot, self.look)
 
     def _selected(self) -> tuple[Task, ...]:

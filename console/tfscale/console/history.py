@@ -141,7 +141,9 @@ class History:
             known.append(status)
             del known[:-_ENDINGS]
 
-    def _taken(self, who: int | slice | NDArray[np.int64], last: int, span: int, most: int = len(_COLUMNS)) -> NDArray[np.float32]:
+    def _taken(
+        self, who: int | slice | NDArray[np.int64], last: int, span: int, most: int = len(_COLUMNS)
+    ) -> NDArray[np.float32]:
         """(most, span) or (most, n, span), the first columns as they are kept."""
         parts: list[NDArray[np.float32]] = []
         first = last - span

@@ -180,9 +180,7 @@ class ArrivedCounters(Counters):
         seen = self._seen
         if seen is None:
             message = telemetry_pb2.Frame.FromString(self._data)
-            seen = Counters(
-                _host(message.host) if message.HasField("host") else None, tuple(map(_gpu, message.gpus))
-            )
+            seen = Counters(_host(message.host) if message.HasField("host") else None, tuple(map(_gpu, message.gpus)))
             _set(self, "_seen", seen)
         return seen
 

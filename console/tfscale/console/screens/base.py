@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
 from tfscale.console.model import Snapshot
@@ -19,6 +20,13 @@ class SnapshotScreen(Screen[None]):
     snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
     """Its widgets draw it: the whole screen anew, every second, would be most of what drawing costs."""
     look: reactive[Look] = reactive(Look())
+
+    class Resumed(Message):
+        """It is seen again, after another one."""
+
+        def __init__(self, screen: SnapshotScreen) -> None:
+            super().__init__()
+            self.screen = screen
 
     @property
     def selected(self) -> tuple[Task, ...]:
@@ -40,6 +48,9 @@ class SnapshotScreen(Screen[None]):
     def watch_look(self) -> None:
         if self.is_mounted:
             self.redraw()
+
+    def on_screen_resume(self) -> None:
+        self.post_message(self.Resumed(self))
 
     def on_mount(self) -> None:
         if self.app.has_class("-read-only"):

@@ -23,9 +23,9 @@ Integers = NDArray[np.int64]
 
 KEEP_SECONDS = 30.0
 """How far back the steps are kept."""
-CELLS = 1_000_000
+CELLS = 800_000
 """Bound on steps x subjects, so that a thousand fast workers keep less time instead of more memory."""
-_FEWEST_STEPS, _MOST_STEPS = 1024, 16_384
+_FEWEST_STEPS, _MOST_STEPS = 768, 16_384
 _MOST_UNWRITTEN = 256
 """Batches that are written together: enough for numpy, and no more than a key can wait for."""
 _LONGEST = 1e9
@@ -328,7 +328,7 @@ class StepTable:
         self._write_all()
         wide = width if len(self._columns) <= width else max(2 * width, len(self._columns))
         limit = min(max(_FEWEST_STEPS, self.cells // wide), _MOST_STEPS)
-        base = max(self._oldest_kept(), last + 1 - limit * 5 // 8)
+        base = max(self._oldest_kept(), last + 1 - limit * 3 // 4)
         self._move(base, min(limit, max(_FEWEST_STEPS, 2 * (last + 1 - base))), wide)
 
     def _oldest_kept(self) -> int:

@@ -75,6 +75,8 @@ UNKNOWN = Vitals()
 class Samples:
     """The newest samples of one task's agent."""
 
+    spacing: float = 0.0
+    """Seconds by which two that are kept lie apart at least."""
     _recent: deque[tuple[float, Counters]] = field(default_factory=deque)
     _older: deque[tuple[float, Counters]] = field(default_factory=deque)
     _most_moved: float | None = None
@@ -82,7 +84,7 @@ class Samples:
     def add(self, frame: Frame) -> None:
         """Keep what a frame says of host and GPUs."""
         counters, recent, older = frame.counters, self._recent, self._older
-        if not counters:
+        if not counters or (recent and recent[-1][0] <= frame.at < recent[-1][0] + self.spacing):
             return
         recent.append((frame.at, counters))
         while recent[0][0] < frame.at - WINDOW_SECONDS:

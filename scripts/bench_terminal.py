@@ -1,0 +1,63 @@
+"""A program in a pseudo-terminal, for scripts/bench_console.py."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import threading
+import time
+
+SIZE = (200, 50)
+"""Columns and lines."""
+
+
+class Terminal:
+    """A program in a pseudo-terminal: what it draws is read all the time, keys can be timed."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.pid, self._master = pty.fork()
+        if self.pid == 0:
+            os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", LANG="C.UTF-8")
+            os.execvp(command[0], command)
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0))
+        self._drawn = b""
+        self._lock = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        while True:
+            select.select([self._master], [], [])
+            try:
+                data = os.read(self._master, 1 << 16)
+            except OSError:
+                return
+            with self._lock:
+                self._drawn = (self._drawn + data)[-(1 << 20) :]
+                self._lock.notify_all()
+
+    def wait_for(self, pattern: bytes, patience: float) -> bool:
+        """Whether the program draws this within so many seconds from now on."""
+        found = re.compile(pattern, re.DOTALL)
+        with self._lock:
+            return self._lock.wait_for(lambda: found.search(self._drawn) is not None, patience)
+
+    def answer(self, key: bytes, pattern: bytes, patience: float = 2.0) -> float | None:
+        """Seconds from the key to what it is answered by, None where nothing was."""
+        with self._lock:
+            self._drawn = b""
+        begin = time.perf_counter()
+        os.write(self._master, key)
+        return time.perf_counter() - begin if self.wait_for(pattern, patience) else None
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self._master)
