@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from google.protobuf.message import DecodeError, Message
 from tfscale.console import packed
@@ -154,45 +154,42 @@ def progress_message(event: CommandProgressed) -> agent_pb2.Progress:
 
 
 class ArrivedCounters(Counters):
-    """Host and GPUs that stay bytes until somebody looks: of a thousand tasks, most are not looked at."""
+    """Host and GPUs that stay bytes: of a thousand tasks, most are not looked at, and those that are take ten times as
+    much room."""
 
-    __slots__ = ("_data", "_seen")
+    __slots__ = ("_data",)
     _data: bytes
-    _seen: Counters | None
 
     def __init__(self, data: bytes) -> None:
         """`data` is a Frame message."""
         _set(self, "_data", data)
-        _set(self, "_seen", None)
 
     @property
     def host(self) -> HostSample | None:
-        return self._look().host
+        return self.read().host
 
     @property
     def gpus(self) -> tuple[GpuSample, ...]:
-        return self._look().gpus
+        return self.read().gpus
 
     def __bool__(self) -> bool:
         return bool(self._data)
 
-    def _look(self) -> Counters:
-        seen = self._seen
-        if seen is None:
-            message = telemetry_pb2.Frame.FromString(self._data)
-            seen = Counters(_host(message.host) if message.HasField("host") else None, tuple(map(_gpu, message.gpus)))
-            _set(self, "_seen", seen)
-        return seen
+    def read(self) -> Counters:
+        message = telemetry_pb2.Frame.FromString(self._data)
+        return Counters(_host(message.host) if message.HasField("host") else None, tuple(map(_gpu, message.gpus)))
 
 
 class ArrivedFrame(Frame):
     """A frame whose host and GPUs stay bytes until somebody looks."""
 
-    __slots__ = ("_counters", "_is_stopped", "gauges")
+    __slots__ = ("_counters", "_is_stopped", "_seen", "gauges")
     gauges: Gauges
     """Of host and GPUs, which are kept of every frame."""
     _counters: ArrivedCounters
     _is_stopped: bool
+    _seen: Counters | None
+    """What was read of them."""
 
     def __new__(cls, **values: Any) -> Frame:  # type: ignore[misc]  # that is what `dataclasses.replace` shall make
         return Frame(**values)
@@ -207,17 +204,23 @@ class ArrivedFrame(Frame):
         message = _parsed(telemetry_pb2.Frame, counters)
         host = message.host if message.HasField("host") else None
         _set(made, "_counters", ArrivedCounters(counters))
+        _set(made, "_seen", None)
         _set(made, "_is_stopped", host is not None and host.task.stopped > 0)
         _set(made, "gauges", gauges_of(host, message.gpus, _known))
         return made
 
     @property
     def host(self) -> HostSample | None:
-        return self._counters.host
+        return self._look().host
 
     @property
     def gpus(self) -> tuple[GpuSample, ...]:
-        return self._counters.gpus
+        return self._look().gpus
+
+    def _look(self) -> Counters:
+        if self._seen is None:
+            _set(self, "_seen", self._counters.read())
+        return cast(Counters, self._seen)
 
     @property
     def counters(self) -> Counters:

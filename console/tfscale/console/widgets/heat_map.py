@@ -47,7 +47,7 @@ class HeatMap(ScrollView, can_focus=True):
     look: reactive[Look] = reactive(Look())
     measure: reactive[str] = reactive("lag")
     by_gpu: reactive[bool] = reactive(False)
-    cursor: reactive[int] = reactive(0)
+    cursor: reactive[int] = reactive(0, repaint=False)
 
     def __init__(self, task: Task | None = None) -> None:
         super().__init__()
@@ -71,6 +71,10 @@ class HeatMap(ScrollView, can_focus=True):
 
     def watch_look(self) -> None:
         self.refresh()
+
+    def watch_cursor(self, before: int, after: int) -> None:
+        for index in (before, after):
+            self.refresh_line(index // self._columns)
 
     def watch_measure(self) -> None:
         self._arrange()

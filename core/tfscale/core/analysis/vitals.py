@@ -100,27 +100,31 @@ class Samples:
             return UNKNOWN
         newest = self._recent[-1][0]
         begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
-        recent = list(takewhile(lambda each: each[0] > begin, reversed(self._recent)))[::-1]
+        kept = list(takewhile(lambda each: each[0] > begin, reversed(self._recent)))[::-1]
+        recent = [(at, each.read()) for at, each in kept]
         hosts = [(at, each.host) for at, each in recent if each.host is not None]
         gpus = _of_gpus([each.gpus for _, each in recent if each.gpus])
         return Vitals(**_of_host(hosts), **gpus, ecc_errors=self._new_ecc_errors())
 
     def _new_ecc_errors(self) -> int | None:
         """Over all that is kept: what made a GPU slow came before it was slow."""
-        counts = [
-            sum(known)
-            for _, each in (*self._older, *self._recent)
-            if (known := [gpu.ecc_errors for gpu in each.gpus if gpu.ecc_errors is not None])
-        ]
-        return max(0, counts[-1] - counts[0]) if counts else None
+        oldest = self._older[0] if self._older else self._recent[0]
+        before, now = (_ecc_errors(each) for _, each in (oldest, self._recent[-1]))
+        return None if now is None else max(0, now - (now if before is None else before))
 
     def most_moved(self) -> float | None:
         """The most bytes that one interface moved in any one second, either way, as far as this was asked often enough:
         once in WINDOW_SECONDS."""
-        links = [link for _, each in self._recent if each.host is not None and (link := _busiest(each.host))]
+        hosts = [each.read().host for _, each in self._recent]
+        links = [link for host in hosts if host is not None and (link := _busiest(host))]
         before = () if self._most_moved is None else (self._most_moved,)
         self._most_moved = max((*before, *(max(link.sent, link.received) for link in links)), default=None)
         return self._most_moved
+
+
+def _ecc_errors(counters: Counters) -> int | None:
+    known = [gpu.ecc_errors for gpu in counters.gpus if gpu.ecc_errors is not None]
+    return sum(known) if known else None
 
 
 def _of_host(samples: Sequence[tuple[float, HostSample]]) -> dict[str, Any]:
