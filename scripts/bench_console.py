@@ -290,8 +290,8 @@ def main() -> int:
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {SIZE[0]}x{SIZE[1]}")
     print(HEAD, flush=True)
     results: list[Result] = []
-    with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as folder:
-        for tasks in [size for size in flags.tasks for _ in range(flags.rounds)]:
+    for tasks in [size for size in flags.tasks for _ in range(flags.rounds)]:
+        with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as folder:
             if flags.pages:
                 results += tour(tasks, flags.seconds, flags.warm_up, Path(folder))
                 continue

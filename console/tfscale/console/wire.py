@@ -1,7 +1,7 @@
 """Protobuf messages to records, one function a message. Beside `entries`, nothing in the console knows protobuf.
 
-What comes a thousand times a second is read by protos/tfscale/v1/arrival.proto, which leaves columns of numbers, and what
-is mostly the same or not looked at, as bytes.
+What comes a thousand times a second is read by protos/tfscale/v1/arrival.proto, which leaves columns of numbers, and
+what is mostly the same or not looked at, as bytes.
 """
 
 from __future__ import annotations
@@ -196,8 +196,7 @@ class ArrivedFrame(Frame):
 
     @classmethod
     def of(cls, counters: bytes, **values: Any) -> ArrivedFrame:
-        """From all fields but `host` and `gpus`, which are in `counters`, a Frame message. Raises ValueError where it is
-        none."""
+        """From all fields but `host` and `gpus`, which are in `counters`, a Frame message. Raises ValueError."""
         made = object.__new__(cls)
         for name, value in values.items():
             _set(made, name, value)
@@ -256,7 +255,7 @@ def frame(data: bytes) -> Frame:
     """What a Frame message says. Raises ValueError where it is none, or says what cannot be."""
     message = _parsed(arrival_pb2.ArrivingFrame, data)
     check_time(message.at)
-    known = dict(
+    return ArrivedFrame.of(
         sequence=message.sequence,
         at=message.at,
         status=_same_status(message.status),
@@ -267,11 +266,12 @@ def frame(data: bytes) -> Frame:
         training=_training(message.training) if message.HasField("training") else None,
         activities=tuple(_activity(each) for each in message.activities if _is_activity(each)),
         coordinator=_coordinator(message.coordinator) if message.HasField("coordinator") else None,
+        # The last: it takes the others out of the message.
+        counters=_unread(message),
     )
-    return ArrivedFrame.of(_unread(message), **known)
 
 
-def _unread(message: arrival_pb2.ArrivingFrame) -> bytes:
+def _unread(message: Message) -> bytes:
     """The host and the GPUs of a frame, as a Frame message."""
     for name in _READ:
         message.ClearField(name)
