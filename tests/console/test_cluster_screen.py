@@ -169,6 +169,25 @@ async def test_only_rows_in_view_are_drawn_and_a_key_draws_two(monkeypatch: pyte
         assert len(drawn) == 2
 
 
+async def test_a_hidden_screen_shows_the_newest_when_it_is_seen_again() -> None:
+    app = build()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        before = app.cluster.snapshot
+        assert before is not None
+        await pilot.press("v")
+        newest = replace(before, at=before.at + 60)
+        app.snapshot_taken(newest)
+        await until(lambda: app.screen.snapshot.at >= newest.at, pilot.pause)
+        assert app.cluster.snapshot.at < newest.at
+        await pilot.press("question_mark")
+        later = replace(before, at=before.at + 120)
+        app.snapshot_taken(later)
+        await until(lambda: app.screen_stack[-2].snapshot.at >= later.at, pilot.pause)
+        await pilot.press("escape", "escape")
+        await until(lambda: app.cluster.snapshot.at >= later.at, pilot.pause)
+
+
 async def test_c_chooses_columns_and_they_are_remembered(tmp_path: Path) -> None:
     path = tmp_path / "console.json"
     app = build(memory=Memory.at(path))

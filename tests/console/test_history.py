@@ -190,6 +190,7 @@ def test_all_step_times_at_once() -> None:
     told(history, SECOND, now(1), batch(SECOND, [now(0.1)]))
     times = history.step_times(now(1), 1)
     assert times.shape == (2, 1) and np.isnan(times[0, 0]) and times[1, 0] == pytest.approx(0.21)
+    assert np.array_equal(history.step_times(now(1), 1, [SECOND]), times[1:])
 
 
 def test_the_fold_feeds_it_and_a_snapshot_shows_it() -> None:

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import fakes
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from tfscale.agent import wire as agent_wire
 from tfscale.console import wire
 from tfscale.core.records import (
@@ -26,6 +28,7 @@ from tfscale.core.records import (
     TaskUsage,
     Training,
 )
+from tfscale.v1 import agent_pb2, arrival_pb2, telemetry_pb2
 
 FIRST = fakes.worker(0)
 
@@ -164,3 +167,31 @@ def test_numbers_that_are_none_or_never_end_are_refused_at_once(number: bytes) -
     batch = b"\x42" + bytes([len(number)]) + number if len(number) < 128 else number
     with pytest.raises(ValueError, match=r"."):
         wire.frame(batch)
+
+
+ARRIVING = {
+    arrival_pb2.ArrivingReply: agent_pb2.WatchReply,
+    arrival_pb2.ArrivingSnapshot: agent_pb2.Snapshot,
+    arrival_pb2.ArrivingFrame: telemetry_pb2.Frame,
+    arrival_pb2.ArrivingSteps: telemetry_pb2.StepBatch,
+}
+
+
+@pytest.mark.parametrize("arriving", ARRIVING, ids=lambda kind: kind.DESCRIPTOR.name)
+def test_what_arrives_is_read_by_the_numbers_and_types_with_which_it_is_written(arriving: type[Message]) -> None:
+    read, written = fields_of(arriving), fields_of(ARRIVING[arriving])
+    if arriving is arrival_pb2.ArrivingFrame:
+        assert (written.pop(6)[0], written.pop(7)[0]) == ("host", "gpus")
+    assert read == written
+
+
+def fields_of(kind: type[Message]) -> dict[int, tuple[str, bool]]:
+    """By number, the name, and whether on the wire it begins with its length, as columns of numbers do."""
+    empty = kind()
+    return {
+        field.number: (field.name, field.type in LONG or hasattr(getattr(empty, field.name), "append"))
+        for field in kind.DESCRIPTOR.fields
+    }
+
+
+LONG = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_STRING)

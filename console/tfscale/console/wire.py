@@ -264,7 +264,7 @@ def frame(data: bytes) -> Frame:
         steps=tuple(map(_steps, message.steps)),
         dropped=message.dropped,
         training=_training(message.training) if message.HasField("training") else None,
-        activities=tuple(_activity(each) for each in message.activities if _is_activity(each)),
+        activities=tuple(map(_activity, filter(_is_activity, message.activities))),
         coordinator=_coordinator(message.coordinator) if message.HasField("coordinator") else None,
         # The last: it takes the others out of the message.
         counters=_unread(message),

@@ -105,6 +105,29 @@ def test_memory_is_bounded_and_the_newest_steps_are_kept(batch: Batch) -> None:
     assert len(aligned) < 5000
 
 
+def test_what_is_kept_keeps_its_place_when_the_oldest_go(batch: Batch) -> None:
+    table = StepTable(keep=10.0)
+    for first in range(0, 5_000, 100):
+        for worker, subject in enumerate(BOTH):
+            seconds = array("f", [step % 97 + 1 + worker for step in range(first, first + 100)])
+            table.add(batch(subject, first, 100, compute=seconds))
+    aligned = table.aligned(BOTH)
+    assert 200 <= len(aligned) < 5_000
+    own = aligned.sequence % 97 + 1
+    assert np.array_equal(aligned.phases[3], np.stack([own, own + 1], axis=1))
+
+
+def test_a_question_that_was_asked_before_is_answered_by_what_is_known_now(batch: Batch) -> None:
+    table = StepTable()
+    for compute in (0.25, 0.5):
+        for subject in BOTH:
+            table.add(batch(subject, 0, 30, compute=array("f", [compute] * 30)))
+        for _ in range(2):
+            window = table.window(BOTH, 0, 60.0, 20, 1.0)
+            assert (window.phases[3] == compute).all() and len(window) == 30
+            assert (table.newest_of_each(BOTH, 30)[:, 3] == compute).all()
+
+
 def test_a_leap_of_the_sequence_does_not_exhaust_memory(batch: Batch) -> None:
     table = StepTable()
     table.add(batch("worker:0", 0, 10))

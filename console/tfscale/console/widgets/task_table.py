@@ -27,7 +27,7 @@ from tfscale.core.task import Task
 
 MARGIN = 3
 _FAR = 1_000_000
-_AT_ONCE = 8
+_AT_ONCE = 12
 """Lines that are drawn anew in one go: a key waits for no more of them."""
 
 
