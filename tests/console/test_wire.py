@@ -67,6 +67,13 @@ def test_host_and_gpus_are_there_when_somebody_looks_and_stay_where_steps_go() -
     assert (bare.host, bare.gpus, bool(bare.counters), bare.is_stopped) == (None, (), False, False)
 
 
+def test_what_a_newer_agent_says_besides_is_no_counter() -> None:
+    sent = replace(fakes.frame(FIRST), host=None, gpus=())
+    newer = agent_wire.frame_message(sent).SerializeToString() + b"\xfa\x07\x01x"
+    read = wire.frame(newer)
+    assert read == sent and not read.counters
+
+
 @pytest.mark.parametrize("sequence", [[], [7], [7, 8, 9], [7, 9, 10], [300, 1 << 40]])
 def test_columns_of_any_length_and_with_gaps(sequence: list[int]) -> None:
     count = len(sequence)

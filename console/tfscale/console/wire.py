@@ -202,7 +202,8 @@ class ArrivedFrame(Frame):
             _set(made, name, value)
         message = _parsed(telemetry_pb2.Frame, counters)
         host = message.host if message.HasField("host") else None
-        _set(made, "_counters", ArrivedCounters(counters))
+        # What a newer agent says besides is left in them too.
+        _set(made, "_counters", ArrivedCounters(counters if host is not None or message.gpus else b""))
         _set(made, "_seen", None)
         _set(made, "_is_stopped", host is not None and host.task.stopped > 0)
         _set(made, "gauges", gauges_of(host, message.gpus, _known))
