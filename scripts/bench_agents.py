@@ -17,6 +17,7 @@ import grpc
 import grpc.aio
 import numpy as np
 from tfscale.agent.moments import until_next
+from tfscale.console.packed import delimited
 from tfscale.core.records import PHASES
 from tfscale.v1 import agent_pb2, telemetry_pb2
 
@@ -60,7 +61,7 @@ class BenchAgent:
         yield agent_pb2.WatchReply(schema_version=1, snapshot=snapshot).SerializeToString()
         while True:
             await asyncio.sleep(until_next(time.time(), self._index))
-            yield b"\x08\x01" + _field(agent_pb2.WatchReply.FRAME_FIELD_NUMBER, self.frame())
+            yield b"\x08\x01" + delimited(agent_pb2.WatchReply.FRAME_FIELD_NUMBER, self.frame())
 
     def frame(self) -> bytes:
         """The next one. Messages one after the other are one that has the fields of all."""
@@ -71,14 +72,8 @@ class BenchAgent:
         )
         steps = self._owner + _numbers(int(at)) + _phases(random.randrange(VARIANTS))
         counters = _counters(random.randrange(VARIANTS))
-        batch = _field(telemetry_pb2.Frame.STEPS_FIELD_NUMBER, steps)
+        batch = delimited(telemetry_pb2.Frame.STEPS_FIELD_NUMBER, steps)
         return now.SerializeToString() + self._same + counters + batch
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    length = len(payload)
-    assert 128 <= length < 1 << 14
-    return bytes([number << 3 | 2, length & 0x7F | 0x80, length >> 7]) + payload
 
 
 @functools.cache

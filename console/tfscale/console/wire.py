@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from tfscale.console import packed
@@ -52,7 +52,6 @@ _ACTIVITIES = {getattr(telemetry_pb2, f"ACTIVITY_KIND_{kind.name}"): kind for ki
 _READ = tuple(each.name for each in arrival_pb2.ArrivingFrame.DESCRIPTOR.fields)
 """Of a frame, when it arrives."""
 _SEQUENCE = telemetry_pb2.StepBatch.SEQUENCE_FIELD_NUMBER
-_NOTHING = array("f")
 _TASKS = 4096
 """Of whom the newest state is remembered as it came, so that the same one need not be read again."""
 _STAGES = {getattr(agent_pb2, f"STAGE_{stage.name}"): stage for stage in Stage}
@@ -166,18 +165,15 @@ class ArrivedCounters(Counters):
 
     @property
     def host(self) -> HostSample | None:
-        return self.read().host
+        message = telemetry_pb2.Frame.FromString(self._data)
+        return _host(message.host) if message.HasField("host") else None
 
     @property
     def gpus(self) -> tuple[GpuSample, ...]:
-        return self.read().gpus
+        return tuple(map(_gpu, telemetry_pb2.Frame.FromString(self._data).gpus))
 
     def __bool__(self) -> bool:
         return bool(self._data)
-
-    def read(self) -> Counters:
-        message = telemetry_pb2.Frame.FromString(self._data)
-        return Counters(_host(message.host) if message.HasField("host") else None, tuple(map(_gpu, message.gpus)))
 
 
 class ArrivedFrame(Frame):
@@ -218,9 +214,11 @@ class ArrivedFrame(Frame):
         return self._look().gpus
 
     def _look(self) -> Counters:
-        if self._seen is None:
-            _set(self, "_seen", self._counters.read())
-        return cast(Counters, self._seen)
+        seen = self._seen
+        if seen is None:
+            seen = Counters(self._counters.host, self._counters.gpus)
+            _set(self, "_seen", seen)
+        return seen
 
     @property
     def counters(self) -> Counters:
@@ -362,7 +360,7 @@ def _steps(message: arrival_pb2.ArrivingSteps) -> StepBatch:
         reduce=packed.column("f", message.reduce),
         lost=message.lost,
         clamped=message.clamped,
-        pull=packed.column("f", message.pull) if message.pull else _NOTHING,
+        pull=packed.column("f", message.pull),
     )
     check_steps(batch)
     return batch

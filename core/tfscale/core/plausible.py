@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 from tfscale.core.errors import UsageError
 from tfscale.core.records import LAG_PHASES, Frame, StepBatch
 from tfscale.core.task import subject_task
@@ -13,7 +11,6 @@ LATEST = 253_402_300_800.0
 LARGEST = 1 << 53
 """Of a step's numbers: beyond it they are no longer exact in JSON, and no training comes near."""
 _COLUMNS = ("end", "global_step", "reduce", "pull", *LAG_PHASES)
-_columns_of = attrgetter(*_COLUMNS)
 
 
 def is_moment(at: float) -> bool:
@@ -36,14 +33,11 @@ def check_time(at: float) -> None:
 
 def check_steps(batch: StepBatch) -> None:
     """Raises ValueError where it is of nobody, or its columns are not of one length."""
-    _check_name(batch.subject)
-    if batch.reporter != batch.subject:
-        _check_name(batch.reporter)
-    if {len(column) for column in _columns_of(batch)} <= {0, len(batch.sequence)}:
-        return
-    for name, column in zip(_COLUMNS, _columns_of(batch), strict=True):
-        length = len(column)
-        if length not in (0, len(batch.sequence)):
+    for name in (batch.subject, batch.reporter):
+        _check_name(name)
+    for name in _COLUMNS:
+        length = len(getattr(batch, name))
+        if length and length != len(batch.sequence):
             raise ValueError(f"steps of {batch.subject}: {len(batch.sequence)} in all, {length} in column {name}")
 
 

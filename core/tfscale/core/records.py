@@ -293,10 +293,6 @@ class Counters:
         """Whether anything is said of either."""
         return self.host is not None or bool(self.gpus)
 
-    def read(self) -> Counters:
-        """The same, of which every field can be had without work."""
-        return self
-
 
 @dataclass(frozen=True, slots=True)
 class Frame:

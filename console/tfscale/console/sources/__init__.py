@@ -13,7 +13,6 @@ from tfscale.core.cluster import ClusterSpec
 
 INBOX_LIMIT = 8192
 """Events. At 1,000 tasks and a frame a second, eight seconds of a console that does not come to read."""
-_CROWDED = INBOX_LIMIT // 2
 
 
 class Inbox:
@@ -60,13 +59,9 @@ class Inbox:
         self.is_closed = True
         self._filled.set()
 
-    def is_crowded(self, left: int = _CROWDED) -> bool:
-        """Whether more than `left` events wait or are in hand."""
-        return len(self._events) + self._in_hand > left
-
-    async def room(self, left: int = _CROWDED) -> None:
+    async def room(self, left: int = INBOX_LIMIT // 2) -> None:
         """Return when at most `left` events wait or are in hand: for who has many at once, and can wait with them."""
-        while self.is_crowded(left):
+        while len(self._events) + self._in_hand > left:
             self._taken.clear()
             await self._taken.wait()
 

@@ -128,13 +128,7 @@ class _Watch:
                     if not isinstance(data, bytes):
                         raise _LinkError(LinkState.DOWN, "the agent ended the stream")
                     await self._beat.wait()
-                    reply = wire.reply(data)
-                    if reply.description is not None:
-                        await self._take_in_turn(reply)
-                    else:
-                        self._take(reply)
-                        if self._inbox.is_crowded():
-                            await self._inbox.room()
+                    await self._take_in_turn(wire.reply(data))
         except TimeoutError:
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
@@ -150,9 +144,13 @@ class _Watch:
 
     async def _take_in_turn(self, reply: wire.Reply) -> None:
         """The past of many agents at once is more than the inbox holds: let it be emptied between them."""
-        async with self._door:
-            await self._inbox.room()
+        if reply.description is not None:
+            async with self._door:
+                await self._inbox.room()
+                self._take(reply)
+        else:
             self._take(reply)
+            await self._inbox.room()
 
     def _take(self, reply: wire.Reply) -> None:
         if reply.schema_version != SCHEMA_VERSION:

@@ -65,8 +65,7 @@ Key = Task | str
 
 def arrange(views: Sequence[TaskView], query: Query, order: Order, scene: Scene) -> list[Row]:
     """The rows from top to bottom. Groups stand in the order of their first task, so that the worst comes first."""
-    taken = [view for view in views if query.takes(view, scene)] if query.tests else list(views)
-    shown = sorted_views(taken, order, scene)
+    shown = sorted_views([view for view in views if query.takes(view, scene)], order, scene)
     if not order.group:
         return [Line(view) for view in shown]
     rows: list[Row] = []

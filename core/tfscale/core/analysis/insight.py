@@ -39,8 +39,8 @@ class Insight:
         self._samples = {str(task): Samples(spacing) for task in spec.tasks}
         self._watched = _shares([str(task) for task in _sample(spec)])
         self._vitals: dict[str, Vitals] = {}
-        self._look = 0
-        """Since the last judgement."""
+        self._turn = 0
+        """Looks since the last judgement."""
         self._explainer = Explainer()
         self._saturation = SaturationWatch()
         self._drift = DriftWatch()
@@ -77,12 +77,12 @@ class Insight:
             return self._drift.told()
         recent = made_whole(window.last(_ROWS))
         if self._looked is not None and 0 <= now - self._looked < PERIOD:
-            self._look += 1
-            self._condense(self._watched[self._look :][:1])
+            self._turn += 1
+            self._condense(self._watched[self._turn :][:1])
             limited = self._saturation.told()
         else:
             self._condense(self._watched[:1] if self._vitals else self._watched)
-            self._looked, self._look, vitals = now, 0, self._vitals
+            self._looked, self._turn, vitals = now, 0, self._vitals
             load = self._load(recent, tasks, vitals) if len(recent) >= _FEWEST_ROWS else None
             limited = self._saturation.diagnose(load, vitals, self._speeds(vitals), now)
         return [*self._drift.diagnose(recent, now), *limited]

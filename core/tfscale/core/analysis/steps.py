@@ -152,11 +152,6 @@ class StepTable:
         column = self._columns.get(subject)
         return column.global_step if column else None
 
-    def reached(self, subject: str) -> tuple[int | None, int | None]:
-        """The sequence and the global step of the subject's newest step, None where unknown."""
-        column = self._columns.get(subject)
-        return (None, None) if column is None or column.newest < 0 else (column.newest, column.global_step)
-
     def subjects(self) -> tuple[str, ...]:
         """Everyone who has reported a step in this generation."""
         return tuple(name for name, column in self._columns.items() if column.newest >= 0)

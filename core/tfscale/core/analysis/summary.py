@@ -13,8 +13,6 @@ from tfscale.core.analysis.steps import Aligned, Floats, StepTable
 SECONDS = 5.0
 STEPS = 20
 """Summaries are over the larger of these two, so that they move with what happens now."""
-_APART = None, None
-"""What is known of waiting and ratio where nobody lines up."""
 
 
 def summaries(table: StepTable, window: Aligned, steps: int) -> dict[str, SubjectSummary]:
@@ -24,7 +22,7 @@ def summaries(table: StepTable, window: Aligned, steps: int) -> dict[str, Subjec
         return {}
     together = _together(window)
     return {
-        subject: _summary(table, subject, values, *together.get(subject, _APART))
+        subject: _summary(table, subject, values, *together.get(subject, (None, None)))
         for subject, values in zip(subjects, _alone(table, subjects, steps), strict=True)
     }
 
@@ -64,8 +62,19 @@ def _summary(
     update, host, fetch, compute, reduce, lag, whole = values
     if whole is None:
         whole = known_median(np.diff(table.recent(subject, SECONDS, STEPS)))
-    step, global_step = table.reached(subject)
-    return SubjectSummary(step, global_step, whole, update, host, fetch, compute, reduce, wait, lag, ratio)
+    return SubjectSummary(
+        table.newest(subject),
+        table.global_step(subject),
+        whole,
+        update,
+        host,
+        fetch,
+        compute,
+        reduce,
+        wait,
+        lag,
+        ratio,
+    )
 
 
 def _optional(values: Floats) -> list[Any]:

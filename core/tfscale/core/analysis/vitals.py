@@ -101,9 +101,8 @@ class Samples:
         newest = self._recent[-1][0]
         begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
         kept = list(takewhile(lambda each: each[0] > begin, reversed(self._recent)))[::-1]
-        recent = [(at, each.read()) for at, each in kept]
-        hosts = [(at, each.host) for at, each in recent if each.host is not None]
-        gpus = _of_gpus([each.gpus for _, each in recent if each.gpus])
+        hosts = [(at, host) for at, each in kept if (host := each.host) is not None]
+        gpus = _of_gpus([gpus for _, each in kept if (gpus := each.gpus)])
         return Vitals(**_of_host(hosts), **gpus, ecc_errors=self._new_ecc_errors())
 
     def _new_ecc_errors(self) -> int | None:
@@ -115,7 +114,7 @@ class Samples:
     def most_moved(self) -> float | None:
         """The most bytes that one interface moved in any one second, either way, as far as this was asked often enough:
         once in WINDOW_SECONDS."""
-        hosts = [each.read().host for _, each in self._recent]
+        hosts = (each.host for _, each in self._recent)
         links = [link for host in hosts if host is not None and (link := _busiest(host))]
         before = () if self._most_moved is None else (self._most_moved,)
         self._most_moved = max((*before, *(max(link.sent, link.received) for link in links)), default=None)
