@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfscale.trainer.compat import legacy_keras, spellings
+from tfscale.trainer.compat import legacy_keras, reconnection, spellings
 from tfscale.trainer.compat.keras3 import executions, multi_worker, optimizers, parameter_server, variables
 
 
@@ -27,6 +27,6 @@ _REPAIRS: dict[str, tuple[Callable[[Any], None], ...]] = {
     "keras.src.metrics.metric": (spellings.metrics,),
     "keras.src.optimizers.loss_scale_optimizer": (optimizers.repair_loss_scale, spellings.loss_scale),
     "keras.utils": (spellings.utils,),
-    "tensorflow": (spellings.strategies,),
+    "tensorflow": (spellings.strategies, reconnection.repair),
     "tf_keras.src.engine.data_adapter": (legacy_keras.repair,),
 }
