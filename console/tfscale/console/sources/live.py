@@ -12,7 +12,7 @@ from tfscale.console import wire
 from tfscale.console.channels import Channels, first_line
 from tfscale.console.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
-from tfscale.console.sources.beat import Beat
+from tfscale.console.sources.arrivals import Arrivals
 from tfscale.console.sources.seconds import tell_seconds
 from tfscale.console.sources.silence import Silence
 from tfscale.core.cluster import ClusterSpec
@@ -35,7 +35,7 @@ PAST = 600.0
 """Seconds of the past that are asked for at first; an agent keeps as many..."""
 PAST_FRAMES = 12_000
 """... but no more frames than this of all agents together."""
-BEAT = 0.1
+TOGETHER = 0.1
 """Seconds that a frame may wait for those of other agents, so that a thousand of them are no thousand turns."""
 
 
@@ -55,11 +55,12 @@ class LiveSource:
         return self._clock()
 
     async def run(self, inbox: Inbox) -> None:
-        door, beat, silence = asyncio.Lock(), Beat(BEAT), Silence(self._patience.silence)
+        arrivals, silence = Arrivals(TOGETHER), Silence(self._patience.silence)
         async with asyncio.TaskGroup() as group:
             for task in self.spec.agents:
-                watch = _Watch(self._channels, task, self._patience, self._clock, inbox, door, beat, silence)
+                watch = _Watch(self._channels, task, self._patience, self._clock, inbox, arrivals, silence)
                 group.create_task(watch.run())
+            group.create_task(arrivals.run())
             group.create_task(silence.run())
             group.create_task(tell_seconds(inbox, self._clock))
 
@@ -81,19 +82,20 @@ class _Watch:
         patience: Patience,
         clock: Clock,
         inbox: Inbox,
-        door: asyncio.Lock,
-        beat: Beat,
+        arrivals: Arrivals,
         silence: Silence,
     ) -> None:
         self._channels = channels
-        self._door = door
-        self._beat = beat
+        self._arrivals = arrivals
         self._silence = silence
         self._task = task
         self._patience = patience
         self._clock = clock
         self._inbox = inbox
         self._link: tuple[LinkState, str] | None = None
+        self._limit = asyncio.timeout(None)
+        self._trouble: _LinkError | None = None
+        """Why nothing more is taken of the stream that is there."""
         self._agent: tuple[int, float] | None = None
         self._newest = -1
         self._since = clock() - min(PAST, PAST_FRAMES / len(channels.spec.agents))
@@ -108,6 +110,9 @@ class _Watch:
             try:
                 await self._follow()
             except _LinkError as error:
+                # What was heard comes before the end.
+                await self._arrivals.taken()
+                error = self._trouble or error
                 self._say(error.state, error.reason)
                 delay = self._patience.longest if error.state is not LinkState.DOWN else delay
             if self._was_up:
@@ -118,39 +123,43 @@ class _Watch:
     async def _follow(self) -> None:
         request = agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=self._since)
         call = self._channels.watch(self._task, request)
-        limit = asyncio.timeout(None)
+        self._limit, self._trouble = asyncio.timeout(None), None
         try:
-            async with limit:
-                while True:
-                    self._silence.begin(limit)
+            async with self._limit:
+                while self._trouble is None:
+                    self._silence.begin(self._limit)
                     data = await call.read()
-                    self._silence.end(limit)
+                    self._silence.end(self._limit)
                     if not isinstance(data, bytes):
                         raise _LinkError(LinkState.DOWN, "the agent ended the stream")
-                    await self._beat.wait()
-                    await self._take_in_turn(wire.reply(data))
+                    await self._arrivals.put(self._take_in_turn, data)
+                raise self._trouble
         except TimeoutError:
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
             raise _LinkError(_state_of(error), first_line(error)) from None
+        finally:
+            self._silence.end(self._limit)
+            call.cancel()
+
+    async def _take_in_turn(self, data: bytes) -> None:
+        """The past of many agents at once is more than the inbox holds: let it be emptied between them."""
+        await self._inbox.room()
+        if self._trouble is not None:
+            return
+        try:
+            self._take(wire.reply(data))
+        except _LinkError as error:
+            self._give_up(error)
         except ValueError as error:
             # The agent keeps it for minutes: asked for again, it would stand before all that comes after it.
             self._since = max(self._since, self._clock())
             self._is_doubted = True
-            raise _LinkError(LinkState.DOWN, f"what it says cannot be read: {error}") from None
-        finally:
-            self._silence.end(limit)
-            call.cancel()
+            self._give_up(_LinkError(LinkState.DOWN, f"what it says cannot be read: {error}"))
 
-    async def _take_in_turn(self, reply: wire.Reply) -> None:
-        """The past of many agents at once is more than the inbox holds: let it be emptied between them."""
-        if reply.description is not None:
-            async with self._door:
-                await self._inbox.room()
-                self._take(reply)
-        else:
-            self._take(reply)
-            await self._inbox.room()
+    def _give_up(self, error: _LinkError) -> None:
+        self._trouble = error
+        self._silence.cut(self._limit)
 
     def _take(self, reply: wire.Reply) -> None:
         if reply.schema_version != SCHEMA_VERSION:

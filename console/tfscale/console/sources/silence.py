@@ -26,6 +26,11 @@ class Silence:
         """Something was heard, or is not waited for any more."""
         self._waits.pop(limit, None)
 
+    def cut(self, limit: asyncio.Timeout) -> None:
+        """Nothing shall be waited for any more: the wait ends like one that was too long."""
+        if self._waits.pop(limit, None) is not None:
+            limit.reschedule(asyncio.get_running_loop().time())
+
     async def run(self) -> None:
         """Look for who is silent, until cancelled."""
         loop = asyncio.get_running_loop()
@@ -38,5 +43,4 @@ class Silence:
             before = now
             for limit, since in list(self._waits.items()):
                 if self._awake - since > self._patience:
-                    self.end(limit)
-                    limit.reschedule(now)
+                    self.cut(limit)
