@@ -121,13 +121,26 @@ def test_counters_are_those_of_the_second() -> None:
         assert series[0] == pytest.approx(value) and np.isnan(series[1])
 
 
+def test_of_many_tasks_counters_are_those_of_every_other_second_and_steps_of_each() -> None:
+    history = History([fakes.worker(index) for index in range(251)])
+    even = int(fakes.NOW) % 2
+    for second in range(6):
+        used = (GpuSample(0, "GPU-1", "A100", utilisation=second / 8),)
+        at = now(even + second)
+        told(history, FIRST, at + 0.4, batch(FIRST, [at + 0.1] * (second + 1), first=10 * second), gpus=used)
+    seconds = history.seconds(FIRST, now(even + 7), 7)
+    assert seconds.gpu[:6].tolist() == [0.0, 0.0, 0.25, 0.25, 0.5, 0.5] and np.isnan(seconds.gpu[6])
+    assert seconds.steps[:6].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    assert history.seconds(FIRST, now(even + 6), 3).gpu.tolist() == [0.25, 0.5, 0.5]
+
+
 def test_ten_minutes_are_kept_and_no_more() -> None:
     history = History([FIRST])
     for second in range(SECONDS + 200):
         told(history, FIRST, now(second + 0.5), batch(FIRST, [now(second + 0.4)], second))
     until = now(SECONDS + 200)
     assert history.seconds(FIRST, until).steps.tolist() == [1.0] * SECONDS
-    assert len(history._blocks) <= SECONDS // 60 + 2
+    assert all(len(tracks._blocks) <= SECONDS // 60 + 2 for tracks in (history._steps, history._samples))
     # What is held still stays as it was.
     assert history.seconds(FIRST, until - 100, 50).steps.tolist() == [1.0] * 50
 

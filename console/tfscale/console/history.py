@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
+from tfscale.console.tracks import BLOCK, Tracks
 from tfscale.console.wire import ArrivedFrame
 from tfscale.core.analysis.steps import joined, moments, possible
 from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
@@ -22,8 +23,8 @@ from tfscale.core.task import Role, Task
 
 SECONDS = 600
 """How far back it goes."""
-_BLOCK = 60
-"""Seconds that are allocated at a time."""
+_MANY, _EVERY = 250, 2
+"""Tasks from which on counters are kept of every other second only."""
 _SURE = 10.0
 """Seconds for which frames must have come late before it is the agent's clock: a backlog is late too, for a while."""
 _SKEW = 2.0
@@ -35,8 +36,8 @@ _MOST_PENDING = 256
 _SUMS = ("steps", "measured", *PHASES)
 """Kept as sums over the second's steps."""
 _SAMPLES = (*Gauges._fields, "loss")
-_COLUMNS = (*_SUMS, "longest", *_SAMPLES)
-_LONGEST, _FIRST_SAMPLE = len(_SUMS), len(_SUMS) + 1
+_STEPS = (*_SUMS, "longest")
+_LONGEST = len(_SUMS)
 
 Series = NDArray[np.float32]
 
@@ -73,7 +74,7 @@ class Seconds:
 
 
 class History:
-    """Folds frames; a task takes 41 kB when its ten minutes are full."""
+    """Folds frames. A task takes 45 kB when its ten minutes are full, one of many 33 kB."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self.tasks = tuple(tasks)
@@ -84,7 +85,10 @@ class History:
         self._pending: list[tuple[int, float, Frame]] = []
         self._due = 0.0
         self._newest = 0.0
-        self._blocks: dict[int, NDArray[np.float32]] = {}
+        self._steps = Tracks(len(_STEPS), count, 1, SECONDS)
+        self._samples = Tracks(len(_SAMPLES), count, _EVERY if count > _MANY else 1, SECONDS)
+        self._sampled = np.full(count, -1, np.int64)
+        """The seconds of the newest samples."""
         self._first_heard = np.full(count, np.nan)
         self._delay = np.full(count, np.inf)
         self._endings: dict[int, list[TaskStatus]] = {}
@@ -104,24 +108,22 @@ class History:
     def seconds(self, task: Task, until: float, span: int = SECONDS) -> Seconds:
         """The task's `span` seconds before `until`."""
         self._bin()
-        last = int(until)
-        values = self._taken(self._index[task], last, span)
-        column = dict(zip(_COLUMNS, values, strict=True))
-        parts = self._parts(values, last, span)
+        who, last = self._index[task], int(until)
+        values = self._steps.taken(who, last, span)
         return Seconds(
             at=np.arange(last - span, last),
-            steps=column["steps"],
+            steps=values[0],
             step_time=_step_time(values),
-            longest=column["longest"],
-            parts=parts,
-            **{name: column[name] for name in _SAMPLES},
+            longest=values[_LONGEST],
+            parts=self._parts(values, last, span),
+            **dict(zip(_SAMPLES, self._samples.taken(who, last, span), strict=True)),
         )
 
     def step_times(self, until: float, span: int, tasks: Sequence[Task] | None = None) -> NDArray[np.float32]:
         """(n, span) mean seconds a step of these tasks, by default of all, in the seconds before `until`."""
         self._bin()
         who = slice(None) if tasks is None else np.array([self._index[task] for task in tasks], np.int64)
-        return _step_time(self._taken(who, int(until), span, len(_SUMS)))
+        return _step_time(self._steps.taken(who, int(until), span))
 
     def last_steps(self) -> LastSteps:
         """The newest steps of all tasks; goes on changing as frames come."""
@@ -141,24 +143,6 @@ class History:
             known.append(status)
             del known[:-_ENDINGS]
 
-    def _taken(
-        self, who: int | slice | NDArray[np.int64], last: int, span: int, most: int = len(_COLUMNS)
-    ) -> NDArray[np.float32]:
-        """(most, span) or (most, n, span), the first columns as they are kept."""
-        parts: list[NDArray[np.float32]] = []
-        first = last - span
-        while first < last:
-            number, offset = divmod(first, _BLOCK)
-            stop = min(_BLOCK, offset + last - first)
-            block = self._blocks.get(number)
-            parts.append((self._unknown if block is None else block)[:most, who, offset:stop])
-            first += stop - offset
-        return np.concatenate(parts, axis=-1)
-
-    @property
-    def _unknown(self) -> NDArray[np.float32]:
-        return np.broadcast_to(np.float32(np.nan), (len(_COLUMNS), len(self.tasks), _BLOCK))
-
     def _parts(self, values: NDArray[np.float32], last: int, span: int) -> dict[str, Series]:
         sums = dict(zip(_SUMS, values, strict=False))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -177,12 +161,12 @@ class History:
         told = np.array([frame.at for _, _, frame in pending])
         self._newest = max(self._newest, float(at.max()))
         shift = self._shift(who, at, told)
-        self._put(who, told + shift[who], _samples([frame for _, _, frame in pending]))
-        self._put_steps([frame for _, _, frame in pending], shift)
-        oldest = int(self._newest - SECONDS) // _BLOCK
-        for number in [number for number in self._blocks if number < oldest]:
-            del self._blocks[number]
-        self._transfers.forget(int(self._newest) - SECONDS - _BLOCK)
+        frames = [frame for _, _, frame in pending]
+        self._put_samples(who, _whole(told + shift[who]), frames)
+        self._put_steps(frames, shift)
+        self._steps.forget(self._newest)
+        self._samples.forget(self._newest)
+        self._transfers.forget(int(self._newest) - SECONDS - BLOCK)
 
     def _shift(self, who: NDArray[np.int64], at: NDArray[np.float64], told: NDArray[np.float64]) -> NDArray[np.float64]:
         """(n,) seconds to add to each agent's times."""
@@ -191,9 +175,15 @@ class History:
         is_late = (self._delay > _SKEW) & (self._newest - self._first_heard > _SURE)
         return np.where(is_late | (self._delay < -_SKEW) & np.isfinite(self._delay), self._delay, 0.0)
 
-    def _put(self, who: NDArray[np.int64], at: NDArray[np.float64], samples: NDArray[np.float32]) -> None:
-        for block, mine, second in self._places(_whole(at)):
-            block[_FIRST_SAMPLE:, who[mine], second] = samples[:, mine]
+    def _put_samples(self, who: NDArray[np.int64], second: NDArray[np.int64], frames: Sequence[Frame]) -> None:
+        """Of frames that would be kept in one place the first: reading the counters is the most of it."""
+        fresh = np.flatnonzero(second // self._samples.every != self._sampled[who] // self._samples.every)
+        if len(fresh):
+            who, second = who[fresh], second[fresh]
+            self._sampled[who] = second
+            samples = _samples([frames[index] for index in fresh.tolist()])
+            for block, mine, place in self._samples.places(second, self._newest):
+                block[:, who[mine], place] = samples[:, mine]
 
     def _put_steps(self, frames: Sequence[Frame], shift: NDArray[np.float64]) -> None:
         batches = [
@@ -227,27 +217,13 @@ class History:
         sums = np.stack([counts.astype(np.float32), measured, *np.add.reduceat(phases, starts, axis=1)])
         longest = np.where(measured > 0, np.maximum.reduceat(total, starts), np.float32(np.nan))
         who = rows.who[starts]
-        for block, mine, within in self._places(second[starts]):
+        for block, mine, within in self._steps.places(second[starts], self._newest):
             place = who[mine], within
             fresh = np.isnan(block[0][place])
             block[: len(_SUMS), place[0][fresh], within[fresh]] = 0.0
             for column, values in enumerate(sums):
                 np.add.at(block[column], place, values[mine])
             np.fmax.at(block[_LONGEST], place, longest[mine])
-
-    def _places(
-        self, second: NDArray[np.int64]
-    ) -> Iterable[tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.int64]]]:
-        """Blocks, which of the seconds lie in each, and where there; what is too old or not yet is left out."""
-        number = second // _BLOCK
-        for each in sorted(set(number.tolist())):
-            if self._newest - SECONDS < (each + 1) * _BLOCK and each * _BLOCK <= self._newest + _BLOCK:
-                block = self._blocks.get(each)
-                if block is None:
-                    shape = (len(_COLUMNS), len(self.tasks), _BLOCK)
-                    block = self._blocks[each] = np.full(shape, np.nan, np.float32)
-                mine = np.flatnonzero(number == each)
-                yield block, mine, second[mine] - each * _BLOCK
 
 
 def _whole(at: NDArray[np.float64]) -> NDArray[np.int64]:

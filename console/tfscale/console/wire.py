@@ -172,6 +172,11 @@ class ArrivedCounters(Counters):
     def gpus(self) -> tuple[GpuSample, ...]:
         return tuple(map(_gpu, telemetry_pb2.Frame.FromString(self._data).gpus))
 
+    @property
+    def gauges(self) -> Gauges:
+        message = telemetry_pb2.Frame.FromString(self._data)
+        return gauges_of(message.host if message.HasField("host") else None, message.gpus, _known)
+
     def __bool__(self) -> bool:
         return bool(self._data)
 
@@ -179,9 +184,7 @@ class ArrivedCounters(Counters):
 class ArrivedFrame(Frame):
     """A frame whose host and GPUs stay bytes until somebody looks."""
 
-    __slots__ = ("_counters", "_is_stopped", "_seen", "gauges")
-    gauges: Gauges
-    """Of host and GPUs, which are kept of every frame."""
+    __slots__ = ("_counters", "_is_stopped", "_seen")
     _counters: ArrivedCounters
     _is_stopped: bool
     _seen: Counters | None
@@ -202,7 +205,6 @@ class ArrivedFrame(Frame):
         _set(made, "_counters", ArrivedCounters(counters if host is not None or message.gpus else b""))
         _set(made, "_seen", None)
         _set(made, "_is_stopped", host is not None and host.task.stopped > 0)
-        _set(made, "gauges", gauges_of(host, message.gpus, _known))
         return made
 
     @property
@@ -223,6 +225,11 @@ class ArrivedFrame(Frame):
     @property
     def counters(self) -> Counters:
         return self._counters
+
+    @property
+    def gauges(self) -> Gauges:
+        """Of host and GPUs."""
+        return self._counters.gauges
 
     @property
     def is_stopped(self) -> bool:
