@@ -49,9 +49,7 @@ async def test_of_more_than_a_bunch_nothing_is_lost_and_others_have_their_turn_b
     assert turns >= 100 // module._BUNCH
 
 
-async def test_who_brings_too_much_waits_until_it_is_taken(
-    arrivals: Arrivals, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_brings_too_much_waits_until_it_is_taken(arrivals: Arrivals, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LIMIT", 10)
     taker = Taker()
     for _ in range(2):

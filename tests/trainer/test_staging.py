@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tfscale.core.moments import PERIOD
 
 pytestmark = pytest.mark.tensorflow
 
@@ -75,17 +76,17 @@ def test_areas_are_apart_and_can_be_emptied(staging: Any, steps: Callable[[int],
 def test_a_probe_that_failed_empties_what_its_graphs_go_on_to_stage(
     staging: Any, steps: Callable[[int], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tfscale.trainer.probe.probe import READ_SECONDS, Probe
+    from tfscale.trainer.probe.probe import Probe
 
     probe = Probe()
     probe.recorder.staging = staging
     probe.fail(RuntimeError("broken on purpose"))
     assert "broken on purpose" in capsys.readouterr().err
-    time.sleep(2 * READ_SECONDS)
+    time.sleep(2 * PERIOD)
     steps(5)
     deadline = time.monotonic() + 20
     while _staged("of this test") and time.monotonic() < deadline:
-        time.sleep(READ_SECONDS / 5)
+        time.sleep(PERIOD / 10)
     assert _staged("of this test") == 0
 
 

@@ -20,7 +20,6 @@ from tfscale.agent.gang import Gang, Member
 from tfscale.agent.journal import Journal
 from tfscale.agent.launch import probe_site
 from tfscale.agent.local import LocalTask
-from tfscale.agent.moments import until_next
 from tfscale.agent.peers import Peer
 from tfscale.agent.reports import Reports
 from tfscale.agent.sampler import Sampler
@@ -29,6 +28,7 @@ from tfscale.agent.service import AgentService
 from tfscale.agent.settings import Settings
 from tfscale.agent.supervisor import Supervisor, TaskSpec
 from tfscale.core.errors import TfscaleError
+from tfscale.core.moments import until_next
 from tfscale.core.records import Description, Frame, TaskState, TaskStatus
 from tfscale.core.task import Task
 
@@ -94,9 +94,8 @@ class Daemon:
         _say(f"{self._settings.task} of {self._settings.run}: {where}")
 
     async def _tick(self) -> None:
-        place = list(self._settings.cluster.tasks).index(self._settings.task)
         while True:
-            await asyncio.sleep(until_next(time.time(), place))
+            await asyncio.sleep(until_next(time.time(), self._settings.place))
             self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)
             self._publish()
 

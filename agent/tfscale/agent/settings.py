@@ -43,6 +43,11 @@ class Settings:
         return self.task == self.cluster.lead
 
     @property
+    def place(self) -> int:
+        """The task's among all of its cluster, from 0."""
+        return list(self.cluster.tasks).index(self.task)
+
+    @property
     def files(self) -> TaskFiles:
         return TaskFiles(self.state_dir / self.run, f"{self.task.role}-{self.task.index}")
 

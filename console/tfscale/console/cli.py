@@ -252,7 +252,7 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
     )
     # What is loaded by now stays. Looking through it for garbage, again and again, would keep keys waiting.
     gc.freeze()
-    gc.set_threshold(max(10_000, 100 * len(spec.tasks)), 20, 20)
+    gc.set_threshold(max(10_000, 100 * len(spec.tasks)), 5, 5)
     # So that a key need not wait for long while a diagnosis runs in a thread.
     sys.setswitchinterval(0.001)
     app.run()

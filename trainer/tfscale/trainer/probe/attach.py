@@ -28,8 +28,8 @@ def probe() -> Probe:
     """The probe of this process, which tells its agent where there is one."""
     global _probe
     if _probe is None:
-        _probe = Probe()
-        if os.environ.get("TFSCALE_REPORT"):
-            identity = Identity.from_environment()
+        identity = Identity.from_environment() if os.environ.get("TFSCALE_REPORT") else None
+        _probe = Probe(identity.place if identity else 0)
+        if identity is not None:
             _probe.tell(lambda: Reporter(identity, obey=profiling.obey))
     return _probe

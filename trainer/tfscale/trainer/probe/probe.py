@@ -1,4 +1,4 @@
-"""The probe of a training process: reads what the hooks recorded, twice a second, and reports steps."""
+"""The probe of a training process: reads what the hooks recorded, once a second, and reports steps."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tfscale.core.moments import PERIOD, until_next
 from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe import hooks, tpu
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
@@ -30,7 +31,8 @@ from tfscale.trainer.probe.steps import StepAssembler
 from tfscale.trainer.probe.table import SpanTable, numbers_in
 from tfscale.trainer.probe.workers import Coordinator
 
-READ_SECONDS = 0.5
+_LEAD_SECONDS = 0.1
+"""By which a read comes before the moment at which the agent tells its frame, so that it is told in that one."""
 _SETTLING_SECONDS = 0.02
 """Spans younger than this wait for the next read: a neighbour with an earlier end may still be on its way."""
 
@@ -38,7 +40,9 @@ _SETTLING_SECONDS = 0.02
 class Probe:
     """Owns the recorder and the thread that reports. Any failure inside is told once and ends the measuring only."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: int = 0) -> None:
+        """`place` is the task's in its cluster, by which its agent has its moment in each second."""
+        self._place = place
         self.recorder = Recorder(on_failure=self.fail, on_run=self.start)
         self._activities = Activities()
         self._announcer = Announcer()
@@ -130,7 +134,10 @@ class Probe:
         self.start()
 
     def _watch(self) -> None:
-        while not self._stop.wait(READ_SECONDS):
+        while not self._stop.wait(self._until_read()):
+            if self._reading.locked():
+                # Whoever pauses the probe, or reads all, wants nothing of this read; the next one has it.
+                continue
             self._report(time.time() - _SETTLING_SECONDS)
             if self._status.disabled:
                 break
@@ -138,9 +145,12 @@ class Probe:
                 self.recorder.disable()
                 self._parameter_server.stop()
                 break
-        while not self._stop.wait(READ_SECONDS):
+        while not self._stop.wait(PERIOD):
             with contextlib.suppress(Exception):
                 self.recorder.forget()
+
+    def _until_read(self) -> float:
+        return until_next(time.time() + _LEAD_SECONDS, self._place)
 
     def _finish(self, thread: threading.Thread) -> None:
         self._stop.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
-from tfscale.agent.moments import MOMENTS, PERIOD, until_next
+from tfscale.core.moments import MOMENTS, PERIOD, until_next
 
 TIMES = st.floats(1.7e9, 1.9e9)
 PLACES = st.integers(0, 5000)

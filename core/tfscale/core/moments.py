@@ -1,8 +1,8 @@
 """When an agent tells its frame: many agents at the same few moments of a second, by the wall clock.
 
 Whoever watches a thousand of them is then woken eight times a second, and reads what a hundred have said in one go,
-rather than a thousand times: at a sixth less of its CPU (docs/console.md). Where clocks differ, the moments do too, and
-nothing is lost but that.
+rather than a thousand times: at a sixth less of its CPU (docs/console.md). The probe in the agent's task reads shortly
+before, so that each frame has the newest steps. Where clocks differ, the moments do too, and nothing is lost but that.
 """
 
 from __future__ import annotations
