@@ -18,6 +18,8 @@ from tfscale.trainer.probe.table import SpanTable, numbers_in
 from tfscale.trainer.probe.timeline import UNKNOWN
 
 _INPUT, _REDUCE, _RUN, _BESIDE, _OTHER = range(5)
+_HOST = 1
+"""Among the phases."""
 PARTS = 3
 """Spans of a usual step, but for those beside it."""
 
@@ -100,10 +102,11 @@ def fold(spans: SpanTable, sites: Sequence[Site], assembler: StepAssembler) -> S
     steps = spans.where(main).reshaped(-1, PARTS)
     edges = _edges(steps, tail)
     in_order = all((earlier <= later).all() for earlier, later in pairwise(edges))
-    if not in_order or (edges[2] - edges[1] > IDLE_SECONDS).any():
+    # A pause is looked at where it comes before all of these steps, as where training goes on after one.
+    if not in_order or (edges[2][1:] - edges[1][1:] > IDLE_SECONDS).any():
         return None
     phases = _phases(edges[:5], _waits(spans, places, edges[1]) if len(main) < len(places) else None)
-    found = _columns(steps, tail, phases, sites)
+    found = _columns(steps, tail, phases, _idle(edges, phases[_HOST], assembler), sites)
     last = spans.end[(places == _REDUCE) | (places == _BESIDE)][-1]
     after = Tail(tail.sequence + len(found), found.end[-1].item(), edges[-1][-1].item(), last.item())
     assembler.go_on(after, (found.end - edges[0])[-REMEMBERED:].tolist(), found.bytes.max().item())
@@ -166,9 +169,19 @@ def _overlap(waits: SpanTable, first: np.ndarray, last: np.ndarray) -> np.ndarra
     return np.bincount(waits.site, np.maximum(0.0, covered), minlength=len(first))
 
 
-def _columns(steps: SpanTable, tail: Tail, phases: list[np.ndarray], sites: Sequence[Site]) -> StepColumns:
+def _idle(edges: list[np.ndarray], host: np.ndarray, assembler: StepAssembler) -> np.ndarray:
+    """Seconds of each step's time on the host that were a pause, which are taken off it."""
+    idle = np.zeros_like(host)
+    if host[0] > IDLE_SECONDS and assembler.takes_for_idle(edges[1][0].item(), edges[2][0].item(), host[0].item()):
+        idle[0], host[0] = host[0], 0.0
+    return idle
+
+
+def _columns(
+    steps: SpanTable, tail: Tail, phases: list[np.ndarray], idle: np.ndarray, sites: Sequence[Site]
+) -> StepColumns:
     end = steps.end[:, _REDUCE]
-    reduced = end - _after(tail.exit, end)
+    reduced = end - _after(tail.exit, end) - idle
     for phase in phases:
         reduced = reduced - phase
     gradients, run = (sites[number] for number in steps.site[0, _REDUCE:])

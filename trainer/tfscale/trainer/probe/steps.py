@@ -117,6 +117,14 @@ class StepAssembler:
         self._reductions = []
         self.sequence, self._exit, self._updated, self._reduced = tail
 
+    def takes_for_idle(self, begin: float, end: float, net: float) -> bool:
+        """Whether so many seconds on the host are no part of a step but a pause, which is told as an activity."""
+        usual = statistics.median(self._durations) if self._durations else 0.0
+        if net <= max(IDLE_SECONDS, _IDLE_STEPS * usual):
+            return False
+        self._idle.append(Activity(IDLE, begin, end))
+        return True
+
     def drain_activities(self, now: float) -> list[Activity]:
         """Evaluation and idle time that began or ended since the last call."""
         if self.evaluation.is_over(now):
@@ -336,11 +344,10 @@ class StepAssembler:
             line.go(INPUT, UNKNOWN)
 
     def _find_idle(self, line: Timeline) -> None:
-        usual = statistics.median(self._durations) if self._durations else 0.0
         for phase, begin, end, net in line.legs:
-            if phase == HOST and net > max(IDLE_SECONDS, _IDLE_STEPS * usual):
+            begun = max(begin, *(p[1] for p in line.pauses if p[1] < end), begin)
+            if phase == HOST and self.takes_for_idle(begun, end, net):
                 line.phases[HOST] -= net
-                self._idle.append(Activity(IDLE, max(begin, *(p[1] for p in line.pauses if p[1] < end), begin), end))
 
     def _examples(self, final: list[Span]) -> float:
         parts = [*(part.batches for part in self._parts), final]
