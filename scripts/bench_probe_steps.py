@@ -1,9 +1,9 @@
 """The steps that scripts/bench_probe.py compares: started by an agent, writes what it measured to the file it is given.
 
 Steps are called from Python one by one, as `fit` does it. Those with the probe and those without train one model, in
-graphs traced while the probe is on and while it is paused. Slices of about half a second of either take turns (A B,
-B A, ...) in one process, so that both meet the same noise; while the steps without are timed, the probe's threads rest
-too, so that what they take away from the program is in what is added. Two graphs of the same ops differ by more than is
+graphs traced while the probe is on and while it is paused. Slices of about a second of either take turns (A B, B A,
+...) in one process, so that both meet the same noise; while the steps without are timed, the probe's threads rest too,
+and read once in each second of the others, so that what they take away from the program is in what is added. Two graphs of the same ops differ by more than is
 to be measured, by where they lie in memory: there are several of each, one after the other. A second comparison is of
 single steps. Several workers change in lock-step, since each step's collectives hold them together. Steps of 20 and
 100 ms sleep for most of that time, as a host does beside its accelerator.
@@ -39,11 +39,11 @@ CHOSEN = [name for name in sys.argv[2:] if name != "--quick"]
 TASK = json.loads(os.environ["TF_CONFIG"])
 SEVERAL = len(TASK["cluster"]["worker"]) > 1
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
-CASES = {"0.5 ms": (8, 0.0, 600), "2 ms": (420, 0.0, 200), "20 ms": (8, 0.0192, 25), "100 ms": (8, 0.0992, 6)}
+CASES = {"0.5 ms": (8, 0.0, 1800), "2 ms": (420, 0.0, 800), "20 ms": (8, 0.0192, 48), "100 ms": (8, 0.0992, 10)}
 """Width of the model, seconds of sleep, steps in a slice."""
 IN_TURN = 10
 """Single steps of one kind that follow each other."""
-COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (12, 48, 30)
+COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (12, 36, 30)
 
 _kept: list[Any] = []
 
@@ -234,16 +234,16 @@ def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[s
         row = compared(pairs, steps, PAIRS, nullcontext, probe().paused)
         used = (threads_cpu() - cpu) / (PAIRS * steps)
         yield {"step": name, "what": "probe", "threads": 1e6 * used, **row}
-        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, max(1, steps // 4))}
+        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, max(1, steps // 10))}
         plain[name] = pairs[0][1]
         # TensorFlow sometimes waits for ever when it takes the iterators of many data sets apart.
         _kept.extend(pairs)
         with probe().paused():
-            yield {"step": name, "what": "TensorBoard", **logged(width, seconds, max(3, steps // 2), PEER_PAIRS)}
+            yield {"step": name, "what": "TensorBoard", **logged(width, seconds, max(3, steps // 6), PEER_PAIRS)}
     for name, (_, _, steps) in cases.items():
         both = [(plain[name], plain[name])]
         with probe().paused():
-            row = compared(both, max(3, steps // 2), PEER_PAIRS, profiled, nullcontext)
+            row = compared(both, max(3, steps // 6), PEER_PAIRS, profiled, nullcontext)
         yield {"step": name, "what": "profiler", **row}
 
 

@@ -18,23 +18,25 @@ TINY = 1e-6
 
 
 class History:
-    """The newest KEEP rows of a (N, n) series. It grows in place, so that a look copies nothing."""
+    """The newest `most` rows of a (N, n) series. It grows in place, so that a look copies nothing."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, most: int = KEEP) -> None:
         self._rows = np.empty((0, width), np.float64 if width == 1 else np.float32)
+        self._most = most
         self._stop = 0
 
     @property
     def rows(self) -> Floats:
-        return self._rows[max(0, self._stop - KEEP) : self._stop]
+        return self._rows[max(0, self._stop - self._most) : self._stop]
 
     def append(self, rows: Floats) -> None:
         stop = self._stop + len(rows)
         if stop > len(self._rows):
-            kept = self.rows[-KEEP:]
-            grown = np.empty((2 * (len(kept) + len(rows)), self._rows.shape[1]), self._rows.dtype)
+            kept = self.rows
+            stop = len(kept) + len(rows)
+            grown = np.empty((stop + min(stop, KEEP // 4), self._rows.shape[1]), self._rows.dtype)
             grown[: len(kept)] = kept
-            self._rows, stop = grown, len(kept) + len(rows)
+            self._rows = grown
         self._rows[stop - len(rows) : stop] = rows
         self._stop = stop
 
@@ -54,7 +56,7 @@ class Blocks:
         """The newest collective that is in a block."""
         self._origin: float | None = None
         self._each: list[History] = []
-        self._lag, self._level = self._series(), self._series()
+        self._lag, self._level = self._series(WINDOW), self._series()
         self._end, self._step, self._spread = History(1), History(1), History(1)
 
     def __len__(self) -> int:
@@ -67,7 +69,7 @@ class Blocks:
 
     @property
     def lag(self) -> Floats:
-        """(N, n) median lags, seconds."""
+        """(<= WINDOW, n) median lags of the newest blocks, seconds."""
         return self._lag.rows
 
     @property
@@ -117,9 +119,9 @@ class Blocks:
         for history in self._each:
             history.keep(kept)
 
-    def _series(self) -> History:
+    def _series(self, most: int = KEEP) -> History:
         """A history with a column for each subject."""
-        self._each.append(History(len(self.subjects)))
+        self._each.append(History(len(self.subjects), most))
         return self._each[-1]
 
     def _condense(self, fresh: Aligned, edges: Integers) -> None:

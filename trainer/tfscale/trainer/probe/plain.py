@@ -102,14 +102,13 @@ def fold(spans: SpanTable, sites: Sequence[Site], assembler: StepAssembler) -> S
     steps = spans.where(main).reshaped(-1, PARTS)
     edges = _edges(steps, tail)
     in_order = all((earlier <= later).all() for earlier, later in pairwise(edges))
-    # A pause is looked at where it comes before all of these steps, as where training goes on after one.
-    if not in_order or (edges[2][1:] - edges[1][1:] > IDLE_SECONDS).any():
+    if not in_order:
         return None
     phases = _phases(edges[:5], _waits(spans, places, edges[1]) if len(main) < len(places) else None)
     found = _columns(steps, tail, phases, _idle(edges, phases[_HOST], assembler), sites)
     last = spans.end[(places == _REDUCE) | (places == _BESIDE)][-1]
     after = Tail(tail.sequence + len(found), found.end[-1].item(), edges[-1][-1].item(), last.item())
-    assembler.go_on(after, (found.end - edges[0])[-REMEMBERED:].tolist(), found.bytes.max().item())
+    assembler.go_on(after, found.bytes.max().item())
     return found
 
 
@@ -171,9 +170,13 @@ def _overlap(waits: SpanTable, first: np.ndarray, last: np.ndarray) -> np.ndarra
 
 def _idle(edges: list[np.ndarray], host: np.ndarray, assembler: StepAssembler) -> np.ndarray:
     """Seconds of each step's time on the host that were a pause, which are taken off it."""
-    idle = np.zeros_like(host)
-    if host[0] > IDLE_SECONDS and assembler.takes_for_idle(edges[1][0].item(), edges[2][0].item(), host[0].item()):
-        idle[0], host[0] = host[0], 0.0
+    idle, lasted, seen = np.zeros_like(host), edges[5] - edges[0], 0
+    for index in np.flatnonzero(host > IDLE_SECONDS).tolist():
+        assembler.remember(lasted[seen:index][-REMEMBERED:].tolist())
+        seen = index
+        if assembler.takes_for_idle(edges[1][index].item(), edges[2][index].item(), host[index].item()):
+            idle[index], host[index] = host[index], 0.0
+    assembler.remember(lasted[seen:][-REMEMBERED:].tolist())
     return idle
 
 

@@ -110,9 +110,12 @@ class StepAssembler:
             return None
         return Tail(self.sequence, self._exit, self._updated, self._reduced)
 
-    def go_on(self, tail: Tail, durations: Iterable[float], most_bytes: int) -> None:
-        """Usual steps that were put together elsewhere have come, up to `tail`; seconds of the newest."""
+    def remember(self, durations: Iterable[float]) -> None:
+        """Usual steps that are put together elsewhere lasted so many seconds."""
         self._durations.extend(durations)
+
+    def go_on(self, tail: Tail, most_bytes: int) -> None:
+        """Usual steps that were put together elsewhere have come, up to `tail`."""
         self._usual_bytes = max(self._usual_bytes, most_bytes)
         self._reductions = []
         self.sequence, self._exit, self._updated, self._reduced = tail
