@@ -2,11 +2,11 @@
 
 Steps are called from Python one by one, as `fit` does it. Those with the probe and those without train one model, in
 graphs traced while the probe is on and while it is paused. Slices of about a second of either take turns (A B, B A,
-...) in one process, so that both meet the same noise; while the steps without are timed, the probe's threads rest too,
-and read once in each second of the others, so that what they take away from the program is in what is added. Two graphs of the same ops differ by more than is
-to be measured, by where they lie in memory: there are several of each, one after the other. A second comparison is of
-single steps. Several workers change in lock-step, since each step's collectives hold them together. Steps of 20 and
-100 ms sleep for most of that time, as a host does beside its accelerator.
+...) in one process, so that both meet the same noise. While the steps without are timed, the probe's threads rest too,
+and read once in each second of the others, so that what they take away from the program is in what is added. Two graphs
+of the same ops differ by more than is to be measured, by where they lie in memory: there are several of each, one after
+the other. A second comparison is of single steps. Several workers change in lock-step, since each step's collectives
+hold them together. Steps of 20 and 100 ms sleep for most of that time, as a host does beside its accelerator.
 
 In the same manner, without the probe: steps while TensorFlow's profiler runs, which is started and stopped outside of
 what is timed; and `fit` with Keras's TensorBoard callback at update_freq=1, which sees every other slice.

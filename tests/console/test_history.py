@@ -134,6 +134,36 @@ def test_of_many_tasks_counters_are_those_of_every_other_second_and_steps_of_eac
     assert history.seconds(FIRST, now(even + 6), 3).gpu.tolist() == [0.25, 0.5, 0.5]
 
 
+def test_of_many_tasks_older_minutes_are_kept_in_means() -> None:
+    history = History([fakes.worker(index) for index in range(251)])
+    begin = 60 * (int(fakes.NOW) // 60 + 1) - fakes.NOW
+    for second in range(12):
+        used, at = (GpuSample(0, "GPU-1", "A100", utilisation=second / 16),), now(begin + second)
+        ends = [at + 0.1] * (1 + second % 3)
+        told(history, FIRST, at + 0.4, batch(FIRST, ends, 10 * second, compute=0.1 + second / 10), gpus=used)
+    before = history.seconds(FIRST, now(begin + 12), 12)
+    told(history, SECOND, now(begin + 200), batch(SECOND, [now(begin + 199)]))
+    after = history.seconds(FIRST, now(begin + 12), 12)
+    assert before.steps.tolist() == [1.0, 2.0, 3.0] * 4 and after.steps.tolist() == [2.0] * 12
+    assert after.gpu == pytest.approx(np.repeat([0.125, 0.5], 6)), "of every other second"
+    assert after.longest == pytest.approx(np.repeat([before.longest[5], before.longest[11]], 6))
+    known = np.repeat([before.step_time[:6] @ before.steps[:6], before.step_time[6:] @ before.steps[6:]], 6) / 12
+    assert after.step_time == pytest.approx(known)
+
+
+def test_what_comes_late_is_put_to_the_means_too() -> None:
+    history = History([fakes.worker(index) for index in range(251)])
+    begin = 60 * (int(fakes.NOW) // 60 + 1) - fakes.NOW
+    for task in (FIRST, SECOND):
+        told(history, task, now(begin + 20), batch(task, [now(begin + 20)]))
+    told(history, SECOND, now(begin + 200), batch(SECOND, [now(begin + 199)], 1))
+    for second in range(6):
+        told(
+            history, FIRST, now(begin + second), batch(FIRST, [now(begin + second)] * 3, 10 + second), late=200 - second
+        )
+    assert history.seconds(FIRST, now(begin + 12), 12).steps.tolist()[:6] == pytest.approx([3.0] * 6)
+
+
 def test_ten_minutes_are_kept_and_no_more() -> None:
     history = History([FIRST])
     for second in range(SECONDS + 200):

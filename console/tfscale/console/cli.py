@@ -250,9 +250,10 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
         read_only=settings.read_only,
         palette=settings.theme,
     )
-    # What is loaded by now stays. Looking through it for garbage, again and again, would keep keys waiting.
+    # What is loaded by now stays. Looking through it for garbage, again and again, would keep keys waiting; so would
+    # what the streams of many tasks have under way.
     gc.freeze()
-    gc.set_threshold(max(10_000, 100 * len(spec.tasks)), 5, 5)
+    gc.set_threshold(10_000 + 30 * len(spec.tasks), 5, 5)
     # So that a key need not wait for long while a diagnosis runs in a thread.
     sys.setswitchinterval(0.001)
     app.run()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
-from tfscale.console.tracks import BLOCK, Tracks
+from tfscale.console.tracks import BLOCK, Grain, Tracks
 from tfscale.console.wire import ArrivedFrame
 from tfscale.core.analysis.steps import joined, moments, possible
 from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
@@ -23,8 +23,10 @@ from tfscale.core.task import Role, Task
 
 SECONDS = 600
 """How far back it goes."""
-_MANY, _EVERY = 250, 2
-"""Tasks from which on counters are kept of every other second only."""
+_MANY = 250
+"""Tasks beyond which counters are kept of every other second only, and all that is older than some minutes in means."""
+_OLDER = 6
+"""Seconds of such a mean: what a column of a chart of ten minutes shows."""
 _SURE = 10.0
 """Seconds for which frames must have come late before it is the agent's clock: a backlog is late too, for a while."""
 _SKEW = 2.0
@@ -74,7 +76,7 @@ class Seconds:
 
 
 class History:
-    """Folds frames. A task takes 45 kB when its ten minutes are full, one of many 33 kB."""
+    """Folds frames. A task takes 45 kB when its ten minutes are full, one of many 15 kB."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self.tasks = tuple(tasks)
@@ -85,8 +87,9 @@ class History:
         self._pending: list[tuple[int, float, Frame]] = []
         self._due = 0.0
         self._newest = 0.0
-        self._steps = Tracks(len(_STEPS), count, 1, SECONDS)
-        self._samples = Tracks(len(_SAMPLES), count, _EVERY if count > _MANY else 1, SECONDS)
+        steps, self._sampling = (Grain(1, _OLDER), Grain(2, _OLDER)) if count > _MANY else (Grain(), Grain())
+        self._steps = Tracks(len(_STEPS), count, steps, SECONDS, largest=[_LONGEST])
+        self._samples = Tracks(len(_SAMPLES), count, self._sampling, SECONDS)
         self._sampled = np.full(count, -1, np.int64)
         """The seconds of the newest samples."""
         self._first_heard = np.full(count, np.nan)
@@ -177,13 +180,13 @@ class History:
 
     def _put_samples(self, who: NDArray[np.int64], second: NDArray[np.int64], frames: Sequence[Frame]) -> None:
         """Of frames that would be kept in one place the first: reading the counters is the most of it."""
-        fresh = np.flatnonzero(second // self._samples.every != self._sampled[who] // self._samples.every)
+        fresh = np.flatnonzero(second // self._sampling.newest != self._sampled[who] // self._sampling.newest)
         if len(fresh):
             who, second = who[fresh], second[fresh]
             self._sampled[who] = second
             samples = _samples([frames[index] for index in fresh.tolist()])
-            for block, mine, place in self._samples.places(second, self._newest):
-                block[:, who[mine], place] = samples[:, mine]
+            for block, mine, within, _ in self._samples.places(second, self._newest):
+                block[:, who[mine], within] = samples[:, mine]
 
     def _put_steps(self, frames: Sequence[Frame], shift: NDArray[np.float64]) -> None:
         batches = [
@@ -217,12 +220,12 @@ class History:
         sums = np.stack([counts.astype(np.float32), measured, *np.add.reduceat(phases, starts, axis=1)])
         longest = np.where(measured > 0, np.maximum.reduceat(total, starts), np.float32(np.nan))
         who = rows.who[starts]
-        for block, mine, within in self._steps.places(second[starts], self._newest):
+        for block, mine, within, share in self._steps.places(second[starts], self._newest):
             place = who[mine], within
             fresh = np.isnan(block[0][place])
             block[: len(_SUMS), place[0][fresh], within[fresh]] = 0.0
             for column, values in enumerate(sums):
-                np.add.at(block[column], place, values[mine])
+                np.add.at(block[column], place, share * values[mine])
             np.fmax.at(block[_LONGEST], place, longest[mine])
 
 
