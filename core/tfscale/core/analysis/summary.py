@@ -14,6 +14,9 @@ SECONDS = 5.0
 STEPS = 20
 """Summaries are over the larger of these two, so that they move with what happens now."""
 
+_AT_ONCE = 128
+"""Subjects: what is made of their steps stays in a core's cache."""
+
 
 def summaries(table: StepTable, window: Aligned, steps: int) -> dict[str, SubjectSummary]:
     """What each subject's newest `steps` were like; waiting and ratios only for those that line up in the window."""
@@ -51,9 +54,12 @@ def _together(window: Aligned) -> dict[str, tuple[float | None, float | None]]:
 def _alone(table: StepTable, subjects: Sequence[str], steps: int) -> list[list[float | None]]:
     """The medians of each subject's phases, lag and whole step."""
     phases = table.newest_of_each(subjects, steps)
-    lag = phases[:, :-1].sum(axis=1, keepdims=True)
-    rows = medians(np.concatenate([phases, lag, lag + phases[:, -1:]], axis=1), axis=2)
-    return _optional(rows)
+    rows: list[list[float | None]] = []
+    for first in range(0, len(phases), _AT_ONCE):
+        some = phases[first : first + _AT_ONCE]
+        lag = some[:, :-1].sum(axis=1, keepdims=True)
+        rows += _optional(medians(np.concatenate([some, lag, lag + some[:, -1:]], axis=1), axis=2))
+    return rows
 
 
 def _summary(
