@@ -234,7 +234,7 @@ def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[s
         row = compared(pairs, steps, PAIRS, nullcontext, probe().paused)
         used = (threads_cpu() - cpu) / (PAIRS * steps)
         yield {"step": name, "what": "probe", "threads": 1e6 * used, **row}
-        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, max(1, steps // 10))}
+        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, max(1, steps // 8))}
         plain[name] = pairs[0][1]
         # TensorFlow sometimes waits for ever when it takes the iterators of many data sets apart.
         _kept.extend(pairs)

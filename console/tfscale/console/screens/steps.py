@@ -63,6 +63,7 @@ class StepsScreen(SnapshotScreen):
         self._is_sorted = True
         self._order: Sequence[Task] = ()
         self._of: History | None = None
+        self._shown: Timeline | None = None
 
     @property
     def selected(self) -> tuple[Task, ...]:
@@ -108,6 +109,7 @@ class StepsScreen(SnapshotScreen):
         shown = timeline(steps.lined(self.last, self.count))
         if not self.is_held or set(self._order) != set(shown.lined.tasks):
             self._order = self._ordered(shown)
+        self._shown = shown
         self.bars.show(shown, self._order)
         self._say(shown, self._how(newest))
 
@@ -152,7 +154,12 @@ class StepsScreen(SnapshotScreen):
 
     def action_hold(self) -> None:
         self.is_held = not self.is_held
-        self.redraw()
+        newest = self._of.last_steps().common if self._of else None
+        if self.is_held and self._shown is not None and newest is not None:
+            # What is seen is held, and stays as it was drawn.
+            self._say(self._shown, self._how(newest))
+        else:
+            self.redraw()
 
     def action_zoom(self) -> None:
         self._count = next((count for count in _COUNTS if count > self.count), _COUNTS[0])

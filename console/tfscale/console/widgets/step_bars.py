@@ -166,10 +166,12 @@ class StepBars(ScrollView, can_focus=True):
             self._move_to(max(0, min(len(self._rows) - 1, list(self._rows).index(self.cursor) + by)))
 
     def _move_to(self, index: int) -> None:
+        before = list(self._rows).index(self.cursor) if self.cursor in self._rows else index
         self.cursor = self._rows[index]
+        for line in (before, index):
+            self.refresh_line(line + 1)
         # The headings cover the first line of what is visible.
         self.scroll_to_region(Region(0, index, 1, 2), animate=False, force=True)
-        self.refresh()
 
     def action_choose(self) -> None:
         if self.cursor is not None:
