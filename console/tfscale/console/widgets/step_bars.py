@@ -166,7 +166,7 @@ class StepBars(ScrollView, can_focus=True):
             self._move_to(max(0, min(len(self._rows) - 1, list(self._rows).index(self.cursor) + by)))
 
     def _move_to(self, index: int) -> None:
-        before = list(self._rows).index(self.cursor) if self.cursor in self._rows else index
+        before = next((place for place, task in enumerate(self._rows) if task == self.cursor), index)
         self.cursor = self._rows[index]
         for line in (before, index):
             self.refresh_line(line + 1)
