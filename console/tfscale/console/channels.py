@@ -30,7 +30,7 @@ _OPTIONS = (
     ("grpc.enable_channelz", 0),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 1000),
-    ("grpc.max_reconnect_backoff_ms", 1500),
+    ("grpc.max_reconnect_backoff_ms", 800),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
 

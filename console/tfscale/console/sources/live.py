@@ -23,10 +23,14 @@ from tfscale.v1 import agent_pb2
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds. A retry waits twice as long as the one before, from `first` to `longest`, less up to half by chance."""
+    """Seconds. A retry waits twice as long as the one before, from `first` to `longest`, less up to half by chance.
+
+    An agent that is back is heard within 3 s: one retry may fail since gRPC, which tries at least every 0.96 s, has not
+    found it yet; the next does not.
+    """
 
     first: float = 0.25
-    longest: float = 2.0
+    longest: float = 1.75
     silence: float = 2.5
     """Without a frame for this long, the stream is given up and opened again; an agent sends one a second."""
 

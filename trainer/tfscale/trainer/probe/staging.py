@@ -28,7 +28,7 @@ WIDTH = 8
 """Numbers in a row: which kind of row it is, and those of its spans."""
 NO_ROWS = np.empty((0, WIDTH))
 MOST_ROWS = 1 << 16
-"""That are kept of one read: half a second's of 60,000 steps a second, or what was staged while nobody could read."""
+"""That are kept of one read: a second of 30,000 steps, or what was staged while nobody could read."""
 
 MARK = "_independent_side_effects"
 """The attribute that `run_independently` sets: the ops made here have it."""
