@@ -17,16 +17,15 @@ from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
 from tfscale.console.tracks import BLOCK, Grain, Tracks
 from tfscale.console.wire import ArrivedFrame
+from tfscale.core.analysis.insight import MANY
 from tfscale.core.analysis.steps import joined, moments, possible
 from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
 from tfscale.core.task import Role, Task
 
 SECONDS = 600
 """How far back it goes."""
-_MANY = 250
-"""Tasks beyond which counters are kept of every other second only, and all that is older than some minutes in means."""
 _OLDER = 6
-"""Seconds of such a mean: what a column of a chart of ten minutes shows."""
+"""Seconds of the means in which older minutes of many tasks are kept: what a column of a chart of ten minutes shows."""
 _SURE = 10.0
 """Seconds for which frames must have come late before it is the agent's clock: a backlog is late too, for a while."""
 _SKEW = 2.0
@@ -87,11 +86,12 @@ class History:
         self._pending: list[tuple[int, float, Frame]] = []
         self._due = 0.0
         self._newest = 0.0
-        steps, self._sampling = (Grain(1, _OLDER), Grain(2, _OLDER)) if count > _MANY else (Grain(), Grain())
+        # Of many, counters of every other second, as the diagnosis has them.
+        steps, samples = (Grain(1, _OLDER), Grain(2, _OLDER)) if count > MANY else (Grain(), Grain())
         self._steps = Tracks(len(_STEPS), count, steps, SECONDS, largest=[_LONGEST])
-        self._samples = Tracks(len(_SAMPLES), count, self._sampling, SECONDS)
+        self._samples = Tracks(len(_SAMPLES), count, samples, SECONDS)
         self._sampled = np.full(count, -1, np.int64)
-        """The seconds of the newest samples."""
+        """Where the newest samples are kept."""
         self._first_heard = np.full(count, np.nan)
         self._delay = np.full(count, np.inf)
         self._endings: dict[int, list[TaskStatus]] = {}
@@ -180,10 +180,11 @@ class History:
 
     def _put_samples(self, who: NDArray[np.int64], second: NDArray[np.int64], frames: Sequence[Frame]) -> None:
         """Of frames that would be kept in one place the first: reading the counters is the most of it."""
-        fresh = np.flatnonzero(second // self._sampling.newest != self._sampled[who] // self._sampling.newest)
+        place = second // self._samples.grain.newest
+        fresh = np.flatnonzero(place != self._sampled[who])
         if len(fresh):
             who, second = who[fresh], second[fresh]
-            self._sampled[who] = second
+            self._sampled[who] = place[fresh]
             samples = _samples([frames[index] for index in fresh.tolist()])
             for block, mine, within, _ in self._samples.places(second, self._newest):
                 block[:, who[mine], within] = samples[:, mine]

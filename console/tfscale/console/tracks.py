@@ -41,7 +41,7 @@ class Tracks:
     known, of the columns in `largest` the largest."""
 
     def __init__(self, columns: int, tasks: int, grain: Grain, seconds: int, largest: Iterable[int] = ()) -> None:
-        self._grain = grain
+        self.grain = grain
         self._seconds = seconds
         """How far back it goes."""
         self._largest = list(largest)
@@ -58,7 +58,7 @@ class Tracks:
                     block = self._blocks[each] = np.full(self._unknown.shape, np.nan, np.float32)
                 mine = np.flatnonzero(number == each)
                 grain = _grain(block)
-                yield Places(block, mine, (second[mine] - each * BLOCK) // grain, self._grain.newest / grain)
+                yield Places(block, mine, (second[mine] - each * BLOCK) // grain, self.grain.newest / grain)
 
     def taken(self, who: int | slice | NDArray[np.int64], last: int, span: int) -> NDArray[np.float32]:
         """(columns, span) of one task or (columns, n, span) of several, in the `span` seconds before `last`."""
@@ -79,11 +79,11 @@ class Tracks:
         for number, block in list(self._blocks.items()):
             if number < oldest:
                 del self._blocks[number]
-            elif number < fine and _grain(block) < self._grain.older:
+            elif number < fine and _grain(block) < self.grain.older:
                 self._blocks[number] = self._coarse(block)
 
     def _coarse(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
-        parts = block.reshape(*block.shape[:2], BLOCK // self._grain.older, -1)
+        parts = block.reshape(*block.shape[:2], BLOCK // self.grain.older, -1)
         known = ~np.isnan(parts)
         with np.errstate(invalid="ignore"):
             coarse = np.asarray(np.where(known, parts, 0.0).sum(axis=-1) / known.sum(axis=-1), np.float32)

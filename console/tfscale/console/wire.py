@@ -165,17 +165,21 @@ class ArrivedCounters(Counters):
 
     @property
     def host(self) -> HostSample | None:
-        message = telemetry_pb2.Frame.FromString(self._data)
+        message = self._message
         return _host(message.host) if message.HasField("host") else None
 
     @property
     def gpus(self) -> tuple[GpuSample, ...]:
-        return tuple(map(_gpu, telemetry_pb2.Frame.FromString(self._data).gpus))
+        return tuple(map(_gpu, self._message.gpus))
 
     @property
     def gauges(self) -> Gauges:
-        message = telemetry_pb2.Frame.FromString(self._data)
+        message = self._message
         return gauges_of(message.host if message.HasField("host") else None, message.gpus, _known)
+
+    @property
+    def _message(self) -> telemetry_pb2.Frame:
+        return telemetry_pb2.Frame.FromString(self._data)
 
     def __bool__(self) -> bool:
         return bool(self._data)

@@ -63,7 +63,6 @@ class StepsScreen(SnapshotScreen):
         self._is_sorted = True
         self._order: Sequence[Task] = ()
         self._of: History | None = None
-        self._shown: Timeline | None = None
 
     @property
     def selected(self) -> tuple[Task, ...]:
@@ -109,7 +108,6 @@ class StepsScreen(SnapshotScreen):
         shown = timeline(steps.lined(self.last, self.count))
         if not self.is_held or set(self._order) != set(shown.lined.tasks):
             self._order = self._ordered(shown)
-        self._shown = shown
         self.bars.show(shown, self._order)
         self._say(shown, self._how(newest))
 
@@ -155,9 +153,9 @@ class StepsScreen(SnapshotScreen):
     def action_hold(self) -> None:
         self.is_held = not self.is_held
         newest = self._of.last_steps().common if self._of else None
-        if self.is_held and self._shown is not None and newest is not None:
+        if self.is_held and self.bars.timeline is not None and newest is not None:
             # What is seen is held, and stays as it was drawn.
-            self._say(self._shown, self._how(newest))
+            self._say(self.bars.timeline, self._how(newest))
         else:
             self.redraw()
 

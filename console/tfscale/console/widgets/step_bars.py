@@ -85,6 +85,8 @@ class StepBars(ScrollView, can_focus=True):
         self.cursor: Task | None = None
         self._timeline: Timeline | None = None
         self._rows: Sequence[Task] = ()
+        self._at: dict[Task, int] = {}
+        """Which of the rows is each one's."""
         self._places: dict[Task, int] = {}
         self._last: set[int] = set()
         self._longest = 0
@@ -96,14 +98,20 @@ class StepBars(ScrollView, can_focus=True):
     def rows(self) -> Sequence[Task]:
         return self._rows
 
+    @property
+    def timeline(self) -> Timeline | None:
+        """What is drawn."""
+        return self._timeline
+
     def show(self, shown: Timeline, rows: Sequence[Task]) -> None:
         """Draw these steps, of these of its tasks in this order."""
         self._timeline, self._rows = shown, rows
+        self._at = {task: row for row, task in enumerate(rows)}
         self._places = {task: place for place, task in enumerate(shown.lined.tasks)}
         self._last = last_to_enter(shown)
         self._longest = max((len(str(task)) for task in rows), default=0)
         self._drawn.clear()
-        if self.cursor not in rows:
+        if self.cursor not in self._at:
             self.cursor = next(iter(rows), None)
         self.virtual_size = Size(self.size.width, len(rows) + 1)
         self.refresh()
@@ -163,10 +171,10 @@ class StepBars(ScrollView, can_focus=True):
 
     def action_move(self, by: int) -> None:
         if self._rows and self.cursor is not None:
-            self._move_to(max(0, min(len(self._rows) - 1, list(self._rows).index(self.cursor) + by)))
+            self._move_to(max(0, min(len(self._rows) - 1, self._at[self.cursor] + by)))
 
     def _move_to(self, index: int) -> None:
-        before = next((place for place, task in enumerate(self._rows) if task == self.cursor), index)
+        before = index if self.cursor is None else self._at[self.cursor]
         self.cursor = self._rows[index]
         for line in (before, index):
             self.refresh_line(line + 1)

@@ -24,8 +24,8 @@ _AT_ONCE = 16
 """Tasks whose counters are condensed in one look, the rest of them in the looks between."""
 MOST_WATCHED = 64
 """Tasks whose counters are looked at for the whole: medians need no more, and a thousand would cost too much."""
-_MANY, _SPACING = 250, 1.5
-"""Tasks from which on only the sample of every other second is kept; a sample of eight GPUs is a kilobyte."""
+MANY, _SPACING = 250, 1.5
+"""Tasks beyond which only the sample of every other second is kept; a sample of eight GPUs is a kilobyte."""
 _ROWS = 60
 _FEWEST_ROWS = 20
 
@@ -35,7 +35,7 @@ class Insight:
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
-        spacing = _SPACING if len(spec.tasks) > _MANY else 0.0
+        spacing = _SPACING if len(spec.tasks) > MANY else 0.0
         self._samples = {str(task): Samples(spacing) for task in spec.tasks}
         self._watched = _shares([str(task) for task in _sample(spec)])
         self._vitals: dict[str, Vitals] = {}

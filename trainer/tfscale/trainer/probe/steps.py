@@ -121,9 +121,8 @@ class StepAssembler:
         self.sequence, self._exit, self._updated, self._reduced = tail
 
     def takes_for_idle(self, begin: float, end: float, net: float) -> bool:
-        """Whether so many seconds on the host are no part of a step but a pause, which is told as an activity."""
-        usual = statistics.median(self._durations) if self._durations else 0.0
-        if net <= max(IDLE_SECONDS, _IDLE_STEPS * usual):
+        """Whether so many seconds on the host, more than IDLE_SECONDS, are a pause, which is told as an activity."""
+        if self._durations and net <= _IDLE_STEPS * statistics.median(self._durations):
             return False
         self._idle.append(Activity(IDLE, begin, end))
         return True
@@ -348,9 +347,10 @@ class StepAssembler:
 
     def _find_idle(self, line: Timeline) -> None:
         for phase, begin, end, net in line.legs:
-            begun = max(begin, *(p[1] for p in line.pauses if p[1] < end), begin)
-            if phase == HOST and self.takes_for_idle(begun, end, net):
-                line.phases[HOST] -= net
+            if phase == HOST and net > IDLE_SECONDS:
+                begun = max([begin, *(pause[1] for pause in line.pauses if pause[1] < end)])
+                if self.takes_for_idle(begun, end, net):
+                    line.phases[HOST] -= net
 
     def _examples(self, final: list[Span]) -> float:
         parts = [*(part.batches for part in self._parts), final]
