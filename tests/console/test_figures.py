@@ -12,7 +12,7 @@ from tfscale.console.widgets.bar import mean_parts, parts_of, phase_bar
 from tfscale.console.widgets.columns import USUAL, layout
 from tfscale.console.widgets.figures import efficiency, figures_of, goodput, loss
 from tfscale.console.widgets.look import ASCII, PALETTES, PARTS, Look
-from tfscale.console.widgets.trend import sparkline
+from tfscale.console.widgets.trend import sparklines
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.records import Training
 
@@ -72,13 +72,16 @@ def test_the_bar_of_a_group_is_the_mean_of_those_that_are_known() -> None:
 
 def test_a_trend_goes_from_its_least_to_its_most_and_what_hardly_moves_is_flat() -> None:
     rising = np.linspace(1, 2, 60, dtype=np.float32)
-    assert sparkline(rising, 8, Look()) == "▁▂▃▄▅▆▇█"
     flat = np.full(60, 0.072, np.float32) * np.float32(1.001) ** np.arange(60, dtype=np.float32).clip(0, 3)
-    assert set(sparkline(flat, 10, Look())) <= set("▄▅")
     begun = np.concatenate([np.full(30, np.nan, np.float32), rising[:30]])
-    assert sparkline(begun, 10, Look())[:5] == "     " and "█" in sparkline(begun, 10, Look())
-    assert sparkline(np.full(60, np.nan, np.float32), 4, Look()) == "    "
-    assert sparkline(rising, 8, Look(glyphs=ASCII)).isascii()
+    unknown, nothing = np.full(60, np.nan, np.float32), np.zeros(60, np.float32)
+    drawn = sparklines(np.stack([rising, flat, begun, unknown, nothing]), 8, Look())
+    assert drawn[0] == "▁▂▃▄▅▆▇█"
+    assert set(drawn[1]) <= set("▄▅")
+    assert drawn[2][:4] == "    " and drawn[2][4] == "▁" and drawn[2][-1] == "█"
+    assert drawn[3] == " " * 8 and drawn[4] == "▁" * 8
+    assert sparklines(rising[None], 8, Look(glyphs=ASCII))[0].isascii()
+    assert sparklines(rising[None], 0, Look()) == [""] and sparklines(np.empty((0, 60), np.float32), 8, Look()) == []
 
 
 @pytest.mark.parametrize("width", [10, 40, 75, 76, 115, 195, 400])

@@ -110,7 +110,7 @@ class EventsScreen(SnapshotScreen):
         every = plural(len(moments), "event")
         said = f"{len(rows)} of {every}" if len(rows) < len(moments) else every if moments else _NOTHING
         how = Text(f"{said}{kept}", style=self.look.palette.dim, no_wrap=True, overflow="ellipsis")
-        self.query_one("#how", Static).update(spelled(how, self.look))
+        self.query_one("#how", Static).update(spelled(how, self.look), layout=False)
 
     def on_event_list_moved(self) -> None:
         self._show_evidence()

@@ -82,8 +82,8 @@ class HeatScreen(SnapshotScreen):
         about, legend = Text(), Text()
         if self.snapshot is not None:
             about, legend = self.map.about(), self.map.legend()
-        self.query_one("#about", Static).update(about)
-        self.query_one("#legend", Static).update(legend)
+        self.query_one("#about", Static).update(about, layout=False)
+        self.query_one("#legend", Static).update(legend, layout=False)
 
     def action_measure(self, by: int) -> None:
         names = [name for name in MEASURES if MEASURES[name].of_gpus or not self.map.by_gpu]

@@ -121,8 +121,9 @@ class StepsScreen(SnapshotScreen):
         return Text(f"{said}   {order}", style=palette.dim, no_wrap=True, overflow="ellipsis")
 
     def _say(self, shown: Timeline, how: Text) -> None:
-        self.query_one("#said", Static).update(spelled(self._stuck() or sentence(shown, self.look), self.look))
-        self.query_one("#how", Static).update(spelled(how, self.look))
+        said = self._stuck() or sentence(shown, self.look)
+        for name, text in (("#said", said), ("#how", how)):
+            self.query_one(name, Static).update(spelled(text, self.look), layout=False)
 
     def _stuck(self) -> Text | None:
         """Whom the others wait for in the step that does not end, which the newest whole one cannot say."""

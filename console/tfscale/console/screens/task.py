@@ -155,7 +155,8 @@ class TaskScreen(SnapshotScreen):
             how = f"paused, {len(self._held)} lines held back"
         found = self.log_view.found
         match = "" if found is None else f"   {found[0]} of {found[1]} lines found" if found[1] else "   not found"
-        self.query_one("#log-title", Static).update(f"log of {self._about}{match}   {self._ended or how}")
+        title = f"log of {self._about}{match}   {self._ended or how}"
+        self.query_one("#log-title", Static).update(title, layout=False)
 
     def _show_only(self, what: str) -> None:
         self._only = what

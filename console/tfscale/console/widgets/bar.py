@@ -11,6 +11,9 @@ from rich.style import Style
 from tfscale.console.widgets.look import LETTERS, PARTS, Look, style
 from tfscale.core.analysis.diagnose import SubjectSummary
 
+Piece = tuple[str, int, int]
+"""A part, and where it begins and ends, in eighths of a cell."""
+
 
 def parts_of(summary: SubjectSummary | None) -> dict[str, float]:
     """Seconds by part; what is unknown is left out. Where waiting is unknown, all of the reduction is transfer."""
@@ -51,19 +54,24 @@ def scale_for(longest: float) -> float:
 
 def phase_bar(parts: Mapping[str, float], scale: float, width: int, look: Look, background: str) -> list[Segment]:
     """The bar of one step in exactly `width` cells; a full bar stands for `scale` seconds."""
-    edges = _edges(parts, scale, width)
+    return bar_of(_pieces(parts, scale, width), PARTS, width, look, background)
+
+
+def bar_of(pieces: Sequence[Piece], order: Sequence[str], width: int, look: Look, background: str) -> list[Segment]:
+    """A bar in exactly `width` cells of these pieces, one after the other; what a cell shows of several parts stands in
+    this order."""
     segments: list[Segment] = []
     at = 0
-    # Only the cells in which a part ends need to be looked at one by one.
-    for cell in sorted({until // 8 for _, _, until in edges if until % 8}):
-        segments += _whole_cells(edges, at, cell, look, background)
-        segments.append(cell_of(_shares(edges, cell * 8), PARTS, look, background))
+    # Only the cells in which a part begins or ends need to be looked at one by one.
+    for cell in sorted({edge // 8 for piece in pieces for edge in piece[1:] if edge % 8}):
+        segments += _whole_cells(pieces, at, cell, look, background)
+        segments.append(_cell_of(_shares(pieces, cell * 8), order, look, background))
         at = cell + 1
-    segments += _whole_cells(edges, at, width, look, background)
-    return merged(segments)
+    segments += _whole_cells(pieces, at, width, look, background)
+    return _merged(segments)
 
 
-def merged(segments: Iterable[Segment]) -> list[Segment]:
+def _merged(segments: Iterable[Segment]) -> list[Segment]:
     """One segment for each run of those that look alike: most neighbours do."""
     return [
         Segment("".join(each.text for each in run), drawn)
@@ -71,40 +79,41 @@ def merged(segments: Iterable[Segment]) -> list[Segment]:
     ]
 
 
-def _whole_cells(
-    edges: list[tuple[str, int, int]], first: int, stop: int, look: Look, background: str
-) -> Iterator[Segment]:
+def _whole_cells(pieces: Sequence[Piece], first: int, stop: int, look: Look, background: str) -> Iterator[Segment]:
     """The cells from `first` up to `stop`, in each of which there is one part or none."""
     at = first
-    for part, begin, until in edges:
-        count = min(until // 8, stop) - max(begin // 8, at)
-        if count > 0:
-            one = cell_of([(part, 8)], PARTS, look, background)
-            yield Segment(one.text * count, one.style)
-            at += count
-    if at < stop:
-        blank = cell_of([], PARTS, look, background)
-        yield Segment(blank.text * (stop - at), blank.style)
+    for part, begin, until in pieces:
+        begin, until = max(begin // 8, at), min(until // 8, stop)
+        if until > begin:
+            yield from _alike([], begin - at, look, background)
+            yield from _alike([(part, 8)], until - begin, look, background)
+            at = until
+    yield from _alike([], stop - at, look, background)
 
 
-def _edges(parts: Mapping[str, float], scale: float, width: int) -> list[tuple[str, int, int]]:
-    """Where each part begins and ends, in eighths of a cell."""
-    edges, at, total = [], 0, 0.0
+def _alike(shares: Sequence[tuple[str, int]], count: int, look: Look, background: str) -> Iterator[Segment]:
+    if count > 0:
+        one = _cell_of(shares, PARTS, look, background)
+        yield Segment(one.text * count, one.style)
+
+
+def _pieces(parts: Mapping[str, float], scale: float, width: int) -> list[Piece]:
+    pieces, at, total = [], 0, 0.0
     for part in PARTS:
         total += parts.get(part, 0.0)
         until = min(width * 8, round(total / scale * width * 8))
-        edges.append((part, at, until))
+        pieces.append((part, at, until))
         at = until
-    return edges
+    return pieces
 
 
-def _shares(edges: list[tuple[str, int, int]], start: int) -> list[tuple[str, int]]:
+def _shares(pieces: Sequence[Piece], start: int) -> list[tuple[str, int]]:
     """The parts in the cell that begins at `start`, with their eighths, in order."""
-    overlaps = ((part, min(until, start + 8) - max(begin, start)) for part, begin, until in edges)
+    overlaps = ((part, min(until, start + 8) - max(begin, start)) for part, begin, until in pieces)
     return [(part, eighths) for part, eighths in overlaps if eighths > 0]
 
 
-def cell_of(shares: Sequence[tuple[str, int]], order: Sequence[str], look: Look, background: str) -> Segment:
+def _cell_of(shares: Sequence[tuple[str, int]], order: Sequence[str], look: Look, background: str) -> Segment:
     """One cell, from its parts and their eighths; what it shows of them stands in this order."""
     if look.letters:
         return _letter(shares, look, background)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.laststeps import Lined
 from tfscale.console.widgets import format
-from tfscale.console.widgets.bar import cell_of, merged
+from tfscale.console.widgets.bar import Piece, bar_of
 from tfscale.console.widgets.look import Look, style
 from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.analysis.phases import longest, transfer
@@ -167,7 +166,8 @@ class StepBars(ScrollView, can_focus=True):
             self.look.spell(f"{format.seconds(lag):>{_NUMBERS - 8}}{format.seconds(wait):>8}"),
             style(colour, background),
         )
-        return Strip([*named, *_bar(shown, column, width, self.look, background), numbers])
+        bar = bar_of(list(_pieces(shown, column, width)), ORDER, width, self.look, background)
+        return Strip([*named, *bar, numbers])
 
     def action_move(self, by: int) -> None:
         if self._rows and self.cursor is not None:
@@ -225,21 +225,11 @@ def _known(values: NDArray[np.floating], column: int) -> float | None:
     return None if np.isnan(value) else value
 
 
-def _bar(shown: Timeline, column: int, width: int, look: Look, background: str) -> list[Segment]:
-    shares: list[list[tuple[str, int]]] = [[] for _ in range(width)]
-    for part, begin, end in _pieces(shown, column, width):
-        for cell in range(begin // 8, min(width, -(-end // 8))):
-            shares[cell].append((part, min(end, cell * 8 + 8) - max(begin, cell * 8)))
-    # Most cells are like the one before.
-    runs = ((cell_of(each, ORDER, look, background), sum(1 for _ in run)) for each, run in groupby(shares))
-    return merged(Segment(cell.text * count, cell.style) for cell, count in runs)
-
-
-def _pieces(shown: Timeline, column: int, width: int) -> Iterator[tuple[str, int, int]]:
-    """(part, begin, end) in eighths of a cell; the last eighths of a step are left free, to set the next one apart."""
+def _pieces(shown: Timeline, column: int, width: int) -> Iterator[Piece]:
+    """The last eighths of a step are left free, to set the next one apart."""
     scale = width * 8 / max(shown.length, 1e-9)
     for step, start in enumerate(shown.starts.tolist()):
-        stop = shown.starts[step + 1] * scale - 4 if step + 1 < len(shown.starts) else np.inf
+        stop = shown.starts[step + 1] * scale - 4 if step + 1 < len(shown.starts) else width * 8
         at = start
         for part, seconds in zip(ORDER, shown.parts[:, step, column].tolist(), strict=True):
             begin, at = at, at + seconds

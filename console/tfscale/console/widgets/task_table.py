@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
@@ -22,7 +20,7 @@ from tfscale.console.widgets.bar import length_of, mean_parts, parts_of, phase_b
 from tfscale.console.widgets.columns import USUAL, Drawn, Placed, Scene, layout, step_of
 from tfscale.console.widgets.look import Look, style
 from tfscale.console.widgets.query import Query
-from tfscale.console.widgets.trend import SECONDS, sparkline
+from tfscale.console.widgets.trend import SECONDS, sparklines
 from tfscale.core.task import Task
 
 MARGIN = 3
@@ -90,7 +88,7 @@ class TaskTable(ScrollView, can_focus=True):
         """As they were before the newest snapshot, for the lines below `_until`."""
         self._until = _FAR
         self._drawn_as: tuple[object, ...] = ()
-        self._step_times: dict[Task, NDArray[np.float32]] = {}
+        self._trends: dict[Task, str] = {}
         """Of those that were drawn since the newest snapshot, and their neighbours."""
 
     @property
@@ -166,7 +164,7 @@ class TaskTable(ScrollView, can_focus=True):
         if self.order.group:
             names = [f"  {name}" for name in (*names, *(row.name for row in self._rows if isinstance(row, Group)))]
         self._placed = layout(room, self.chosen, names, hosts)
-        self._step_times = {}
+        self._trends = {}
         self.virtual_size = Size(width, len(self._rows) + 1)
         self._keep_cursor(before)
         self._draw()
@@ -272,19 +270,18 @@ class TaskTable(ScrollView, can_focus=True):
         return [self._cell(text, tone, placed, background, is_bold=is_named)]
 
     def _trend(self, view: TaskView, width: int, look: Look, background: str) -> Segment:
-        if view.task not in self._step_times:
-            self._look_back()
-        values = self._step_times.get(view.task)
-        text = " " * width if values is None else sparkline(values, width, look)
-        return Segment(text, style(look.palette.dim, background))
+        if view.task not in self._trends:
+            self._look_back(width)
+        return Segment(self._trends.get(view.task, " " * width), style(look.palette.dim, background))
 
-    def _look_back(self) -> None:
-        """Find the step times of the tasks on the screen: of all, they would take longer than all lines."""
+    def _look_back(self, width: int) -> None:
+        """How the step times of the tasks on the screen went: of all, it would take longer than all lines."""
         if self.snapshot is not None and (history := self.snapshot.history) is not None:
             first = self.scroll_offset.y
             rows = self._rows[first : first + self.size.height]
             tasks = [row.key for row in rows if isinstance(row, Line)]
-            self._step_times = dict(zip(tasks, history.step_times(self.snapshot.at, SECONDS, tasks), strict=True))
+            values = history.step_times(self.snapshot.at, SECONDS, tasks)
+            self._trends = dict(zip(tasks, sparklines(values, width, self.look), strict=True))
 
     def _of_group(self, group: Group, placed: Placed, background: str) -> list[Segment]:
         glyphs, name = self.look.glyphs, placed.column.name

@@ -14,31 +14,37 @@ _FLAT = 0.2
 """Of the values: a smaller spread is noise, and is drawn as if it were this much."""
 
 
-def sparkline(values: NDArray[np.float32], width: int, look: Look) -> str:
-    """The (k,) values, oldest first, in `width` cells, each the mean of those in it; a cell without any is empty.
+def sparklines(values: NDArray[np.float32], width: int, look: Look) -> list[str]:
+    """Each of the (n, k) rows, oldest first, in `width` cells, each the mean of those in it; a cell without any is empty.
 
-    From the least value to the most, but never from less than zero spread: what hardly moves is drawn flat.
+    From the least value of its row to the most, but never from less than zero spread: what hardly moves is drawn flat.
     """
+    if not width or not len(values):
+        return [""] * len(values)
     cells = _means(values, width)
-    known = cells[~np.isnan(cells)]
-    if len(known) == 0:
-        return " " * width
+    low, high = (choose.reduce(cells, axis=1, keepdims=True) for choose in (np.fmin, np.fmax))
     levels = look.glyphs.levels
-    low, high = float(known.min()), float(known.max())
-    spread = max(high - low, _FLAT * high)
-    middle = (low + high) / 2
-    share = np.nan_to_num((cells - middle) / spread + 0.5 if spread > 0 else cells * 0)
-    rows = np.clip((share * len(levels)).astype(int), 0, len(levels) - 1)
-    return "".join(" " if np.isnan(cell) else levels[row] for cell, row in zip(cells, rows.tolist(), strict=True))
+    spread = np.maximum(high - low, _FLAT * high)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(spread > 0, (cells - (low + high) / 2) / spread + 0.5, cells)
+    empty = np.isnan(share)
+    drawn = np.clip((np.where(empty, 0.0, share) * len(levels)).astype(int), 0, len(levels) - 1)
+    drawn[empty] = len(levels)
+    return ["".join(row) for row in np.array([*levels, " "])[drawn].tolist()]
 
 
 def _means(values: NDArray[np.float32], width: int) -> NDArray[np.float64]:
-    edges = _edges(len(values), width)
+    """(n, width)"""
+    edges = _edges(values.shape[1], width)
     known = ~np.isnan(values)
-    sums = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0), dtype=np.float64)])
-    counts = np.concatenate([[0], np.cumsum(known)])
+    sums, counts = (_sums(each)[:, edges] for each in (np.where(known, values, 0.0), known))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.diff(sums[edges]) / np.diff(counts[edges]))
+        return np.asarray(np.diff(sums) / np.diff(counts))
+
+
+def _sums(values: NDArray[np.generic]) -> NDArray[np.float64]:
+    """(n, k + 1) of the values before each, and of all."""
+    return np.pad(np.cumsum(values, axis=1, dtype=np.float64), ((0, 0), (1, 0)))
 
 
 @lru_cache(maxsize=64)
