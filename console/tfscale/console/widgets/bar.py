@@ -13,6 +13,8 @@ from tfscale.core.analysis.diagnose import SubjectSummary
 
 Piece = tuple[str, int, int]
 """A part, and where it begins and ends, in eighths of a cell."""
+Share = tuple[str, int]
+"""A part, and how many eighths of a cell it fills."""
 
 
 def parts_of(summary: SubjectSummary | None) -> dict[str, float]:
@@ -57,18 +59,37 @@ def phase_bar(parts: Mapping[str, float], scale: float, width: int, look: Look, 
     return bar_of(_pieces(parts, scale, width), PARTS, width, look, background)
 
 
-def bar_of(pieces: Sequence[Piece], order: Sequence[str], width: int, look: Look, background: str) -> list[Segment]:
+def bar_of(pieces: Iterable[Piece], order: Sequence[str], width: int, look: Look, background: str) -> list[Segment]:
     """A bar in exactly `width` cells of these pieces, one after the other; what a cell shows of several parts stands in
     this order."""
-    segments: list[Segment] = []
-    at = 0
-    # Only the cells in which a part begins or ends need to be looked at one by one.
-    for cell in sorted({edge // 8 for piece in pieces for edge in piece[1:] if edge % 8}):
-        segments += _whole_cells(pieces, at, cell, look, background)
-        segments.append(_cell_of(_shares(pieces, cell * 8), order, look, background))
-        at = cell + 1
-    segments += _whole_cells(pieces, at, width, look, background)
-    return _merged(segments)
+    cells = ((_cell_of(shares, order, look, background), count) for shares, count in _runs(pieces, width))
+    return _merged(Segment(cell.text * count, cell.style) for cell, count in cells)
+
+
+def _runs(pieces: Iterable[Piece], width: int) -> Iterator[tuple[list[Share], int]]:
+    """What is in the cells from left to right, and how many alike there are."""
+    cell, shares = 0, list[Share]()
+    for part, begin, until in pieces:
+        while begin < until:
+            if shares and begin // 8 > cell:
+                yield shares, 1
+                cell, shares = cell + 1, []
+            if begin // 8 > cell:
+                yield [], begin // 8 - cell
+                cell = begin // 8
+            if begin % 8 == 0 and until - begin >= 8:
+                count = (until - begin) // 8
+                yield [(part, 8)], count
+                cell, begin = cell + count, begin + count * 8
+            else:
+                stop = min(until, (cell + 1) * 8)
+                shares.append((part, stop - begin))
+                begin = stop
+    if shares:
+        yield shares, 1
+        cell += 1
+    if cell < width:
+        yield [], width - cell
 
 
 def _merged(segments: Iterable[Segment]) -> list[Segment]:
@@ -77,24 +98,6 @@ def _merged(segments: Iterable[Segment]) -> list[Segment]:
         Segment("".join(each.text for each in run), drawn)
         for drawn, run in groupby(segments, key=lambda segment: segment.style)
     ]
-
-
-def _whole_cells(pieces: Sequence[Piece], first: int, stop: int, look: Look, background: str) -> Iterator[Segment]:
-    """The cells from `first` up to `stop`, in each of which there is one part or none."""
-    at = first
-    for part, begin, until in pieces:
-        begin, until = max(begin // 8, at), min(until // 8, stop)
-        if until > begin:
-            yield from _alike([], begin - at, look, background)
-            yield from _alike([(part, 8)], until - begin, look, background)
-            at = until
-    yield from _alike([], stop - at, look, background)
-
-
-def _alike(shares: Sequence[tuple[str, int]], count: int, look: Look, background: str) -> Iterator[Segment]:
-    if count > 0:
-        one = _cell_of(shares, PARTS, look, background)
-        yield Segment(one.text * count, one.style)
 
 
 def _pieces(parts: Mapping[str, float], scale: float, width: int) -> list[Piece]:
@@ -107,29 +110,24 @@ def _pieces(parts: Mapping[str, float], scale: float, width: int) -> list[Piece]
     return pieces
 
 
-def _shares(pieces: Sequence[Piece], start: int) -> list[tuple[str, int]]:
-    """The parts in the cell that begins at `start`, with their eighths, in order."""
-    overlaps = ((part, min(until, start + 8) - max(begin, start)) for part, begin, until in pieces)
-    return [(part, eighths) for part, eighths in overlaps if eighths > 0]
-
-
-def _cell_of(shares: Sequence[tuple[str, int]], order: Sequence[str], look: Look, background: str) -> Segment:
+def _cell_of(shares: Sequence[Share], order: Sequence[str], look: Look, background: str) -> Segment:
     """One cell, from its parts and their eighths; what it shows of them stands in this order."""
     if look.letters:
         return _letter(shares, look, background)
     if not shares:
         return Segment(" ", style(None, background))
     colours = look.palette.parts
+    left, eighths = shares[0]
+    if eighths == 8:
+        return Segment(" ", style(None, colours[left]))
     # A cell has two colours; the smallest part gives way.
     kept = sorted(sorted(shares, key=lambda share: -share[1])[:2], key=lambda share: order.index(share[0]))
     left, eighths = kept[0]
-    if len(kept) == 1 and eighths == 8:
-        return Segment(" ", style(None, colours[left]))
     right = colours[kept[1][0]] if len(kept) == 2 else background
     return Segment(look.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
 
 
-def _letter(shares: Sequence[tuple[str, int]], look: Look, background: str) -> Segment:
+def _letter(shares: Sequence[Share], look: Look, background: str) -> Segment:
     if sum(eighths for _, eighths in shares) < 4:
         return Segment(" ", style(None, background))
     part = max(shares, key=lambda share: share[1])[0]

@@ -166,7 +166,7 @@ class StepBars(ScrollView, can_focus=True):
             self.look.spell(f"{format.seconds(lag):>{_NUMBERS - 8}}{format.seconds(wait):>8}"),
             style(colour, background),
         )
-        bar = bar_of(list(_pieces(shown, column, width)), ORDER, width, self.look, background)
+        bar = bar_of(_pieces(shown, column, width), ORDER, width, self.look, background)
         return Strip([*named, *bar, numbers])
 
     def action_move(self, by: int) -> None:

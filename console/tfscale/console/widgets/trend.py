@@ -15,7 +15,7 @@ _FLAT = 0.2
 
 
 def sparklines(values: NDArray[np.float32], width: int, look: Look) -> list[str]:
-    """Each of the (n, k) rows, oldest first, in `width` cells, each the mean of those in it; a cell without any is empty.
+    """Each of the (n, k) rows, oldest first, in `width` cells, each the mean of its values; one without any is empty.
 
     From the least value of its row to the most, but never from less than zero spread: what hardly moves is drawn flat.
     """
