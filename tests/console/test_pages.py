@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,12 +12,13 @@ import pages
 import pytest
 from rich.text import Text
 from textual.containers import VerticalScroll
+from textual.strip import Strip
 from textual.widgets import Input, Static
 from tfscale.console.screens.advice import AdviceScreen
 from tfscale.console.screens.events import EventsScreen
 from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
-from waiting import settled, still
+from waiting import settled, still, until
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 PAGES = {"task": ("j", "enter"), "charts": ("j", "enter", "c"), "steps": "v", "events": ("e", "enter"), "advice": "A"}
@@ -49,6 +51,24 @@ def test_faults_look_as_before(snap_compare: Any, page: str, case: str) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "charts"])
 def test_faults_look_as_before_at_other_sizes(snap_compare: Any, page: str, case: str, size: tuple[int, int]) -> None:
     assert snap_compare(pages.build(case), terminal_size=size, run_before=pressing(*PAGES[page]))
+
+
+@pytest.mark.parametrize("keys", ["enter", "v", "e", "A", "h"])
+async def test_nothing_that_a_page_drew_stays_when_it_is_left(keys: str) -> None:
+    async with pages.build("slow").run_test(size=(120, 40)) as pilot:
+
+        async def visit() -> int:
+            await pilot.press(keys)
+            await still(pilot)
+            await pilot.press("escape")
+            await until(lambda: len(pilot.app.screen_stack) == 2, pilot.pause)
+            await still(pilot)
+            gc.collect()
+            return sum(isinstance(each, Strip) for each in gc.get_objects())
+
+        await settled(pilot)
+        first = await visit()
+        assert max([await visit() for _ in range(3)]) <= first + 10
 
 
 @pytest.mark.parametrize("page", PAGES)

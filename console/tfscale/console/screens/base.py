@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textual._styles_cache import StylesCache
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -51,6 +52,10 @@ class SnapshotScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         self.post_message(self.Resumed(self))
+
+    def on_unmount(self) -> None:
+        # Textual keeps all that widgets which are gone had drawn: https://github.com/Textualize/textual/issues/6665
+        getattr(StylesCache.get_inner_outer, "cache_clear", lambda: None)()
 
     def on_mount(self) -> None:
         if self.app.has_class("-read-only"):
