@@ -86,7 +86,7 @@ class History:
         self._pending: list[tuple[int, float, Frame]] = []
         self._due = 0.0
         self._newest = 0.0
-        # Of many, counters of every other second, as the diagnosis has them.
+        # Of many, counters of every other second: each is read for it.
         steps, samples = (Grain(1, _OLDER), Grain(2, _OLDER)) if count > MANY else (Grain(), Grain())
         self._steps = Tracks(len(_STEPS), count, steps, SECONDS, largest=[_LONGEST])
         self._samples = Tracks(len(_SAMPLES), count, samples, SECONDS)

@@ -24,8 +24,8 @@ _AT_ONCE = 16
 """Tasks whose counters are condensed in one look, the rest of them in the looks between."""
 MOST_WATCHED = 64
 """Tasks whose counters are looked at for the whole: medians need no more, and a thousand would cost too much."""
-MANY, _SPACING = 250, 1.5
-"""Tasks beyond which only the sample of every other second is kept; a sample of eight GPUs is a kilobyte."""
+MANY, _SPACING = 250, 2.5
+"""Tasks beyond which only the sample of every third second is kept; a sample of eight GPUs is a kilobyte."""
 _ROWS = 60
 _FEWEST_ROWS = 20
 

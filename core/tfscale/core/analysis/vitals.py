@@ -19,7 +19,7 @@ KEEP_SECONDS = 60.0
 """How far back samples are kept; an agent sends one a second."""
 WINDOW_SECONDS = 10.0
 """Over how much of it counters are condensed: the pressure figures themselves look as far back..."""
-OLDER_SECONDS = 30.0
+OLDER_SECONDS = 20.0
 """... of what is older, one sample in so many seconds is kept: a thousand hosts tell a megabyte a second."""
 FEWEST_SECONDS = 3.0
 
