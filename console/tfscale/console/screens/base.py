@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from textual._styles_cache import StylesCache
 from textual.message import Message
 from textual.reactive import reactive
@@ -13,6 +15,8 @@ from tfscale.core.task import Task
 
 ACTING = frozenset("rxSPb")
 """Keys of what reaches into tasks."""
+_UNTIL_GONE = 0.3
+"""Seconds in which Textual lets go of a screen."""
 
 
 class SnapshotScreen(Screen[None]):
@@ -56,6 +60,9 @@ class SnapshotScreen(Screen[None]):
     def on_unmount(self) -> None:
         # Textual keeps all that widgets which are gone had drawn: https://github.com/Textualize/textual/issues/6665
         getattr(StylesCache.get_inner_outer, "cache_clear", lambda: None)()
+        # A screen holds itself, and with it the snapshot that it showed: megabytes of many tasks, until garbage is
+        # looked for, which by itself is rarely.
+        self.app.set_timer(_UNTIL_GONE, gc.collect)
 
     def on_mount(self) -> None:
         if self.app.has_class("-read-only"):

@@ -63,7 +63,7 @@ def bar_of(pieces: Iterable[Piece], order: Sequence[str], width: int, look: Look
     """A bar in exactly `width` cells of these pieces, one after the other; what a cell shows of several parts stands in
     this order."""
     cells = ((_cell_of(shares, order, look, background), count) for shares, count in _runs(pieces, width))
-    return _merged(Segment(cell.text * count, cell.style) for cell, count in cells)
+    return merged(Segment(cell.text * count, cell.style) for cell, count in cells)
 
 
 def _runs(pieces: Iterable[Piece], width: int) -> Iterator[tuple[list[Share], int]]:
@@ -92,7 +92,7 @@ def _runs(pieces: Iterable[Piece], width: int) -> Iterator[tuple[list[Share], in
         yield [], width - cell
 
 
-def _merged(segments: Iterable[Segment]) -> list[Segment]:
+def merged(segments: Iterable[Segment]) -> list[Segment]:
     """One segment for each run of those that look alike: most neighbours do."""
     return [
         Segment("".join(each.text for each in run), drawn)

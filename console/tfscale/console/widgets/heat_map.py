@@ -16,6 +16,7 @@ from textual.strip import Strip
 from tfscale.console.events import LinkState
 from tfscale.console.model import Snapshot
 from tfscale.console.widgets import words
+from tfscale.console.widgets.bar import merged
 from tfscale.console.widgets.look import HEAT, Look, style
 from tfscale.console.widgets.measures import MEASURES, Measure, Spot, spots
 from tfscale.console.widgets.task_table import TaskTable, fit
@@ -122,7 +123,7 @@ class HeatMap(ScrollView, can_focus=True):
         segments = [Segment(fit(str(self._spots[first].view.task), self._margin, right=False), background)]
         for index in range(first, min(first + self._columns, len(self._spots))):
             segments += self._cell(index)
-        return Strip(segments).adjust_cell_length(width, background)
+        return Strip(merged(segments)).adjust_cell_length(width, background)
 
     def _cell(self, index: int) -> list[Segment]:
         spot, value = self._spots[index], self._values[index]
@@ -137,7 +138,8 @@ class HeatMap(ScrollView, can_focus=True):
             inside = width - gap - 2
             text = f"[{text.strip()[:inside].ljust(inside)}]" if width > 2 or not self._sign(spot) else f"{text[:1]}]"
             drawn += Style(bold=True, reverse=look.letters)
-        return [Segment(text, drawn), Segment(" " * gap, style(None, look.palette.background))]
+        cell = Segment(text, drawn)
+        return [cell, Segment(" " * gap, style(None, look.palette.background))] if gap else [cell]
 
     def _sign(self, spot: Spot) -> str:
         """What must be seen whatever the measure; the same signs as in the table."""
