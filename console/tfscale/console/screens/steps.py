@@ -154,11 +154,11 @@ class StepsScreen(SnapshotScreen):
     def action_hold(self) -> None:
         self.is_held = not self.is_held
         newest = self._of.last_steps().common if self._of else None
-        if self.is_held and self.bars.timeline is not None and newest is not None:
-            # What is seen is held, and stays as it was drawn.
+        if self.bars.timeline is not None and newest is not None:
+            # What is seen is held, and stays as it was drawn; the words come before the bars.
             self._say(self.bars.timeline, self._how(newest))
-        else:
-            self.redraw()
+        if not self.is_held:
+            self.call_after_refresh(self.redraw)
 
     def action_zoom(self) -> None:
         self._count = next((count for count in _COUNTS if count > self.count), _COUNTS[0])
