@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 
 import numpy as np
@@ -44,12 +45,16 @@ def columns(values: NDArray[np.floating], at: NDArray[np.int64], seconds: int) -
 def draw(areas: Sequence[Area], top: float, width: int, height: int, look: Look) -> list[Text]:
     """`height` lines of `width` cells, newest on the right; a full column stands for `top`."""
     edges = _edges(areas, top, height)[:, -width:]
-    blank = style(None, look.palette.background)
+    margin = [(" ", style(None, look.palette.background))] * (width - edges.shape[1])
+
+    @cache
+    def cell(*eighths: int) -> tuple[str, Style]:
+        return _cell(areas, eighths, look)
+
     lines = []
     for row in range(height - 1, -1, -1):
-        cells = [(" ", blank)] * (width - edges.shape[1])
-        cells += [_cell(areas, edges[:, column], row * 8, look) for column in range(edges.shape[1])]
-        lines.append(_text(cells))
+        inside = np.diff(np.clip(edges, row * 8, row * 8 + 8), axis=0)
+        lines.append(_text([*margin, *map(cell, *inside.tolist())]))
     return lines
 
 
@@ -63,10 +68,9 @@ def _edges(areas: Sequence[Area], top: float, height: int) -> NDArray[np.int64]:
     return np.concatenate([np.zeros((1, ends.shape[1]), np.int64), ends])
 
 
-def _cell(areas: Sequence[Area], edges: NDArray[np.int64], start: int, look: Look) -> tuple[str, Style]:
-    inside = np.clip(edges, start, start + 8).tolist()
-    shares = [(index, inside[index + 1] - inside[index]) for index in range(len(areas))]
-    shares = [share for share in shares if share[1] > 0]
+def _cell(areas: Sequence[Area], each: Sequence[int], look: Look) -> tuple[str, Style]:
+    """A cell with so many eighths of each area."""
+    shares = [(index, eighths) for index, eighths in enumerate(each) if eighths > 0]
     background = look.palette.background
     filled = sum(eighths for _, eighths in shares)
     if look.letters:
