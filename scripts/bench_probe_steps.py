@@ -1,9 +1,10 @@
 """The steps that scripts/bench_probe.py compares: started by an agent, writes what it measured to the file it is given.
 
 Steps are called from Python one by one, as `fit` does it. Those with the probe and those without train one model, in
-graphs traced while the probe is on and while it is paused. Slices of about a second of either take turns (A B, B A,
-...) in one process, so that both meet the same noise. While the steps without are timed, the probe's threads rest too,
-and read once in each second of the others, so that what they take away from the program is in what is added. Two graphs
+graphs traced while the probe is on and while it is paused. A pair is a second of either, in tenths that take turns
+(A B, B A, ...) in one process, so that both meet the same noise. While the steps without are timed, the probe's threads
+rest too, and of their reads, one a second, those that fall into such a tenth are left out: so there is one in a second
+of the others, as usual, and what it takes away from the program is in what is added. Two graphs
 of the same ops differ by more than is to be measured, by where they lie in memory: there are several of each, one after
 the other. A second comparison is of single steps. Several workers change in lock-step, since each step's collectives
 hold them together. Steps of 20 and 100 ms sleep for most of that time, as a host does beside its accelerator.
@@ -44,6 +45,8 @@ CASES = {"0.5 ms": (8, 0.0, 1800), "2 ms": (420, 0.0, 800), "20 ms": (8, 0.0192,
 IN_TURN = 10
 """Single steps of one kind that follow each other."""
 COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (12, 36, 30)
+PARTS = 10
+"""Of a second that is compared with another."""
 
 _kept: list[Any] = []
 
@@ -157,18 +160,21 @@ def logged(width: int, seconds: float, steps: int, number: int) -> dict[str, Any
     return summary(turns.times[True][1:], turns.times[False][1:])
 
 
-def compared(pairs: list[tuple[Steps, Steps]], steps: int, number: int, on: During, off: During) -> dict[str, Any]:
-    """Microseconds a step with and without, slices of both in turn, each first as often as the other."""
-    with_, without = [], []
-    for turn, (one, other) in zip(range(number), itertools.cycle(pairs)):
-        for is_first in (turn % 2 == 0, turn % 2 == 1):
-            if is_first:
-                with on():
-                    with_.append(timed(one, steps))
-            else:
-                with off():
-                    without.append(timed(other, steps))
-    return summary(with_, without)
+def compared(
+    pairs: list[tuple[Steps, Steps]], steps: int, number: int, on: During, off: During, parts: int = 1
+) -> dict[str, Any]:
+    """Microseconds a step with and without, slices of both in turn and in so many parts, each first as often as the
+    other."""
+    times: tuple[list[float], list[float]] = [], []
+    for turn, pair in zip(range(number), itertools.cycle(pairs)):
+        spent = [0.0, 0.0]
+        for part, which in itertools.product(range(parts), (0, 1)):
+            kind = (which + turn + part) % 2
+            with (on, off)[kind]():
+                spent[kind] += timed(pair[kind], steps // parts) / parts
+        for each, taken in zip(times, spent, strict=True):
+            each.append(taken)
+    return summary(*times)
 
 
 def interleaved(pairs: list[tuple[Steps, Steps]], rounds: int) -> dict[str, Any]:
@@ -231,7 +237,7 @@ def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[s
     for name, (width, seconds, steps) in cases.items():
         pairs = [loops(width, seconds, stamped_first=copy % 2 == 0) for copy in range(COPIES)]
         cpu = threads_cpu()
-        row = compared(pairs, steps, PAIRS, nullcontext, probe().paused)
+        row = compared(pairs, steps, PAIRS, nullcontext, probe().paused, PARTS)
         used = (threads_cpu() - cpu) / (PAIRS * steps)
         yield {"step": name, "what": "probe", "threads": 1e6 * used, **row}
         yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, max(1, steps // 8))}
