@@ -19,7 +19,7 @@ def sparklines(values: NDArray[np.float32], width: int, look: Look) -> list[str]
 
     From the least value of its row to the most, but never from less than zero spread: what hardly moves is drawn flat.
     """
-    if not width or not len(values):
+    if not width:
         return [""] * len(values)
     cells = _means(values, width)
     low, high = (choose.reduce(cells, axis=1, keepdims=True) for choose in (np.fmin, np.fmax))
