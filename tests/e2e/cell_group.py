@@ -49,8 +49,8 @@ class Group:
     log: str
 
 
-def run_group(strategy: str, legacy: bool, loops: Sequence[str]) -> Group:
-    """Train all of `loops`, one after the other."""
+def run_group(strategy: str, legacy: bool, loops: Sequence[str], rounds: int = 1) -> Group:
+    """Train all of `loops`, one after the other, each with all delays in turn as often as there are `rounds`."""
     workers = 2 if strategy.startswith("multi_worker") else 1
     linked = workers > 1 and not net_hosts.missing()
     with contextlib.ExitStack() as stack:
@@ -61,7 +61,8 @@ def run_group(strategy: str, legacy: bool, loops: Sequence[str]) -> Group:
         addresses = [f"{host}:2222" for host in net_hosts.ADDRESSES] if linked else [*free_addresses(workers)]
         processes = []
         for index, sink in enumerate(sinks):
-            variables = {"CELLS_LINK": "1" if linked else "", "TF_USE_LEGACY_KERAS": "1" if legacy else ""}
+            variables = {"CELLS_LINK": "1" if linked else "", "CELLS_ROUNDS": str(rounds)}
+            variables["TF_USE_LEGACY_KERAS"] = "1" if legacy else ""
             if workers > 1:
                 task = {"type": "worker", "index": index}
                 variables["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": task})
@@ -69,7 +70,7 @@ def run_group(strategy: str, legacy: bool, loops: Sequence[str]) -> Group:
             command = [*(net_hosts.inside(index) if linked else []), sys.executable, str(PROGRAM), strategy, *loops]
             processes.append(stack.enter_context(start(command, sink.environment() | variables, log)))
         group = Group(strategy, legacy, {loop: Ran() for loop in loops}, sinks[-1], "")
-        watchdog = threading.Timer(_START_SECONDS + _LOOP_SECONDS * len(loops), kill, [processes])
+        watchdog = threading.Timer(_START_SECONDS + _LOOP_SECONDS * rounds * len(loops), kill, [processes])
         watchdog.start()
         readers = [threading.Thread(target=listen, args=[each, None]) for each in processes[:-1]]
         for reader in readers:

@@ -7,7 +7,7 @@ import functools
 import net_hosts
 import pytest
 from cell_group import Group, run_group
-from cell_judge import judge
+from cell_judge import judged
 from cell_matrix import ABSENT, KERAS, LOOPS, STRATEGIES, loops
 
 
@@ -20,10 +20,7 @@ def group(strategy: str, keras: str, chosen: tuple[str, ...]) -> Group:
 def assert_true(strategy: str, loop: str, keras: str, chosen: tuple[str, ...]) -> None:
     if reason := ABSENT.get((strategy, loop, keras)):
         pytest.skip(reason)
-    verdict = judge(group(strategy, keras, chosen), loop)
-    if verdict.problems:
-        # Once more, alone: a burst of other work on this machine is none of the probe's.
-        verdict = judge(run_group(strategy, KERAS[keras], (loop,)), loop)
+    verdict = judged(group(strategy, keras, chosen), loop)
     assert not verdict.problems, "\n".join(verdict.problems)
     if strategy.startswith("multi_worker") and not net_hosts.missing():
         assert "wire" in verdict.shown

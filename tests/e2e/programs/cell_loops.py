@@ -58,6 +58,7 @@ class Run:
         blocks = ["none", "input", "host", "compute", "update"]
         blocks += ["replica"] * (self.local_replicas > 1)
         blocks += ["wire"] * (self.workers > 1 and bool(os.environ.get("CELLS_LINK")))
+        blocks = blocks * int(os.environ.get("CELLS_ROUNDS", "1"))
         self.blocks = Blocks(self.loop, [*blocks, "none"], self.delayed, factors)
         self.delays = Delays(self.keras, self.blocks.due, looped=execution > 1)
         self._factors = factors
