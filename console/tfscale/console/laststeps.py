@@ -112,6 +112,10 @@ class LastSteps:
             return None
         return max(self._newest - self._kept + 1, min(int(rows.sequence.min()) for rows in self._chunks))
 
+    def told(self, sequence: int) -> int:
+        """How many tasks have told of this collective, or of a later one."""
+        return int((self._newest_of >= sequence).sum())
+
     def add(self, rows: Rows) -> None:
         """Take in steps, at least one; those of one task in their order."""
         self._newest = max(self._newest, int(rows.sequence.max()))

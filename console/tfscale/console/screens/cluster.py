@@ -17,6 +17,7 @@ from tfscale.console.screens.heat import HeatScreen
 from tfscale.console.screens.picker import PickerScreen
 from tfscale.console.widgets.arrange import GROUPINGS, Order
 from tfscale.console.widgets.columns import BY_NAME, USUAL, Drawn
+from tfscale.console.widgets.input_line import InputLine
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.measures import MEASURES
 from tfscale.console.widgets.moments import Moments
@@ -30,6 +31,8 @@ _AROUND = 18
 """Lines that are not rows of the table, where there is room for empty ones."""
 _AROUND_ALL = 22
 """The same with all that can be shown, the filter and six lines of events too."""
+_LONGEST_FILTER = 30
+"""Characters of it beside what it leaves."""
 _FIRST_SORTS = ("flag", "lag")
 """What `s` goes to before the columns from left to right: who needs a look."""
 KEYS = (
@@ -59,7 +62,6 @@ class ClusterScreen(SnapshotScreen):
     ClusterScreen TaskTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
     ClusterScreen #tasks { height: 3fr; }
     ClusterScreen Moments { height: 1fr; min-height: 6; margin: 1 0; }
-    ClusterScreen Input { height: 1; border: none; padding: 0; display: none; background: $panel; }
     ClusterScreen #wrong { height: 1; display: none; color: $warning; }
     ClusterScreen.short Headline { margin: 0; }
     ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
@@ -115,8 +117,9 @@ class ClusterScreen(SnapshotScreen):
         yield Moments().data_bind(**bound)
         yield Static(id="wrong", markup=False)
         hint = "words, or host:gpu07 state:running !flag:straggler step>100 time>80ms"
-        yield Input(placeholder=hint, compact=True, select_on_focus=False)
-        yield Keys(KEYS).data_bind(SnapshotScreen.look)
+        keys = Keys(KEYS).data_bind(SnapshotScreen.look)
+        yield InputLine(hint, keys)
+        yield keys
 
     def on_mount(self) -> None:
         self.table.focus()
@@ -139,19 +142,25 @@ class ClusterScreen(SnapshotScreen):
     def _tell_shown(self) -> None:
         """What the table shows is not all, or not as usual: say so."""
         total, order = len(self.snapshot.tasks) if self.snapshot else 0, self.table.order
-        said = [f"{self.table.shown:,} of {total:,}"] if self.table.wanted.tests else []
+        said = [f"{self.table.shown:,} of {total:,}{self._filter()}"] if self.table.wanted.tests else []
         said += [f"{len(self.table.marked):,} marked"] if self.table.marked else []
         said += [f"by {order.group}"] if order.group else []
         said += [f"sorted by {order.sort}"] if order.sort not in ("task", *self.table.columns) else []
         self.legend.status = ", ".join(said)
 
+    def _filter(self) -> str:
+        """What is looked for, where it does not stand in the last line."""
+        field = self.query_one(InputLine)
+        words = field.value.strip()
+        if field.display or not words:
+            return ""
+        return f" with {words if len(words) <= _LONGEST_FILTER else f'{words[: _LONGEST_FILTER - 3]}...'}"
+
     def on_task_table_marked(self) -> None:
         self._tell_shown()
 
     def action_filter(self) -> None:
-        field = self.query_one(Input)
-        field.display = True
-        field.focus()
+        self.query_one(InputLine).open()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         wrong = self.query_one("#wrong", Static)
@@ -167,14 +176,14 @@ class ClusterScreen(SnapshotScreen):
         self._tell_shown()
 
     def on_input_submitted(self) -> None:
-        field = self.query_one(Input)
-        field.display = bool(field.value)
+        self.query_one(InputLine).close()
+        self._tell_shown()
         self.table.focus()
 
     def action_clear(self) -> None:
-        field = self.query_one(Input)
+        field = self.query_one(InputLine)
         field.value = ""
-        field.display = False
+        field.close()
         self.table.unmark()
         self.table.focus()
 

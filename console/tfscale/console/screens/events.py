@@ -9,11 +9,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
-from textual.widgets import Input, Static
+from textual.widgets import Static
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.event_list import EventList, is_wanted
 from tfscale.console.widgets.evidence import evidence
+from tfscale.console.widgets.input_line import InputLine
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import Headline, Keys, Title
@@ -44,7 +45,6 @@ class EventsScreen(SnapshotScreen):
     EventsScreen Headline { height: auto; max-height: 3; margin: 1 0; }
     EventsScreen EventList { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     EventsScreen VerticalScroll { height: auto; max-height: 45%; background: $panel; padding: 0 1; display: none; }
-    EventsScreen Input { height: 1; border: none; padding: 0; display: none; background: $panel; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", show=False),
@@ -84,8 +84,9 @@ class EventsScreen(SnapshotScreen):
             yield self.events.data_bind(SnapshotScreen.look)
         with VerticalScroll(can_focus=False):
             yield self._shown
-        yield Input(placeholder="words, or kind:straggler subject:worker:3 severity:serious", compact=True)
-        yield Keys(KEYS).data_bind(SnapshotScreen.look)
+        keys = Keys(KEYS).data_bind(SnapshotScreen.look)
+        yield InputLine("words, or kind:straggler subject:worker:3 severity:serious", keys)
+        yield keys
 
     def on_mount(self) -> None:
         self.events.focus()
@@ -98,7 +99,7 @@ class EventsScreen(SnapshotScreen):
 
     def redraw(self) -> None:
         moments = self.snapshot.moments if self.snapshot else ()
-        words = self.query_one(Input).value
+        words = self.query_one(InputLine).value
         rows = [moment for moment in moments if is_wanted(moment, words, self.least)]
         self.events.show(rows)
         kept = (
@@ -128,9 +129,10 @@ class EventsScreen(SnapshotScreen):
 
     def action_back(self) -> None:
         """One thing at a time: the filter, the evidence, the page."""
-        field, panel = self.query_one(Input), self.query_one(VerticalScroll)
+        field, panel = self.query_one(InputLine), self.query_one(VerticalScroll)
         if field.display or field.value:
-            field.value, field.display = "", False
+            field.value = ""
+            field.close()
             self.events.focus()
         elif panel.display:
             panel.display = False
@@ -138,16 +140,13 @@ class EventsScreen(SnapshotScreen):
             self.app.pop_screen()
 
     def action_filter(self) -> None:
-        field = self.query_one(Input)
-        field.display = True
-        field.focus()
+        self.query_one(InputLine).open()
 
     def on_input_changed(self) -> None:
         self.redraw()
 
     def on_input_submitted(self) -> None:
-        field = self.query_one(Input)
-        field.display = bool(field.value)
+        self.query_one(InputLine).close()
         self.events.focus()
 
     def action_least(self) -> None:

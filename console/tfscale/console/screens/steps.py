@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 from tfscale.console.history import History
+from tfscale.console.laststeps import LastSteps
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.look import Look
@@ -63,6 +64,11 @@ class StepsScreen(SnapshotScreen):
         self._is_sorted = True
         self._order: Sequence[Task] = ()
         self._of: History | None = None
+        self._newest: int | None = None
+        """The newest collective that there was when it was drawn."""
+        self._shown: Timeline | None = None
+        self._shown_of: tuple[object, ...] = ()
+        """What the bars were drawn of."""
 
     @property
     def selected(self) -> tuple[Task, ...]:
@@ -96,20 +102,29 @@ class StepsScreen(SnapshotScreen):
             return
         steps = history.last_steps()
         newest, oldest = steps.common, steps.oldest
+        self._newest = newest
         if history is not self._of or newest is None or (self.last or 0) > newest:
             # A replay that went elsewhere, or a restart, counts anew.
             self._of, self.is_held = history, False
         if newest is None or oldest is None:
+            self._shown = None
             self._say(timeline(steps.lined(0, 1)), Text("no worker has told of a step", style=self.look.palette.dim))
             return
         if not self.is_held or self.last is None:
             self.last = newest
         self.last = max(self.last, min(newest, oldest + self.count - 1))
-        shown = timeline(steps.lined(self.last, self.count))
-        if not self.is_held or set(self._order) != set(shown.lined.tasks):
-            self._order = self._ordered(shown)
-        self.bars.show(shown, self._order)
-        self._say(shown, self._how(newest))
+        self._say(self._draw(steps, self.last), self._how(newest))
+
+    def _draw(self, steps: LastSteps, last: int) -> Timeline:
+        """The bars; there are several snapshots a second, and new steps in one of them."""
+        is_judged = self.snapshot is not None and any(view.summary for view in self.snapshot.tasks)
+        shown_of = steps, last, steps.told(last), self.count, self._is_sorted, is_judged
+        if self._shown is None or shown_of != self._shown_of:
+            self._shown_of, self._shown = shown_of, timeline(steps.lined(last, self.count))
+            if not self.is_held or set(self._order) != set(self._shown.lined.tasks):
+                self._order = self._ordered(self._shown)
+            self.bars.show(self._shown, self._order)
+        return self._shown
 
     def _how(self, newest: int) -> Text:
         assert self.last is not None
@@ -146,17 +161,15 @@ class StepsScreen(SnapshotScreen):
 
     def action_go(self, by: int) -> None:
         if self.last is not None and self.snapshot and self.snapshot.history:
-            newest = self.snapshot.history.last_steps().common
             self.is_held = True
-            self.last = min(self.last + by, self.last if newest is None else newest)
+            self.last = min(self.last + by, self.last if self._newest is None else self._newest)
             self.redraw()
 
     def action_hold(self) -> None:
         self.is_held = not self.is_held
-        newest = self._of.last_steps().common if self._of else None
-        if self.bars.timeline is not None and newest is not None:
+        if self._shown is not None and self._newest is not None:
             # What is seen is held, and stays as it was drawn; the words come before the bars.
-            self._say(self.bars.timeline, self._how(newest))
+            self._say(self._shown, self._how(self._newest))
         if not self.is_held:
             self.call_after_refresh(self.redraw)
 

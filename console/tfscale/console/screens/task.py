@@ -16,6 +16,7 @@ from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.charts import Charts
 from tfscale.console.widgets.detail import Detail
+from tfscale.console.widgets.input_line import InputLine
 from tfscale.console.widgets.log_view import LogView
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.summary import Keys
@@ -49,9 +50,8 @@ class TaskScreen(SnapshotScreen):
     TaskScreen Detail { height: auto; }
     TaskScreen Charts { height: 35%; margin: 1 0 0 0; }
     TaskScreen #log-title { height: 1; color: $secondary; margin: 1 0 0 0; }
-    TaskScreen Input { height: 1; border: none; padding: 0; display: none; background: $panel; }
     TaskScreen LogView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
-    TaskScreen Keys { height: 1; margin: 1 0 0 0; }
+    TaskScreen Keys, TaskScreen InputLine { height: 1; margin: 1 0 0 0; }
     TaskScreen.charts #facts, TaskScreen.charts #log-title, TaskScreen.charts LogView { display: none; }
     TaskScreen.charts Charts { height: 1fr; margin: 0; }
     TaskScreen.log #facts, TaskScreen.log Charts { display: none; }
@@ -59,7 +59,7 @@ class TaskScreen(SnapshotScreen):
     TaskScreen.facts #facts { height: 1fr; max-height: 100%; }
     TaskScreen.narrow { padding: 0; }
     TaskScreen.low .beside { display: none; }
-    TaskScreen.low #log-title, TaskScreen.low Keys { margin: 0; }
+    TaskScreen.low #log-title, TaskScreen.low Keys, TaskScreen.low InputLine { margin: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", show=False),
@@ -116,8 +116,9 @@ class TaskScreen(SnapshotScreen):
         yield self.charts.data_bind(**bound)
         yield Static(id="log-title", markup=False)
         yield self.log_view.data_bind(SnapshotScreen.look)
-        yield Input(placeholder="find in the log; n and N go on, esc ends it", compact=True)
-        yield Keys(KEYS).data_bind(SnapshotScreen.look)
+        keys = Keys(KEYS).data_bind(SnapshotScreen.look)
+        yield InputLine("find in the log; n and N go on, esc ends it", keys)
+        yield keys
 
     def on_mount(self) -> None:
         self.watch(self.log_view, "is_following", self._name_log)
@@ -189,7 +190,7 @@ class TaskScreen(SnapshotScreen):
 
     def action_back(self) -> None:
         """One thing at a time: the search, what is shown alone, the page."""
-        if self.log_view.found is not None or self.query_one(Input).display:
+        if self.log_view.found is not None or self.query_one(InputLine).display:
             self._end_search()
         elif self._only in ("charts", "facts"):
             self._show_only("")
@@ -205,16 +206,14 @@ class TaskScreen(SnapshotScreen):
     def action_search(self) -> None:
         if self._only in ("charts", "facts"):
             self._show_only("log")
-        field = self.query_one(Input)
-        field.display = True
-        field.focus()
+        self.query_one(InputLine).open()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.log_view.search(event.value)
         self._name_log()
 
     def on_input_submitted(self) -> None:
-        self.query_one(Input).display = False
+        self.query_one(InputLine).close()
         self.log_view.focus()
 
     def action_match(self, by: int) -> None:
@@ -234,8 +233,9 @@ class TaskScreen(SnapshotScreen):
         return super().check_action(action, parameters)
 
     def _end_search(self) -> None:
-        field = self.query_one(Input)
-        field.value, field.display = "", False
+        field = self.query_one(InputLine)
+        field.value = ""
+        field.close()
         self.log_view.search("")
         self.log_view.focus()
         self._name_log()

@@ -14,7 +14,7 @@ from tfscale.console.widgets.columns import traffic
 from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
-from tfscale.console.widgets.summary import SnapshotWidget
+from tfscale.console.widgets.summary import SnapshotLines
 from tfscale.core.records import HostSample, ProbeStatus
 from tfscale.core.task import Task
 
@@ -26,27 +26,26 @@ _LAST_WORDS = 3
 """Lines of its log."""
 
 
-class Detail(SnapshotWidget):
+class Detail(SnapshotLines):
     """One task: where it stands, its step in numbers, its host and its GPUs."""
 
-    is_whole: reactive[bool] = reactive(False, layout=True)
+    is_whole: reactive[bool] = reactive(False)
     """Whether what is longer than a line takes two."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
         self._about = task
 
-    def watch_snapshot(self) -> None:
-        # By itself a widget keeps the height of its first content.
-        self.refresh(layout=True)
+    def watch_is_whole(self) -> None:
+        self.rewrite()
 
-    def render(self) -> Text:
+    def lines(self, width: int) -> list[Text]:
         if self.snapshot is None:
-            return Text()
+            return []
         most = None if self.is_whole else 1
-        found = _lines(self.snapshot.view(self._about), self.snapshot, self.look, self.size.width)
-        lines = [part for line in found for part in hanging(line, self.size.width, _NAME, most)]
-        return spelled(Text("\n").join(lines), self.look)
+        found = _lines(self.snapshot.view(self._about), self.snapshot, self.look, width)
+        lines = (part for line in found for part in hanging(line, width, _NAME, most))
+        return [spelled(line, self.look) for line in lines]
 
 
 def _lines(view: TaskView, snapshot: Snapshot, look: Look, width: int) -> Iterator[Text]:

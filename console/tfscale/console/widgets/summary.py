@@ -46,6 +46,40 @@ class SnapshotWidget(LookWidget):
     snapshot: reactive[Snapshot | None] = reactive(None)
 
 
+class SnapshotLines(SnapshotWidget):
+    """As many lines as the newest snapshot gives to say: the screen is laid out anew only where that are others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written: tuple[Snapshot | None, Look, int] | None = None
+        self._lines: list[Text] = []
+
+    def lines(self, width: int) -> list[Text]:
+        """All of them, for this many cells."""
+        raise NotImplementedError
+
+    def rewrite(self) -> None:
+        """They depend on something that has changed, beside snapshot, look and width."""
+        self._written = None
+        self.refresh(layout=True)
+
+    def watch_snapshot(self) -> None:
+        # By itself a widget keeps the height of its first content.
+        self.refresh(layout=len(self._write(self.size.width)) != self.size.height)
+
+    def get_content_height(self, _container: Size, _viewport: Size, width: int) -> int:
+        return len(self._write(width))
+
+    def render(self) -> Text:
+        return Text("\n").join(self._write(self.size.width))
+
+    def _write(self, width: int) -> list[Text]:
+        written = self.snapshot, self.look, width
+        if self._written is None or any(one is not other for one, other in zip(written, self._written, strict=True)):
+            self._written, self._lines = written, self.lines(width)
+        return self._lines
+
+
 class Title(SnapshotWidget):
     """Run, strategy, how many tasks run, generation; the clock on the right."""
 
@@ -77,29 +111,11 @@ class Title(SnapshotWidget):
         return text
 
 
-class Headline(SnapshotWidget):
+class Headline(SnapshotLines):
     """The answer, first: what is wrong, with whom, why, since when and at what cost; and below it what to do."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._written: tuple[Snapshot | None, Look, int] | None = None
-        self._lines: list[Text] = []
-
-    def watch_snapshot(self) -> None:
-        # A sentence of two lines needs them; by itself a widget keeps the height of its first content.
-        self.refresh(layout=len(self._write(self.size.width)) != self.size.height)
-
-    def get_content_height(self, _container: Size, _viewport: Size, width: int) -> int:
-        return len(self._write(width))
-
-    def render(self) -> Text:
-        return Text("\n").join(self._write(self.size.width))
-
-    def _write(self, width: int) -> list[Text]:
-        written = self.snapshot, self.look, width
-        if self._written is None or any(one is not other for one, other in zip(written, self._written, strict=True)):
-            self._written, self._lines = written, headline_lines(*written)
-        return self._lines
+    def lines(self, width: int) -> list[Text]:
+        return headline_lines(self.snapshot, self.look, width)
 
 
 def headline_lines(snapshot: Snapshot | None, look: Look, width: int) -> list[Text]:
