@@ -20,7 +20,8 @@ TOLERANCE = 0.2
 ELSEWHERE = 6.0
 """Milliseconds by which another phase may move: these machines are busy."""
 KNOWN = 0.98
-ANEW = 5
+ANEW = 4
+"""Rounds of all delays when a cell is looked at again."""
 STRATEGIES = {
     "none": None,
     "one_device": "OneDeviceStrategy",
@@ -57,7 +58,7 @@ class Verdict:
 
 
 def judged(group: Group, loop: str) -> Verdict:
-    """Look at one loop of a group; where it is not well, train it alone and `ANEW` times as long, and look at that.
+    """Look at one loop of a group; where it is not well, train it again, alone and for `ANEW` rounds, and look at that.
 
     A burst of other work on this machine, or more replicas than it has cores, is none of the probe's.
     """

@@ -55,10 +55,11 @@ class Run:
         if sequential:
             factors["compute"] /= self.local_replicas
         self.micro_steps = micro_steps
-        blocks = ["none", "input", "host", "compute", "update"]
-        blocks += ["replica"] * (self.local_replicas > 1)
-        blocks += ["wire"] * (self.workers > 1 and bool(os.environ.get("CELLS_LINK")))
-        blocks = blocks * int(os.environ.get("CELLS_ROUNDS", "1"))
+        delays = ["input", "host", "compute", "update"]
+        delays += ["replica"] * (self.local_replicas > 1)
+        delays += ["wire"] * (self.workers > 1 and bool(os.environ.get("CELLS_LINK")))
+        # Steps differ from second to second: each delay has steps without it right before and after.
+        blocks = [each for delay in delays for each in ("none", delay)] * int(os.environ.get("CELLS_ROUNDS", "1"))
         self.blocks = Blocks(self.loop, [*blocks, "none"], self.delayed, factors)
         self.delays = Delays(self.keras, self.blocks.due, looped=execution > 1)
         self._factors = factors
@@ -83,16 +84,16 @@ class Run:
             # A batch of the pipeline serves several steps, so its delay comes at once for all of them.
             self.periods["input"] = self.workers
             self._factors["input"] *= self.workers
-        return unsharded(self.delays.input(make(self.replicas * BATCH), 1 / self.workers))
+        return as_it_is(self.delays.input(make(self.replicas * BATCH), 1 / self.workers))
 
     def distributed(self, make: Callable[[int], tf.data.Dataset]) -> Any:
         """A data set that the strategy has distributed; a plain one without a strategy."""
         if self.strategy is None:
-            return self.delays.input(make(BATCH))
+            return as_it_is(self.delays.input(make(BATCH)))
         if self.workers > 1:
-            share = self.delays.input(make(BATCH), self.local_replicas)
+            share = as_it_is(self.delays.input(make(BATCH), self.local_replicas))
             return self.strategy.distribute_datasets_from_function(lambda _: share)
-        return self.strategy.experimental_distribute_dataset(unsharded(self.delays.input(make(self.replicas * BATCH))))
+        return self.strategy.experimental_distribute_dataset(as_it_is(self.delays.input(make(self.replicas * BATCH))))
 
     def on_replicas(self, function: Callable[..., Any], *args: Any) -> Any:
         return self.strategy.run(function, args=args) if self.strategy else function(*args)
@@ -136,11 +137,13 @@ def slow_images(batch: int) -> tf.data.Dataset:
     def after_wait(x: Any, y: Any) -> Any:
         return x, tf.ensure_shape(tf.numpy_function(wait, [y], y.dtype), y.shape)
 
-    return unsharded(images(batch).take(VALIDATION_STEPS).map(after_wait))
+    return as_it_is(images(batch).take(VALIDATION_STEPS).map(after_wait))
 
 
-def unsharded(batches: tf.data.Dataset) -> tf.data.Dataset:
+def as_it_is(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Not sharded, and without the buffer that TensorFlow adds, which grows until a block's delay is hidden in it."""
     options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return batches.with_options(options)
 
@@ -338,7 +341,7 @@ def several(run: Run) -> None:
     with run.scope():
         first = classifier(run)
         first.compile("sgd", run.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    first.fit(unsharded(images(run.replicas * BATCH)), steps_per_epoch=8, verbose=0)
+    first.fit(as_it_is(images(run.replicas * BATCH)), steps_per_epoch=8, verbose=0)
     run.strategy = run.make_strategy() or tf.distribute.OneDeviceStrategy("CPU:0")
     # A worker that is ahead would send to collectives that its peer is still taking down.
     time.sleep(1.0)
