@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import signal
@@ -17,13 +18,14 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tfscale.agent import wire
+from tfscale.agent.collectors.host import HostCollector
 from tfscale.agent.daemon import Daemon, DaemonError, sole_agent
 from tfscale.agent.journal import Intent, Journal
 from tfscale.agent.servers import ServerError
 from tfscale.agent.settings import Settings
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.credentials import open_channel
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records import HostSample, TaskState, TaskStatus
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2, report_pb2_grpc, telemetry_pb2
 
@@ -74,17 +76,23 @@ async def stub(settings: Settings) -> AsyncIterator[agent_pb2_grpc.AgentAsyncStu
         yield agent_pb2_grpc.AgentStub(channel)
 
 
-async def status_when(settings: Settings, reached: Callable[[TaskStatus], object]) -> TaskStatus:
-    """The first status in the agent's stream for which `reached` holds."""
+async def frame_when(settings: Settings, reached: Callable[[telemetry_pb2.Frame], object]) -> telemetry_pb2.Frame:
+    """The first frame in the agent's stream for which `reached` holds."""
     request = agent_pb2.WatchRequest(schema_version=1)
     async with stub(settings) as service, asyncio.timeout(10):
         async for reply in service.Watch(request, wait_for_ready=True):
             frames = reply.snapshot.recent[-1:] if reply.HasField("snapshot") else [reply.frame]
             for frame in frames:
-                status = wire.status_record(frame.status)
-                if reached(status):
-                    return status
+                if reached(frame):
+                    return frame
     raise AssertionError("the stream ended")
+
+
+async def status_when(settings: Settings, reached: Callable[[TaskStatus], object]) -> TaskStatus:
+    """The first status in the agent's stream for which `reached` holds."""
+    return wire.status_record(
+        (await frame_when(settings, lambda frame: reached(wire.status_record(frame.status)))).status
+    )
 
 
 async def runs(settings: Settings) -> TaskStatus:
@@ -322,6 +330,25 @@ async def test_an_agent_killed_just_before_it_started_its_task_goes_on_in_that_g
     Journal(settings.files.journal).update(generation=2, task_generation=2, attempt=1, intent=intent)
     async with agent(settings):
         assert (await runs(settings)).generation == 2
+
+
+async def test_a_sample_that_fails_is_told_once_and_ends_nothing(
+    settings_of: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample, failures = HostCollector.sample, 3
+
+    def failing(collector: HostCollector, task_pid: int | None) -> HostSample:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return sample(collector, task_pid)
+
+    monkeypatch.setattr(HostCollector, "sample", failing)
+    async with agent(settings_of(W0)):
+        await frame_when(settings_of(W0), lambda frame: not frame.HasField("host"))
+        await frame_when(settings_of(W0), lambda frame: frame.HasField("host"))
+    assert capsys.readouterr().err.count("no sample this second") == 1
 
 
 async def test_a_busy_port_is_one_clear_error_before_anything_starts(settings_of: Callable[..., Settings]) -> None:

@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
 from tfscale.agent import stacks
@@ -64,6 +64,8 @@ class Daemon:
         self._sequence = 0
         self._leave = asyncio.Event()
         self._jobs: set[asyncio.Task[None]] = set()
+        self._failures: set[tuple[str, type]] = set()
+        """That were told of: what could not be made, and why not."""
 
     async def run(self) -> int:
         """Serve until told to end; answers the exit status. Raises TfscaleError when the agent cannot start."""
@@ -86,7 +88,7 @@ class Daemon:
         await self._report_server.start()
         self._catch_signals()
         self._sampler.start()
-        self._sampler.sample(status.pid if self._supervisor.alive else None)
+        self._tried("sample", self._sample)
         await self._begin(status)
         self._publish()
         await self._server.start()
@@ -96,8 +98,20 @@ class Daemon:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(until_next(time.time(), self._settings.place))
-            self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)
-            self._publish()
+            self._tried("sample", self._sample)
+            self._tried("frame", self._publish)
+
+    def _tried(self, what: str, make: Callable[[], None]) -> None:
+        """A host that is out of files or of memory may have them again in a second: it must not end the stream."""
+        try:
+            make()
+        except Exception as error:
+            if (kind := (what, type(error))) not in self._failures:
+                self._failures.add(kind)
+                _say(f"no {what} this second, tried again in the next: {error!r}")
+
+    def _sample(self) -> None:
+        self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)
 
     async def _drain(self) -> None:
         for job in self._jobs:

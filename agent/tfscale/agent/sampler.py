@@ -23,6 +23,6 @@ class Sampler:
         self._gpus.stop()
 
     def sample(self, task_pid: int | None) -> None:
-        """Renew `host` and `gpus`."""
+        """Renew `host` and `gpus`. Whatever the host's part raises, neither stays as it was."""
+        self.host, self.gpus = None, self._gpus.latest()
         self.host = self._host.sample(task_pid)
-        self.gpus = self._gpus.latest()
