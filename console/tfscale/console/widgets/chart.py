@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.style import Style
+from rich.segment import Segment
 from rich.text import Text
+from tfscale.console.widgets.bar import merged
 from tfscale.console.widgets.look import Look, style
 
 LEVELS = "▁▂▃▄▅▆▇"
@@ -45,16 +45,17 @@ def columns(values: NDArray[np.floating], at: NDArray[np.int64], seconds: int) -
 def draw(areas: Sequence[Area], top: float, width: int, height: int, look: Look) -> list[Text]:
     """`height` lines of `width` cells, newest on the right; a full column stands for `top`."""
     edges = _edges(areas, top, height)[:, -width:]
-    margin = [(" ", style(None, look.palette.background))] * (width - edges.shape[1])
+    margin = [Segment(" " * (width - edges.shape[1]), style(None, look.palette.background))]
 
     @cache
-    def cell(*eighths: int) -> tuple[str, Style]:
+    def cell(*eighths: int) -> Segment:
         return _cell(areas, eighths, look)
 
     lines = []
     for row in range(height - 1, -1, -1):
         inside = np.diff(np.clip(edges, row * 8, row * 8 + 8), axis=0)
-        lines.append(_text([*margin, *map(cell, *inside.tolist())]))
+        pieces = merged([*margin, *map(cell, *inside.tolist())])
+        lines.append(Text.assemble(*((each.text, each.style or "") for each in pieces), no_wrap=True))
     return lines
 
 
@@ -68,29 +69,21 @@ def _edges(areas: Sequence[Area], top: float, height: int) -> NDArray[np.int64]:
     return np.concatenate([np.zeros((1, ends.shape[1]), np.int64), ends])
 
 
-def _cell(areas: Sequence[Area], each: Sequence[int], look: Look) -> tuple[str, Style]:
+def _cell(areas: Sequence[Area], each: Sequence[int], look: Look) -> Segment:
     """A cell with so many eighths of each area."""
     shares = [(index, eighths) for index, eighths in enumerate(each) if eighths > 0]
     background = look.palette.background
     filled = sum(eighths for _, eighths in shares)
     if look.letters:
         letter = areas[max(shares, key=lambda share: share[1])[0]].letter if filled >= 4 else " "
-        return letter, style(look.palette.text, background)
+        return Segment(letter, style(look.palette.text, background))
     if not shares:
-        return " ", style(None, background)
+        return Segment(" ", style(None, background))
     # A cell has two colours; the smallest part gives way.
     kept = sorted(sorted(shares, key=lambda share: -share[1])[:2]) if filled == 8 else [max(shares, key=lambda s: s[1])]
     lower = areas[kept[0][0]].colour
     upper = areas[kept[1][0]].colour if len(kept) == 2 else background
     eighths = kept[0][1] if len(kept) == 2 else filled
     if eighths >= 8:
-        return " ", style(None, lower)
-    return LEVELS[eighths - 1], style(lower, upper)
-
-
-def _text(cells: Sequence[tuple[str, Style]]) -> Text:
-    """Most neighbours look alike: one piece for each run of them."""
-    text = Text(no_wrap=True)
-    for drawn, run in groupby(cells, key=lambda cell: cell[1]):
-        text.append("".join(cell[0] for cell in run), style=drawn)
-    return text
+        return Segment(" ", style(None, lower))
+    return Segment(LEVELS[eighths - 1], style(lower, upper))
