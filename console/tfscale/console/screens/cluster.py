@@ -118,7 +118,7 @@ class ClusterScreen(SnapshotScreen):
         yield Static(id="wrong", markup=False)
         hint = "words, or host:gpu07 state:running !flag:straggler step>100 time>80ms"
         keys = Keys(KEYS).data_bind(SnapshotScreen.look)
-        yield InputLine(hint, keys)
+        yield InputLine(hint, keys, select_on_focus=False)
         yield keys
 
     def on_mount(self) -> None:

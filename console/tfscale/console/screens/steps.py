@@ -116,7 +116,7 @@ class StepsScreen(SnapshotScreen):
         self._say(self._draw(steps, self.last), self._how(newest))
 
     def _draw(self, steps: LastSteps, last: int) -> Timeline:
-        """The bars; there are several snapshots a second, and new steps in one of them."""
+        """The bars; not anew for the same steps, which `p` and a snapshot without newer ones bring again."""
         is_judged = self.snapshot is not None and any(view.summary for view in self.snapshot.tasks)
         shown_of = steps, last, steps.told(last), self.count, self._is_sorted, is_judged
         if self._shown is None or shown_of != self._shown_of:

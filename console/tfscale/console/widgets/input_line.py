@@ -11,8 +11,8 @@ class InputLine(Input):
 
     DEFAULT_CSS = "InputLine { height: 1; border: none; padding: 0; display: none; background: $panel; }"
 
-    def __init__(self, hint: str, keys: Keys) -> None:
-        super().__init__(placeholder=hint, compact=True, select_on_focus=False)
+    def __init__(self, hint: str, keys: Keys, select_on_focus: bool = True) -> None:
+        super().__init__(placeholder=hint, compact=True, select_on_focus=select_on_focus)
         self._keys = keys
 
     def open(self) -> None:

@@ -71,7 +71,7 @@ class SnapshotLines(SnapshotWidget):
         return len(self._write(width))
 
     def render(self) -> Text:
-        return Text("\n").join(self._write(self.size.width))
+        return Text("\n", no_wrap=True, overflow="crop").join(self._write(self.size.width))
 
     def _write(self, width: int) -> list[Text]:
         written = self.snapshot, self.look, width
