@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
+from contextlib import suppress
 
-from textual._styles_cache import StylesCache
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -59,7 +59,10 @@ class SnapshotScreen(Screen[None]):
 
     def on_unmount(self) -> None:
         # Textual keeps all that widgets which are gone had drawn: https://github.com/Textualize/textual/issues/6665
-        getattr(StylesCache.get_inner_outer, "cache_clear", lambda: None)()
+        with suppress(ImportError, AttributeError):
+            from textual._styles_cache import StylesCache
+
+            StylesCache.get_inner_outer.cache_clear()
         # A screen holds itself, and with it the snapshot that it showed: megabytes of many tasks, until garbage is
         # looked for, which by itself is rarely.
         self.app.set_timer(_UNTIL_GONE, gc.collect)
