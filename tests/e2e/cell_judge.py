@@ -12,7 +12,6 @@ from cell_group import Group, Ran, run_group
 from report_sink import PHASES, Row
 from tfscale.v1 import telemetry_pb2
 
-PLAIN = "none"
 DELAY = 20.0
 """Milliseconds, as in `programs/cell_blocks.py`."""
 BLOCK = 16
@@ -80,7 +79,7 @@ def judge(group: Group, loop: str) -> Verdict:
     subject = group.sink.task
     look_at_rows(group, loop, ran, verdict)
     look_at_facts(group, loop, ran, verdict)
-    for name in dict.fromkeys(name for name, *_ in ran.blocks if name != PLAIN):
+    for name in dict.fromkeys(name for name, *_ in ran.blocks if name != "none"):
         look_at_delay(loop, name, Change.of(group, ran, subject, name), verdict)
     if ran.facts["local_replicas"] > 1 and loop != "eager":
         look_at_replicas(group, ran, verdict)
@@ -96,20 +95,17 @@ class Change:
     `periods`: in how many steps a phase's delay comes once.
     """
 
-    blocks: list[tuple[list[Row], list[list[Row]]]]
+    blocks: list[tuple[list[Row], tuple[list[Row], list[Row]]]]
     """The rows of each delayed block, and of the undelayed ones next to it."""
     periods: dict[str, int]
 
     @classmethod
     def of(cls, group: Group, ran: Ran, subject: str, name: str) -> Change:
         rows = group.sink.rows.get(subject, [])
-        inside = [(each, [row for row in rows if begin < row.end <= end]) for each, begin, end in ran.blocks]
-        blocks = []
-        for place, (each, delayed) in enumerate(inside):
-            if each == name:
-                ways = reversed(inside[:place]), inside[place + 1 :]
-                nearest = [next((plain for other, plain in way if other == PLAIN), None) for way in ways]
-                blocks.append((delayed, [plain for plain in nearest if plain is not None]))
+        inside = [[row for row in rows if begin < row.end <= end] for _, begin, end in ran.blocks]
+        places = [place for place, (each, *_) in enumerate(ran.blocks) if each == name]
+        # Each delayed block stands between two that are not.
+        blocks = [(inside[place], (inside[place - 1], inside[place + 1])) for place in places]
         return cls(blocks, ran.facts["periods"])
 
     def phase(self, name: str) -> float:

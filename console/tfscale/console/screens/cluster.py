@@ -181,9 +181,7 @@ class ClusterScreen(SnapshotScreen):
         self.table.focus()
 
     def action_clear(self) -> None:
-        field = self.query_one(InputLine)
-        field.value = ""
-        field.close()
+        self.query_one(InputLine).forget()
         self.table.unmark()
         self.table.focus()
 

@@ -131,8 +131,7 @@ class EventsScreen(SnapshotScreen):
         """One thing at a time: the filter, the evidence, the page."""
         field, panel = self.query_one(InputLine), self.query_one(VerticalScroll)
         if field.display or field.value:
-            field.value = ""
-            field.close()
+            field.forget()
             self.events.focus()
         elif panel.display:
             panel.display = False

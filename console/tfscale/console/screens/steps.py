@@ -66,7 +66,6 @@ class StepsScreen(SnapshotScreen):
         self._of: History | None = None
         self._newest: int | None = None
         """The newest collective that there was when it was drawn."""
-        self._shown: Timeline | None = None
         self._shown_of: tuple[object, ...] = ()
         """What the bars were drawn of."""
 
@@ -107,7 +106,7 @@ class StepsScreen(SnapshotScreen):
             # A replay that went elsewhere, or a restart, counts anew.
             self._of, self.is_held = history, False
         if newest is None or oldest is None:
-            self._shown = None
+            self._shown_of = ()
             self._say(timeline(steps.lined(0, 1)), Text("no worker has told of a step", style=self.look.palette.dim))
             return
         if not self.is_held or self.last is None:
@@ -119,12 +118,13 @@ class StepsScreen(SnapshotScreen):
         """The bars; not anew for the same steps, which `p` and a snapshot without newer ones bring again."""
         is_judged = self.snapshot is not None and any(view.summary for view in self.snapshot.tasks)
         shown_of = steps, last, steps.told(last), self.count, self._is_sorted, is_judged
-        if self._shown is None or shown_of != self._shown_of:
-            self._shown_of, self._shown = shown_of, timeline(steps.lined(last, self.count))
-            if not self.is_held or set(self._order) != set(self._shown.lined.tasks):
-                self._order = self._ordered(self._shown)
-            self.bars.show(self._shown, self._order)
-        return self._shown
+        shown = self.bars.timeline
+        if shown is None or shown_of != self._shown_of:
+            self._shown_of, shown = shown_of, timeline(steps.lined(last, self.count))
+            if not self.is_held or set(self._order) != set(shown.lined.tasks):
+                self._order = self._ordered(shown)
+            self.bars.show(shown, self._order)
+        return shown
 
     def _how(self, newest: int) -> Text:
         assert self.last is not None
@@ -167,9 +167,9 @@ class StepsScreen(SnapshotScreen):
 
     def action_hold(self) -> None:
         self.is_held = not self.is_held
-        if self._shown is not None and self._newest is not None:
+        if self.bars.timeline is not None and self._newest is not None:
             # What is seen is held, and stays as it was drawn; the words come before the bars.
-            self._say(self._shown, self._how(self._newest))
+            self._say(self.bars.timeline, self._how(self._newest))
         if not self.is_held:
             self.call_after_refresh(self.redraw)
 

@@ -233,9 +233,7 @@ class TaskScreen(SnapshotScreen):
         return super().check_action(action, parameters)
 
     def _end_search(self) -> None:
-        field = self.query_one(InputLine)
-        field.value = ""
-        field.close()
+        self.query_one(InputLine).forget()
         self.log_view.search("")
         self.log_view.focus()
         self._name_log()

@@ -24,5 +24,10 @@ class InputLine(Input):
         """The keys come back; what was written stays."""
         self._show(False)
 
+    def forget(self) -> None:
+        """The keys come back, and nothing is looked for any more."""
+        self.value = ""
+        self.close()
+
     def _show(self, is_open: bool) -> None:
         self.display, self._keys.display = is_open, not is_open

@@ -97,6 +97,11 @@ class StepBars(ScrollView, can_focus=True):
     def rows(self) -> Sequence[Task]:
         return self._rows
 
+    @property
+    def timeline(self) -> Timeline | None:
+        """What is drawn."""
+        return self._timeline
+
     def show(self, shown: Timeline, rows: Sequence[Task]) -> None:
         """Draw these steps, of these of its tasks in this order."""
         self._timeline, self._rows = shown, rows
