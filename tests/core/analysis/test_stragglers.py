@@ -81,6 +81,15 @@ def test_a_slowdown_that_costs_the_step_nothing_is_not_named() -> None:
     assert StragglerWatch().diagnose(aligned(steady(1.0, 1.5), reduce=2.0)) == []
 
 
+def test_a_gross_slowdown_is_named_within_the_window_though_a_neighbour_slows_its_peer_meanwhile() -> None:
+    """A window that holds one such rise and fall tells next to nothing of how far noise wanders."""
+    lag = steady(1.0, 7.0, seconds=2.0)
+    end = np.cumsum(lag.max(axis=1) + 0.01)
+    lag[(end >= 4.0) & (end < 7.0), 0] *= 1.5
+    shown = aligned(lag[: np.searchsorted(end, Rule().window(2) + 1.5)])
+    assert [each.subject for each in StragglerWatch().diagnose(shown)] == ["worker:1"]
+
+
 def test_it_ends_when_the_worker_is_as_fast_again_and_after_a_restart() -> None:
     watch, slow, equal = StragglerWatch(), steady(1.0, 1.5), steady(1.0, 1.0)
     assert len(watch.diagnose(aligned(slow))) == 1

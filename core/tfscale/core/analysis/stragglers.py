@@ -4,7 +4,7 @@ r_w(s) = lag_w(s) / median of the other workers' lag. A worker is named when, ov
   - the middle of r is at least 1.07, among two or three 1.07 to 1.15 by their noise,
   - 9 of 10 tenths of the window show it (a burst of host noise that is shorter does not),
   - it has lasted twice as long as anything alike that has passed by itself,
-  - it is beyond what the noise of this cluster does by chance (module noise),
+  - it is twice as slow, or beyond what the noise of this cluster does by chance (module noise),
   - it exceeds its peers by at least 3 % of the step.
 Where noise hides a small slowdown in the window, the same rule asks windows up to 8 times as long.
 """
@@ -56,6 +56,9 @@ class Rule:
     """Of naming anybody wrongly in one look at a cluster whose noise is as estimated. A look is taken every second: at
     the customary 0.1 % equal workers would be named every few hours. Where steps are longer than blocks need be, that
     much less happens in an hour, and the chance may be as much larger."""
+    certain: float = 2.0
+    """The r that noise is never held able to make of a whole window (DLRover's threshold). The little that a first
+    window tells of noise may bound nothing: a neighbour that came and went once left 6x unnamed for eight seconds."""
     imbalance_on: float = 0.15
     imbalance_off: float = 0.10
     """Of the step, what the slowest of each step costs, whoever it is."""
@@ -125,7 +128,7 @@ def _verdict(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict | 
     if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
         return None
     chance = rule.chance * blocks.stretch / blocks.level.shape[1]
-    if not _is_beyond_chance(levels, length, level, onset, chance):
+    if level < math.log(rule.certain) and not _is_beyond_chance(levels, length, level, onset, chance):
         return None
     begin = blocks.end[onset - 1] if onset else blocks.end[0] - blocks.step[0]
     return Verdict(column, length, float(np.exp(level)), float(begin))
