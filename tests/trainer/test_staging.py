@@ -1,4 +1,4 @@
-"""What graphs stage, and what is read of it."""
+"""What graphs write in rows, and what is read of it: in this process's ring, and in a staging area."""
 
 from __future__ import annotations
 
@@ -11,19 +11,44 @@ from tfscale.core.moments import PERIOD
 
 pytestmark = pytest.mark.tensorflow
 
+RING = 1 << 16
+"""Rows that it keeps."""
+
 
 @pytest.fixture
-def staging() -> Iterator[Any]:
+def ring() -> Iterator[Any]:
+    from tfscale.trainer.probe.ring import ring
+
+    ring = ring()
+    assert ring is not None, "rows.so is not there: is there a C compiler?"
+    ring.clear()
+    yield ring
+    ring.clear()
+
+
+@pytest.fixture
+def area() -> Iterator[Any]:
+    from tfscale.trainer.probe.area import Area
+
+    area = Area("of this test")
+    area.clear()
+    yield area
+    area.clear()
+
+
+@pytest.fixture(params=["ring", "area"])
+def staging(request: pytest.FixtureRequest) -> Any:
     from tfscale.trainer.probe.staging import Staging
 
-    staging = Staging([], area="of this test")
-    staging.clear()
-    yield staging
-    staging.clear()
+    return Staging([], request.getfixturevalue(request.param))
 
 
 @pytest.fixture
 def steps(staging: Any) -> Callable[[int], None]:
+    return looped(staging)
+
+
+def looped(staging: Any) -> Callable[[int], None]:
     """As many steps in a loop inside a graph, each a collective that is entered and a row."""
     import tensorflow as tf
 
@@ -40,9 +65,9 @@ def steps(staging: Any) -> Callable[[int], None]:
     return run
 
 
-@pytest.mark.parametrize("number", [0, 1, 6, 85, 300])
+@pytest.mark.parametrize("number", [0, 1, 6, 85, 300, 5000])
 def test_each_row_is_read_once_and_in_its_order(staging: Any, steps: Callable[[int], None], number: int) -> None:
-    from tfscale.trainer.probe.staging import WIDTH
+    from tfscale.trainer.probe.area import WIDTH
 
     steps(number)
     rows, lost = staging.read()
@@ -52,10 +77,14 @@ def test_each_row_is_read_once_and_in_its_order(staging: Any, steps: Callable[[i
     assert len(staging.read()[0]) == 0 and staging.entered == number
 
 
-def test_what_nobody_could_read_is_counted_and_thrown_away(
-    staging: Any, steps: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+def test_what_nobody_could_read_of_an_area_is_counted_and_thrown_away(
+    area: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfscale.trainer.probe.staging.MOST_ROWS", 10)
+    from tfscale.trainer.probe.staging import Staging
+
+    monkeypatch.setattr("tfscale.trainer.probe.area.MOST_ROWS", 10)
+    staging = Staging([], area)
+    steps = looped(staging)
     steps(7)
     rows, lost = staging.read()
     assert len(rows) == 0 and lost == 14
@@ -64,26 +93,80 @@ def test_what_nobody_could_read_is_counted_and_thrown_away(
     assert len(rows) == 2 and lost == 0
 
 
-def test_areas_are_apart_and_can_be_emptied(staging: Any, steps: Callable[[int], None]) -> None:
-    from tfscale.trainer.probe.staging import Staging
+def test_a_ring_keeps_the_newest_rows_and_counts_the_others(ring: Any) -> None:
+    import tensorflow as tf
+
+    @tf.function
+    def write(number: Any) -> None:
+        for index in tf.range(number):
+            ring.write(1, [tf.cast(index, tf.float64)])
+
+    write(tf.constant(RING + 100))
+    rows, lost = ring.take()
+    assert lost == 100 and rows[:, 1].tolist() == list(range(100, RING + 100))
+
+
+def test_a_ring_tells_all_rows_of_many_threads(ring: Any) -> None:
+    """While they write, and each row with its own numbers."""
+    import threading
+
+    import numpy as np
+    import tensorflow as tf
+
+    @tf.function
+    def write(thread: Any) -> None:
+        for index in tf.range(5000):
+            number = tf.cast(index, tf.float64)
+            ring.write(2, [thread, number, thread + number])
+
+    threads = [threading.Thread(target=write, args=(tf.constant(1e6 * number, tf.float64),)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    parts = []
+    while any(thread.is_alive() for thread in threads):
+        parts.append(ring.take())
+    parts.append(ring.take())
+    rows = np.concatenate([rows for rows, _ in parts])
+    assert sum(lost for _, lost in parts) == 0 and len(rows) == 20_000
+    assert (rows[:, 1] + rows[:, 2] == rows[:, 3]).all()
+    for number in range(4):
+        assert rows[rows[:, 1] == 1e6 * number, 2].tolist() == list(range(5000))
+
+
+def test_areas_are_apart_and_what_is_written_can_be_forgotten(staging: Any, steps: Callable[[int], None]) -> None:
+    from tfscale.trainer.probe.area import Area
 
     steps(3)
-    assert len(Staging([], area="another").read()[0]) == 0
+    assert len(Area("another").take()[0]) == 0
     staging.clear()
     assert len(staging.read()[0]) == 0
 
 
-def test_a_probe_that_failed_empties_what_its_graphs_go_on_to_stage(
-    staging: Any, steps: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+def test_without_its_library_or_a_second_time_there_is_no_ring(
+    ring: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    from tfscale.trainer.probe import ring as module
+
+    assert module.ring() is ring and module.ring.__wrapped__() is None
+    monkeypatch.setattr(module, "OP", "TfscaleRowOfAnother")
+    monkeypatch.setattr(module, "LIBRARY", tmp_path / "rows.so")
+    assert module.ring.__wrapped__() is None
+    (tmp_path / "rows.so").write_text("no library")
+    assert module.ring.__wrapped__() is None
+
+
+def test_a_probe_that_failed_empties_the_area_that_its_graphs_go_on_to_fill(
+    area: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tfscale.trainer.probe.probe import Probe
+    from tfscale.trainer.probe.staging import Staging
 
     probe = Probe()
-    probe.recorder.staging = staging
+    probe.recorder.staging = Staging([], area)
     probe.fail(RuntimeError("broken on purpose"))
     assert "broken on purpose" in capsys.readouterr().err
     time.sleep(2 * PERIOD)
-    steps(5)
+    looped(probe.recorder.staging)(5)
     deadline = time.monotonic() + 20
     while _staged("of this test") and time.monotonic() < deadline:
         time.sleep(PERIOD / 10)
@@ -92,6 +175,6 @@ def test_a_probe_that_failed_empties_what_its_graphs_go_on_to_stage(
 
 def _staged(area: str) -> int:
     from tensorflow.python.ops import gen_data_flow_ops
-    from tfscale.trainer.probe.staging import WIDTH
+    from tfscale.trainer.probe.area import WIDTH
 
     return int(gen_data_flow_ops.stage_size(["float64"] * WIDTH, shared_name=area))

@@ -1,17 +1,20 @@
-"""Functions with stamps in them can be exported: a SavedModel stages nothing, as nobody would read it."""
+"""Functions with stamps in them can be exported: a SavedModel writes no rows, as nobody would read them."""
 
 from __future__ import annotations
 
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
+from tfscale.trainer.probe import area, ring
 from tfscale.trainer.probe.staging import MARK
 
+_WRITE = (area.OP, ring.OP)
 
-def stage_nothing(exported: MetaGraphDef) -> None:
-    """Turn the ops that stage rows into ops that do nothing."""
+
+def write_nothing(exported: MetaGraphDef) -> None:
+    """Turn the ops that write rows into ops that do nothing."""
     for function in exported.graph_def.library.function:
         for node in function.node_def:
-            if node.op == "Stage" and MARK in node.attr:
+            if node.op in _WRITE and MARK in node.attr:
                 _empty(node)
 
 

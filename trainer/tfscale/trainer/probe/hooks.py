@@ -36,7 +36,7 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function, t
 from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.saved_model import save
 from tfscale.trainer.probe.activities import CHECKPOINT, COMPILE, Activities
-from tfscale.trainer.probe.export import stage_nothing
+from tfscale.trainer.probe.export import write_nothing
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.spans import Program
@@ -167,7 +167,7 @@ def _hook_activities(recorder: Recorder, activities: Activities) -> None:
     ) -> Any:
         built = method(root, signatures, options, meta_graph_def, *args, **kwargs)
         with recorder.own_work():
-            stage_nothing(meta_graph_def)
+            write_nothing(meta_graph_def)
         return built
 
     wrap(func_graph, "func_graph_from_py_func", build)

@@ -19,6 +19,9 @@ from tfscale.v1.telemetry_pb2 import ProbeStatus
 SCHEMA_VERSION = 1
 _METHOD = "/tfscale.v1.Reports/Report"
 _RETRY_SECONDS = 0.5
+_OPTIONS = (("SingleThreadedUnaryStream", 1),)
+"""Of gRPC for Python (`grpc.experimental.ChannelOptions`): who waits for orders waits in C, and does not look ten times a
+second whether there are any, each time with the GIL."""
 _REFUSALS = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT)
 
 
@@ -96,7 +99,7 @@ class Reporter:
                 return
 
     def _stream(self) -> None:
-        with grpc.insecure_channel(f"unix:{self._identity.socket}") as channel:
+        with grpc.insecure_channel(f"unix:{self._identity.socket}", _OPTIONS) as channel:
             call = channel.stream_unary(
                 _METHOD,
                 request_serializer=report_pb2.TaskReport.SerializeToString,

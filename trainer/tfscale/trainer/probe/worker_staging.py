@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import ops
-from tfscale.trainer.probe.staging import NO_ROWS, Staging, taken
+from tfscale.trainer.probe.area import NO_ROWS, Area
+from tfscale.trainer.probe.staging import Staging
 
 
 class WorkerStaging(Staging):
@@ -24,8 +25,8 @@ class WorkerStaging(Staging):
 
     def __init__(self, accelerators: int = 0) -> None:
         # What another chief has left on a worker stays there.
-        area = f"tfscale_{secrets.token_hex(8)}"
-        super().__init__([f"/device:GPU:{index}" for index in range(accelerators)], area)
+        self._area = Area(f"tfscale_{secrets.token_hex(8)}")
+        super().__init__([f"/device:GPU:{index}" for index in range(accelerators)], self._area)
 
     def stamp(self, after: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
         return super().stamp(_one_of_each_server(after))
@@ -45,7 +46,7 @@ class WorkerStaging(Staging):
 
         Raises tf.errors.OpError where there is no such worker any more.
         """
-        return taken(self._area)
+        return self._area.take()
 
 
 def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:

@@ -1,0 +1,34 @@
+"""Builds the C library of the probe (trainer/native/rows.c), where there is a C compiler: $CC, or cc.
+
+Without one tfscale works as well, and measuring costs a step more (docs/cost.md).
+"""
+
+import os
+import shlex
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCE = "trainer/native/rows.c"
+LIBRARY = "trainer/tfscale/trainer/probe/rows.so"
+OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC")
+
+
+class Native(BuildHookInterface):
+    """Compiles before anything is packed or installed."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+        root = Path(self.root)
+        (root / LIBRARY).unlink(missing_ok=True)
+        compiler = shlex.split(os.environ.get("CC") or "cc")
+        try:
+            subprocess.run([*compiler, *OPTIONS, root / SOURCE, "-o", root / LIBRARY, "-ldl"], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            self.app.display_warning(f"without {LIBRARY}: {error}")
+            return
+        build_data["artifacts"].append(LIBRARY)
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{sysconfig.get_platform().translate({45: 95, 46: 95})}"
