@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +22,9 @@ def ring() -> Iterator[Any]:
     from tfscale.trainer.probe.ring import ring
 
     ring = ring()
-    assert ring is not None, "rows.so is not there: is there a C compiler?"
+    if ring is None and shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
+        pytest.skip("no C compiler here: rows go to a staging area")
+    assert ring is not None
     ring.clear()
     yield ring
     ring.clear()

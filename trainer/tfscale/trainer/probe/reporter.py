@@ -20,8 +20,8 @@ SCHEMA_VERSION = 1
 _METHOD = "/tfscale.v1.Reports/Report"
 _RETRY_SECONDS = 0.5
 _OPTIONS = (("SingleThreadedUnaryStream", 1),)
-"""Of gRPC for Python (`grpc.experimental.ChannelOptions`): who waits for orders waits in C, and does not look ten times a
-second whether there are any, each time with the GIL."""
+"""Of gRPC for Python (`grpc.experimental.ChannelOptions`): who waits for orders waits in C, and does not look ten times
+a second, each time with the GIL, whether there are any."""
 _REFUSALS = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT)
 
 
