@@ -23,8 +23,8 @@
 #define SLOTS 65536u
 
 typedef struct {
-    atomic_uint_fast64_t signature; /* The ticket that filled it, counted from 1; 0 while it is being filled. */
-    double numbers[WIDTH];
+    _Atomic uint64_t signature; /* The ticket that filled it, counted from 1; 0 while it is being filled. */
+    _Atomic double numbers[WIDTH];
 } Slot;
 
 typedef struct {
@@ -32,8 +32,8 @@ typedef struct {
 } Kind;
 
 static Slot slots[SLOTS];
-static atomic_uint_fast64_t drawn; /* Tickets so far. */
-static uint64_t due;               /* The next ticket to be read. */
+static _Atomic uint64_t drawn; /* Tickets so far. */
+static uint64_t due;           /* The next ticket to be read. */
 
 /* What is used of TensorFlow's C API (tensorflow/c/kernels.h, ops.h, tf_status.h, tf_tensor.h); all types are opaque. */
 static struct {
@@ -86,6 +86,10 @@ static void *create(void *construction) {
     return kind;
 }
 
+static void put(Slot *slot, int place, double number) {
+    atomic_store_explicit(&slot->numbers[place], number, memory_order_relaxed);
+}
+
 static void compute(void *kernel, void *context) {
     const Kind *kind = kernel;
     if (!kind) return;
@@ -93,14 +97,14 @@ static void compute(void *kernel, void *context) {
     Slot *slot = &slots[ticket % SLOTS];
     atomic_store_explicit(&slot->signature, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    slot->numbers[0] = kind->number;
+    put(slot, 0, kind->number);
     int count = tf.inputs(context);
     void *status = tf.new_status();
     for (int index = 0; index < count && index < WIDTH - 1; index++) {
         void *tensor = NULL;
         tf.input(context, index, &tensor, status);
         if (!tensor) continue;
-        slot->numbers[index + 1] = *(const double *)tf.data(tensor);
+        put(slot, index + 1, *(const double *)tf.data(tensor));
         tf.delete_tensor(tensor);
     }
     tf.delete_status(status);
@@ -142,7 +146,8 @@ uint64_t tfscale_take(double *rows, uint64_t most, uint64_t *lost) {
         Slot *slot = &slots[due % SLOTS];
         uint64_t signature = atomic_load_explicit(&slot->signature, memory_order_acquire);
         if (signature <= due) break;
-        memcpy(rows + WIDTH * taken, slot->numbers, sizeof slot->numbers);
+        for (int place = 0; place < WIDTH; place++)
+            rows[WIDTH * taken + place] = atomic_load_explicit(&slot->numbers[place], memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
         if (signature == due + 1 && atomic_load_explicit(&slot->signature, memory_order_relaxed) == signature)
             taken++;
