@@ -40,8 +40,13 @@ CHOSEN = [name for name in sys.argv[2:] if name != "--quick"]
 TASK = json.loads(os.environ["TF_CONFIG"])
 SEVERAL = len(TASK["cluster"]["worker"]) > 1
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
-CASES = {"0.5 ms": (8, 0.0, 1800), "2 ms": (420, 0.0, 800), "20 ms": (8, 0.0192, 50), "100 ms": (8, 0.0992, 10)}
-"""Width of the model, seconds of sleep, steps in a slice."""
+CASES = {
+    "0.5 ms": (8, 0.0, 280 if SEVERAL else 1800),
+    "2 ms": (420, 0.0, 120 if SEVERAL else 800),
+    "20 ms": (8, 0.0192, 40 if SEVERAL else 50),
+    "100 ms": (8, 0.0992, 10),
+}
+"""Width of the model, seconds of sleep, steps in a slice, which is about a second also where collectives come on top."""
 IN_TURN = 10
 """Single steps of one kind that follow each other."""
 COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (12, 36, 30)
