@@ -1,6 +1,7 @@
-"""Rows in a ring of this process, which one op of a library of our own fills: a fifth of what a staging area costs.
+"""Rows in a ring of this process, which one op of a library of our own fills, for less than a staging area costs.
 
-The library (`trainer/native/rows.c`) is built when tfscale is installed, if there is a C compiler.
+To read them costs next to nothing (docs/cost.md). The library (`trainer/native/rows.c`) is built when tfscale is
+installed, if there is a C compiler.
 """
 
 from __future__ import annotations
