@@ -46,7 +46,7 @@ CASES = {
     "20 ms": (8, 0.0192, 40 if SEVERAL else 50),
     "100 ms": (8, 0.0992, 10),
 }
-"""Width of the model, seconds of sleep, steps in a slice, which is about a second also where collectives come on top."""
+"""Width of the model, seconds of sleep, steps in a slice: about a second, also where collectives come on top."""
 IN_TURN = 10
 """Single steps of one kind that follow each other."""
 COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (12, 36, 30)
