@@ -31,4 +31,5 @@ class Native(BuildHookInterface):
             return
         build_data["artifacts"].append(LIBRARY)
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{sysconfig.get_platform().translate({45: 95, 46: 95})}"
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["tag"] = f"py3-none-{platform}"

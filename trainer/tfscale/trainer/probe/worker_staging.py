@@ -25,8 +25,8 @@ class WorkerStaging(Staging):
 
     def __init__(self, accelerators: int = 0) -> None:
         # What another chief has left on a worker stays there.
-        self._area = Area(f"tfscale_{secrets.token_hex(8)}")
-        super().__init__([f"/device:GPU:{index}" for index in range(accelerators)], self._area)
+        area = Area(f"tfscale_{secrets.token_hex(8)}")
+        super().__init__([f"/device:GPU:{index}" for index in range(accelerators)], area)
 
     def stamp(self, after: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
         return super().stamp(_one_of_each_server(after))
@@ -46,7 +46,7 @@ class WorkerStaging(Staging):
 
         Raises tf.errors.OpError where there is no such worker any more.
         """
-        return self._area.take()
+        return self._rows.take()
 
 
 def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:
