@@ -7,7 +7,8 @@ rest too, and of their reads, one a second, those that fall into such a tenth ar
 of the others, as usual, and what it takes away from the program is in what is added. Two graphs
 of the same ops differ by more than is to be measured, by where they lie in memory: there are several of each, one after
 the other. A second comparison is of single steps. Several workers change in lock-step, since each step's collectives
-hold them together. Steps of 20 and 100 ms sleep for most of that time, as a host does beside its accelerator.
+hold them together; each has a core of its own, as it has a host. Steps of 20 and 100 ms sleep for most of that time,
+as a host does beside its accelerator.
 
 In the same manner, without the probe: steps while TensorFlow's profiler runs, which is started and stopped outside of
 what is timed; and `fit` with Keras's TensorBoard callback at update_freq=1, which sees every other slice.
@@ -39,14 +40,21 @@ OUT, QUICK = Path(sys.argv[1]), "--quick" in sys.argv[2:]
 CHOSEN = [name for name in sys.argv[2:] if name != "--quick"]
 TASK = json.loads(os.environ["TF_CONFIG"])
 SEVERAL = len(TASK["cluster"]["worker"]) > 1
+if SEVERAL:
+    # Else they would take each other's core now and then, by chance, which hosts do not.
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[TASK["task"]["index"] % len(cores)]})
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
 CASES = {
-    "0.5 ms": (8, 0.0, 280 if SEVERAL else 1800),
-    "2 ms": (420, 0.0, 120 if SEVERAL else 800),
+    "0.5 ms": (8, 0.0, 500 if SEVERAL else 1800),
+    "2 ms": (420, 0.0, 180 if SEVERAL else 800),
     "20 ms": (8, 0.0192, 40 if SEVERAL else 50),
     "100 ms": (8, 0.0992, 10),
 }
 """Width of the model, seconds of sleep, steps in a slice: about a second, also where collectives come on top."""
+WARM_UP = 120
+"""Steps until TensorFlow has found out which ops are too cheap to be handed to another thread: it assumes 1e8 cycles of
+each, takes a tenth off at each run, and calls 8,000 cheap (`ExecutorImpl::KernelStats`)."""
 IN_TURN = 10
 """Single steps of one kind that follow each other."""
 COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (12, 36, 30)
@@ -54,6 +62,8 @@ PARTS = 10
 """Of a second that is compared with another; the steps of a slice can be divided by it."""
 
 _kept: list[Any] = []
+_asleep = threading.Event()
+"""Whether steps sleep: not while they warm up."""
 
 Steps = Callable[[int], None]
 During = Callable[[], AbstractContextManager[Any]]
@@ -68,7 +78,8 @@ class Sleep(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         def sleep(values: np.ndarray) -> np.ndarray:
-            time.sleep(self.seconds)
+            if _asleep.is_set():
+                time.sleep(self.seconds)
             return values
 
         slept = tf.numpy_function(sleep, [tf.stop_gradient(inputs)], tf.float32, stateful=False)
@@ -112,10 +123,12 @@ def loops(width: int, seconds: float, stamped_first: bool) -> tuple[Steps, Steps
                 step(iterator)
 
         with nullcontext() if stamped else probe().paused():
-            steps(20)
+            steps(WARM_UP)
         return steps
 
+    _asleep.clear()
     both = {stamped: traced(stamped) for stamped in (stamped_first, not stamped_first)}
+    _asleep.set()
     return both[True], both[False]
 
 
@@ -190,7 +203,9 @@ def interleaved(pairs: list[tuple[Steps, Steps]], rounds: int) -> dict[str, Any]
     """
     found: list[tuple[list[float], list[float]]] = [([], []) for _ in pairs]
     # Counted and not timed: workers that did not end together would wait for each other for ever.
-    for _, (pair, times), which in itertools.product(range(rounds), zip(pairs, found, strict=True), (0, 1, 1, 0)):
+    for turn, (pair, times), at in itertools.product(range(rounds), zip(pairs, found, strict=True), range(4)):
+        # A kind that follows itself finds its code in the caches: A B B A, then B A A B.
+        which = (turn + (at in (1, 2))) % 2
         pair[which](1)
         times[which].extend(timed(pair[which], 1) for _ in range(IN_TURN))
     quartiles = [[statistics.quantiles(times)[0] for times in copy] for copy in found]
@@ -245,7 +260,7 @@ def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[s
         row = compared(pairs, steps, PAIRS, nullcontext, probe().paused, PARTS)
         used = (threads_cpu() - cpu) / (PAIRS * steps)
         yield {"step": name, "what": "probe", "threads": 1e6 * used, **row}
-        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, max(1, steps // 8))}
+        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, 2 * max(1, steps // 16))}
         plain[name] = pairs[0][1]
         # TensorFlow sometimes waits for ever when it takes the iterators of many data sets apart.
         _kept.extend(pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import time
@@ -71,7 +72,7 @@ def looped(staging: Any) -> Callable[[int], None]:
 
 @pytest.mark.parametrize("number", [0, 1, 6, 85, 300, 5000])
 def test_each_row_is_read_once_and_in_its_order(staging: Any, steps: Callable[[int], None], number: int) -> None:
-    from tfscale.trainer.probe.area import WIDTH
+    from tfscale.trainer.probe.row import WIDTH
 
     steps(number)
     rows, lost = staging.read()
@@ -95,6 +96,16 @@ def test_what_nobody_could_read_of_an_area_is_counted_and_thrown_away(
     steps(2)
     rows, lost = staging.read()
     assert len(rows) == 2 and lost == 0
+
+
+@pytest.mark.usefixtures("ring")
+def test_a_library_for_rows_of_another_width_is_not_used() -> None:
+    from tfscale.trainer.probe.ring import LIBRARY
+    from tfscale.trainer.probe.row import WIDTH
+
+    library = ctypes.CDLL(str(LIBRARY))
+    library.tfscale_register.restype = ctypes.c_char_p
+    assert library.tfscale_register(None, WIDTH - 1) == b"WIDTH"
 
 
 def test_a_ring_keeps_the_newest_rows_and_counts_the_others(ring: Any) -> None:
@@ -179,6 +190,6 @@ def test_a_probe_that_failed_empties_the_area_that_its_graphs_go_on_to_fill(
 
 def _staged(area: str) -> int:
     from tensorflow.python.ops import gen_data_flow_ops
-    from tfscale.trainer.probe.area import WIDTH
+    from tfscale.trainer.probe.row import WIDTH
 
     return int(gen_data_flow_ops.stage_size(["float64"] * WIDTH, shared_name=area))

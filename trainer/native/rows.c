@@ -111,8 +111,10 @@ static void compute(void *kernel, void *context) {
     atomic_store_explicit(&slot->signature, ticket + 1, memory_order_release);
 }
 
-/* Registers op and kernel in the library of this handle. NULL, or what is missing there. Call it once. */
-const char *tfscale_register(void *library) {
+/* Registers op and kernel in the library of this handle, for rows of `width` numbers. NULL, or what stands in the way:
+ * what is missing there, or "WIDTH" where this library's rows are others. Call it once. */
+const char *tfscale_register(void *library, int width) {
+    if (width != WIDTH) return "WIDTH";
     for (size_t index = 0; index < sizeof functions / sizeof *functions; index++) {
         void *found = dlsym(library, functions[index].name);
         if (!found) return functions[index].name;

@@ -17,10 +17,8 @@ from tensorflow.core.framework.function_pb2 import FunctionDef
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import gen_data_flow_ops
+from tfscale.trainer.probe.row import NO_ROWS, WIDTH
 
-WIDTH = 8
-"""Numbers in a row: which kind of row it is, and those of its spans."""
-NO_ROWS = np.empty((0, WIDTH))
 MOST_ROWS = 1 << 16
 """That are kept of one read: a second of 30,000 steps, or what was staged while nobody could read."""
 OP = "Stage"

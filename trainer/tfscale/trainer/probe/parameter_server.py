@@ -25,12 +25,12 @@ from tensorflow.python.distribute.coordinator import cluster_coordinator, values
 from tensorflow.python.eager import context
 from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.training import server_lib
-from tfscale.trainer.probe.area import NO_ROWS
 from tfscale.trainer.probe.exchange import Exchange, arrived, exchange_of, sizes
 from tfscale.trainer.probe.graph import is_looped, other_bytes
 from tfscale.trainer.probe.hooks import Method, wrap
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.recorder import Recorder
+from tfscale.trainer.probe.row import NO_ROWS
 from tfscale.trainer.probe.spans import Kind, Program
 from tfscale.trainer.probe.worker_staging import WorkerStaging
 from tfscale.trainer.probe.workers import Account, Traffic, Workers

@@ -15,7 +15,6 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
-from tfscale.trainer.probe.area import NO_ROWS, WIDTH
 from tfscale.trainer.probe.graph import (
     after,
     count_examples,
@@ -29,6 +28,7 @@ from tfscale.trainer.probe.graph import (
     updates_fed_by,
     variable_updates,
 )
+from tfscale.trainer.probe.row import NO_ROWS, WIDTH
 from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Program, Site, Sites, Span
 from tfscale.trainer.probe.staging import Staging
 from tfscale.trainer.probe.table import Member, RowKinds, SpanTable

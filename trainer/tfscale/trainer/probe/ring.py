@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.python.framework import op_def_registry, ops
-from tfscale.trainer.probe.area import NO_ROWS, WIDTH
+from tfscale.trainer.probe.row import NO_ROWS, WIDTH
 
 OP = "TfscaleRow"
 LIBRARY = Path(__file__).with_name("rows.so")
@@ -54,7 +54,7 @@ class Ring:
 
 @functools.cache
 def ring() -> Ring | None:
-    """The ring of this process, None where the library was not built or TensorFlow's is another than it knows."""
+    """The ring of this process, None where the library was not built, or was for other rows or another TensorFlow."""
     framework = next(Path(tf.sysconfig.get_lib()).glob("libtensorflow_framework.so.*"), None)
     # TensorFlow ends a process that registers an op twice.
     if framework is None or not LIBRARY.exists() or op_def_registry.get(OP) is not None:
@@ -65,6 +65,6 @@ def ring() -> Ring | None:
     except OSError:
         return None
     library.tfscale_register.restype = ctypes.c_char_p
-    library.tfscale_register.argtypes = (ctypes.c_void_p,)
-    missing = library.tfscale_register(loaded._handle)
+    library.tfscale_register.argtypes = (ctypes.c_void_p, ctypes.c_int)
+    missing = library.tfscale_register(loaded._handle, WIDTH)
     return Ring(library) if missing is None else None

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import ops
-from tfscale.trainer.probe.area import NO_ROWS, Area
+from tfscale.trainer.probe.area import Area
+from tfscale.trainer.probe.row import NO_ROWS
 from tfscale.trainer.probe.staging import Staging
 
 
