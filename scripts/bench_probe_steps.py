@@ -178,6 +178,12 @@ def logged(width: int, seconds: float, steps: int, number: int) -> dict[str, Any
     return summary(turns.times[True][1:], turns.times[False][1:])
 
 
+def in_turn(turn: int, parts: int) -> Iterator[int]:
+    """Both kinds (0, 1), once each in a part: A B B A ..., and B A A B ... every other turn, so that what ran before
+    favours neither."""
+    return ((which + turn + part) % 2 for part, which in itertools.product(range(parts), (0, 1)))
+
+
 def compared(
     pairs: list[tuple[Steps, Steps]], steps: int, number: int, on: During, off: During, parts: int = 1
 ) -> dict[str, Any]:
@@ -186,8 +192,7 @@ def compared(
     times: tuple[list[float], list[float]] = [], []
     for turn, pair in zip(range(number), itertools.cycle(pairs)):
         spent = [0.0, 0.0]
-        for part, which in itertools.product(range(parts), (0, 1)):
-            kind = (which + turn + part) % 2
+        for kind in in_turn(turn, parts):
             with (on, off)[kind]():
                 spent[kind] += timed(pair[kind], steps // parts) / parts
         for each, taken in zip(times, spent, strict=True):
@@ -203,11 +208,10 @@ def interleaved(pairs: list[tuple[Steps, Steps]], rounds: int) -> dict[str, Any]
     """
     found: list[tuple[list[float], list[float]]] = [([], []) for _ in pairs]
     # Counted and not timed: workers that did not end together would wait for each other for ever.
-    for turn, (pair, times), at in itertools.product(range(rounds), zip(pairs, found, strict=True), range(4)):
-        # A kind that follows itself finds its code in the caches: A B B A, then B A A B.
-        which = (turn + (at in (1, 2))) % 2
-        pair[which](1)
-        times[which].extend(timed(pair[which], 1) for _ in range(IN_TURN))
+    for turn, (pair, times) in itertools.product(range(rounds), zip(pairs, found, strict=True)):
+        for kind in in_turn(turn, 2):
+            pair[kind](1)
+            times[kind].extend(timed(pair[kind], 1) for _ in range(IN_TURN))
     quartiles = [[statistics.quantiles(times)[0] for times in copy] for copy in found]
     added = [with_ - without for with_, without in quartiles]
     with_, without = (statistics.mean(each) for each in zip(*quartiles, strict=True))
