@@ -1,14 +1,13 @@
 """The steps that scripts/bench_probe.py compares: started by an agent, writes what it measured to the file it is given.
 
-Steps are called from Python one by one, as `fit` does it. Those with the probe and those without train one model, in
-graphs traced while the probe is on and while it is paused. A pair is a second of either, in tenths that take turns
-(A B, B A, ...) in one process, so that both meet the same noise. While the steps without are timed, the probe's threads
-rest too, and of their reads, one a second, those that fall into such a tenth are left out: so there is one in a second
-of the others, as usual, and what it takes away from the program is in what is added. Two graphs
-of the same ops differ by more than is to be measured, by where they lie in memory: there are several of each, one after
-the other. A second comparison is of single steps. Several workers change in lock-step, since each step's collectives
-hold them together; each has a core of its own, as it has a host. Steps of 20 and 100 ms sleep for most of that time,
-as a host does beside its accelerator.
+Steps are called from Python one by one, as `fit` does it. Those with stamps and those without train one model, in
+graphs traced while the probe is on and while it is paused. A pair is ten steps of either, one after the other, and what
+is added is the median of the differences of their medians: a neighbour on the machine meets both, and its bursts move
+neither. Between tens the first step is not counted. Meanwhile the probe reads once a second, as always, and tells its
+agent. What that takes from whichever steps it meets is compared with what is lost at the same distance from usual steps
+at moments when nothing is read. The cost is the sum of both. Several workers change in lock-step, since each step's
+collectives hold them together; then the reads of all are looked at. Each has a core of its own, as it has a host.
+Steps of 20 and 100 ms sleep for most of that time, as a host does beside its accelerator.
 
 In the same manner, without the probe: steps while TensorFlow's profiler runs, which is started and stopped outside of
 what is timed; and `fit` with Keras's TensorBoard callback at update_freq=1, which sees every other slice.
@@ -18,24 +17,51 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import statistics
 import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ["TF_NUM_INTRAOP_THREADS"] = "1"
 
 import numpy as np
 import tensorflow as tf
+from tfscale.core.moments import PERIOD, READ
 from tfscale.trainer.probe.attach import probe
 
 keras = tf.keras
+
+
+class Case(NamedTuple):
+    """Steps that are to last a certain time."""
+
+    width: int
+    """Of the model."""
+    sleep: float
+    """Seconds of each step."""
+    pairs: int
+    peer_steps: int
+    """In a slice that is compared with another: a sixth of a second, also where collectives come on top."""
+
+
+class Step(NamedTuple):
+    copy: int
+    kind: int
+    counted: bool
+    begin: float
+    """Unix time, seconds."""
+    took: float
+    """Microseconds."""
+
+
 OUT, QUICK = Path(sys.argv[1]), "--quick" in sys.argv[2:]
 CHOSEN = [name for name in sys.argv[2:] if name != "--quick"]
 TASK = json.loads(os.environ["TF_CONFIG"])
@@ -46,20 +72,24 @@ if SEVERAL:
     os.sched_setaffinity(0, {cores[TASK["task"]["index"] % len(cores)]})
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
 CASES = {
-    "0.5 ms": (8, 0.0, 500 if SEVERAL else 1800),
-    "2 ms": (420, 0.0, 180 if SEVERAL else 800),
-    "20 ms": (8, 0.0192, 40 if SEVERAL else 50),
-    "100 ms": (8, 0.0992, 10),
+    "0.5 ms": Case(8, 0.0, 2400 if SEVERAL else 4800, 83 if SEVERAL else 300),
+    "2 ms": Case(420, 0.0, 1800 if SEVERAL else 3600, 30 if SEVERAL else 133),
+    "20 ms": Case(8, 0.0192, 1200 if SEVERAL else 600, 7 if SEVERAL else 8),
+    "100 ms": Case(8, 0.0992, 300 if SEVERAL else 240, 3),
 }
-"""Width of the model, seconds of sleep, steps in a slice: about a second, also where collectives come on top."""
 WARM_UP = 120
 """Steps until TensorFlow has found out which ops are too cheap to be handed to another thread: it assumes 1e8 cycles of
 each, takes a tenth off at each run, and calls 8,000 cheap (`ExecutorImpl::KernelStats`)."""
 IN_TURN = 10
-"""Single steps of one kind that follow each other."""
-COPIES, PAIRS, PEER_PAIRS = (2, 4, 2) if QUICK else (12, 36, 30)
-PARTS = 10
-"""Of a second that is compared with another; the steps of a slice can be divided by it."""
+"""Single steps of one kind that follow each other, after one that is not counted."""
+COPIES, PEER_PAIRS = (2, 2) if QUICK else (6, 30)
+"""Graphs of either kind, one after the other: no two lie in memory alike."""
+READ_SECONDS = 0.08
+"""What a read takes away it has taken by then; the agent tells its frame a little later."""
+QUIET = (0.3, 0.4, 0.5, 0.6, 0.7)
+"""When in each period nothing is read, nor told by an agent."""
+MOST = 10_000.0
+"""Microseconds that a read takes away at the most: more is a neighbour's."""
 
 _kept: list[Any] = []
 _asleep = threading.Event()
@@ -98,10 +128,10 @@ def model(width: int, seconds: float) -> Any:
     return keras.Sequential([*layers, *[Sleep(seconds)] * bool(seconds), keras.layers.Dense(10)])
 
 
-def loops(width: int, seconds: float, stamped_first: bool) -> tuple[Steps, Steps]:
+def loops(case: Case, stamped_first: bool) -> tuple[Steps, Steps]:
     """A custom training loop of one model, traced with stamps and without, in either order."""
     with STRATEGY.scope():
-        trained, optimizer = model(width, seconds), keras.optimizers.SGD(0.01)
+        trained, optimizer = model(case.width, case.sleep), keras.optimizers.SGD(0.01)
         optimizer.build(trained.trainable_variables)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     # A distributed data set has threads of its own, which one device does not need.
@@ -167,57 +197,77 @@ class Turns(keras.callbacks.Callback):
             self.times[self.looks(batch)].append(1e6 * took / self.steps)
 
 
-def logged(width: int, seconds: float, steps: int, number: int) -> dict[str, Any]:
+def logged(case: Case, number: int) -> dict[str, Any]:
     """One `fit`, of which the TensorBoard callback sees every other slice."""
     with STRATEGY.scope():
-        trained = model(width, seconds)
+        trained = model(case.width, case.sleep)
         trained.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    turns = Turns(keras.callbacks.TensorBoard(tempfile.mkdtemp(), update_freq=1), steps)
-    trained.fit(data(), steps_per_epoch=2 * steps * (number + 1), verbose=0, callbacks=[turns])
+    turns = Turns(keras.callbacks.TensorBoard(tempfile.mkdtemp(), update_freq=1), case.peer_steps)
+    trained.fit(data(), steps_per_epoch=2 * case.peer_steps * (number + 1), verbose=0, callbacks=[turns])
     # The first of each was traced.
     return summary(turns.times[True][1:], turns.times[False][1:])
 
 
-def in_turn(turn: int, parts: int) -> Iterator[int]:
-    """Both kinds (0, 1), once each in a part: A B B A ..., and B A A B ... every other turn, so that what ran before
-    favours neither."""
-    return ((which + turn + part) % 2 for part, which in itertools.product(range(parts), (0, 1)))
-
-
-def compared(
-    pairs: list[tuple[Steps, Steps]], steps: int, number: int, on: During, off: During, parts: int = 1
-) -> dict[str, Any]:
-    """Microseconds a step with and without, slices of both in turn and in so many parts, each first as often as the
-    other."""
+def compared(pair: tuple[Steps, Steps], steps: int, number: int, on: During, off: During) -> dict[str, Any]:
+    """Microseconds a step with and without, slices of both in turn."""
     times: tuple[list[float], list[float]] = [], []
-    for turn, pair in zip(range(number), itertools.cycle(pairs)):
-        spent = [0.0, 0.0]
-        for kind in in_turn(turn, parts):
-            with (on, off)[kind]():
-                spent[kind] += timed(pair[kind], steps // parts) / parts
-        for each, taken in zip(times, spent, strict=True):
-            each.append(taken)
+    for turn, kind in itertools.product(range(number), (0, 1)):
+        kind = (kind + turn) % 2
+        with (on, off)[kind]():
+            times[kind].append(timed(pair[kind], steps))
     return summary(*times)
 
 
-def interleaved(pairs: list[tuple[Steps, Steps]], rounds: int) -> dict[str, Any]:
-    """The same by single steps, IN_TURN of either kind in turn, the first of them unseen, of one copy after another.
-
-    Of each copy the lower quartiles are compared: what comes in bursts - the probe's threads, a neighbour - does not
-    move them. What is added is the mean of all copies, the interval twice its standard error.
-    """
-    found: list[tuple[list[float], list[float]]] = [([], []) for _ in pairs]
+def interleaved(pairs: list[tuple[Steps, Steps]], rounds: int) -> Iterator[Step]:
+    """Single steps, some of either kind in turn (A B B A, then B A A B), of one copy after another, each two pairs."""
     # Counted and not timed: workers that did not end together would wait for each other for ever.
-    for turn, (pair, times) in itertools.product(range(rounds), zip(pairs, found, strict=True)):
-        for kind in in_turn(turn, 2):
-            pair[kind](1)
-            times[kind].extend(timed(pair[kind], 1) for _ in range(IN_TURN))
-    quartiles = [[statistics.quantiles(times)[0] for times in copy] for copy in found]
-    added = [with_ - without for with_, without in quartiles]
-    with_, without = (statistics.mean(each) for each in zip(*quartiles, strict=True))
-    middle, error = statistics.mean(added), statistics.stdev(added) / len(added) ** 0.5
-    around = {"low": middle - 2 * error, "high": middle + 2 * error}
-    return {"pairs": len(pairs), "with": with_, "without": without, "added": middle, **around}
+    for turn, (copy, pair) in itertools.product(range(rounds), enumerate(pairs)):
+        for second in (0, 1, 1, 0):
+            kind = (second + turn) % 2
+            for number in range(1 + IN_TURN):
+                begin = time.time()
+                yield Step(copy, kind, number > 0, begin, timed(pair[kind], 1))
+
+
+def of_stamps(steps: list[Step]) -> dict[str, Any]:
+    """What stamps add to a step."""
+    tens: tuple[list[float], list[float]] = [], []
+    counted = [step for step in steps if step.counted]
+    for first in range(0, len(counted), IN_TURN):
+        ten = counted[first : first + IN_TURN]
+        tens[ten[0].kind].append(statistics.median(step.took for step in ten))
+    return summary(*tens)
+
+
+def of_reads(steps: list[Step]) -> dict[str, Any]:
+    """What reads add to a step, on the average of all steps."""
+    begin, took = np.array([step.begin for step in steps]), np.array([step.took for step in steps])
+    usual: dict[Any, list[float]] = defaultdict(list)
+    for step in steps:
+        usual[step[:3]].append(step.took)
+    usually = {kind: statistics.median(times) for kind, times in usual.items()}
+    beyond = np.cumsum([0.0, *(step.took - usually[step[:3]] for step in steps)])
+
+    def lost(moment: float) -> np.ndarray:
+        """Microseconds beyond the usual in the steps that go on at this moment of each period, and shortly after."""
+        moments = np.arange(begin[0] // PERIOD + 1, begin[-1] // PERIOD) * PERIOD + moment
+        first = np.searchsorted(begin + took / 1e6, moments)
+        last = np.searchsorted(begin, moments + READ_SECONDS)
+        return np.clip(beyond[last] - beyond[first], -MOST, MOST)
+
+    quiet = np.concatenate([lost(moment) for moment in QUIET])
+    reading = lost(READ)
+    share = took.mean() / (1e6 * PERIOD)
+    added = share * (reading.mean() - quiet.mean())
+    around = 2 * share * (reading.var() / len(reading) + quiet.var() / len(quiet)) ** 0.5
+    return {"pairs": len(reading), "added": added, "low": added - around, "high": added + around}
+
+
+def of_both(stamps: dict[str, Any], reads: dict[str, Any]) -> dict[str, Any]:
+    """What the probe adds: as much as both, which are independent."""
+    added = stamps["added"] + reads["added"]
+    below, above = (math.hypot(*(each["added"] - each[end] for each in (stamps, reads))) for end in ("low", "high"))
+    return {**stamps, "added": added, "low": added - below, "high": added + above}
 
 
 def timed(run: Steps, steps: int) -> float:
@@ -255,25 +305,28 @@ def threads_cpu() -> float:
     return sum(int(Path(f"/proc/self/task/{number}/schedstat").read_text().split()[0]) for number in own) / 1e9
 
 
-def probe_and_peers(cases: dict[str, tuple[int, float, int]]) -> Iterator[dict[str, Any]]:
+def probe_and_peers(cases: dict[str, Case]) -> Iterator[dict[str, Any]]:
     """The profiler comes last: starting and stopping it beside collectives sometimes crashes the process."""
     plain = {}
-    for name, (width, seconds, steps) in cases.items():
-        pairs = [loops(width, seconds, stamped_first=copy % 2 == 0) for copy in range(COPIES)]
+    for name, case in cases.items():
+        if QUICK:
+            case = case._replace(pairs=case.pairs // 10)
+        pairs = [loops(case, stamped_first=copy % 2 == 0) for copy in range(COPIES)]
         cpu = threads_cpu()
-        row = compared(pairs, steps, PAIRS, nullcontext, probe().paused, PARTS)
-        used = (threads_cpu() - cpu) / (PAIRS * steps)
-        yield {"step": name, "what": "probe", "threads": 1e6 * used, **row}
-        yield {"step": name, "what": "probe, its stamps", **interleaved(pairs, 2 * max(1, steps // 16))}
+        steps = list(interleaved(pairs, case.pairs // (2 * COPIES)))
+        used = 1e6 * (threads_cpu() - cpu) / len(steps)
+        stamps, reads = of_stamps(steps), of_reads(steps)
+        yield {"step": name, "what": "probe", "threads": used, **of_both(stamps, reads)}
+        yield {"step": name, "what": "probe, its stamps", **stamps}
+        yield {"step": name, "what": "probe, its reads", **reads}
         plain[name] = pairs[0][1]
         # TensorFlow sometimes waits for ever when it takes the iterators of many data sets apart.
         _kept.extend(pairs)
         with probe().paused():
-            yield {"step": name, "what": "TensorBoard", **logged(width, seconds, max(3, steps // 6), PEER_PAIRS)}
-    for name, (_, _, steps) in cases.items():
-        both = [(plain[name], plain[name])]
+            yield {"step": name, "what": "TensorBoard", **logged(case, PEER_PAIRS)}
+    for name, case in cases.items():
         with probe().paused():
-            row = compared(both, max(3, steps // 6), PEER_PAIRS, profiled, nullcontext)
+            row = compared((plain[name], plain[name]), case.peer_steps, PEER_PAIRS, profiled, nullcontext)
         yield {"step": name, "what": "profiler", **row}
 
 

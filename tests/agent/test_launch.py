@@ -23,7 +23,7 @@ def test_the_task_is_told_who_it_is_and_where_to_report(settings: Settings) -> N
     found = task_environment(settings, 3, 2, "/run/s.sock", {"HOME": "/root", "TFSCALE_GENERATION": "1"})
     assert found["TF_CONFIG"] == found["TFSCALE_TF_CONFIG"]
     assert json.loads(found["TF_CONFIG"])["task"] == {"type": "worker", "index": 1}
-    assert (found["TFSCALE_RUN"], found["TFSCALE_TASK"], found["TFSCALE_PLACE"]) == ("test", "worker:1", "1")
+    assert (found["TFSCALE_RUN"], found["TFSCALE_TASK"]) == ("test", "worker:1")
     assert (found["TFSCALE_GENERATION"], found["TFSCALE_ATTEMPT"], found["TFSCALE_REPORT"]) == ("3", "2", "/run/s.sock")
     assert (found["HOME"], found["COLOUR"], found["PYTHONUNBUFFERED"]) == ("/root", "green", "1")
 

@@ -32,7 +32,6 @@ def task_environment(
         "TFSCALE_TF_CONFIG": "" if settings.script_tf_config else tf_config,
         "TFSCALE_RUN": settings.run,
         "TFSCALE_TASK": str(settings.task),
-        "TFSCALE_PLACE": str(settings.place),
         "TFSCALE_GENERATION": str(generation),
         "TFSCALE_ATTEMPT": str(attempt),
         "TFSCALE_REPORT": socket,

@@ -1,14 +1,19 @@
 """When an agent tells its frame: many agents at the same few moments of a second, by the wall clock.
 
 Whoever watches a thousand of them is then woken eight times a second, and reads what a hundred have said in one go,
-rather than a thousand times: at a sixth less of its CPU (docs/console.md). The probe in the agent's task reads shortly
-before, so that each frame has the newest steps. Where clocks differ, the moments do too, and nothing is lost but that.
+rather than a thousand times: at a sixth less of its CPU (docs/console.md). Where clocks differ, the moments do too, and
+nothing is lost but that.
+
+The probes in their tasks all read at one moment. In lock-step each worker waits for whichever is held up: so all are
+held up once a period, and not once for each (docs/cost.md).
 """
 
 from __future__ import annotations
 
 PERIOD = 1.0
 """Seconds from frame to frame."""
+READ = PERIOD - 0.1
+"""When in each period probes read: shortly before the first agents tell their frames."""
 MOMENTS = 8
 """Of a period: fewer would let a console's keys wait for more."""
 

@@ -29,7 +29,7 @@ def probe() -> Probe:
     global _probe
     if _probe is None:
         identity = Identity.from_environment() if os.environ.get("TFSCALE_REPORT") else None
-        _probe = Probe(identity.place if identity else 0)
+        _probe = Probe()
         if identity is not None:
             _probe.tell(lambda: Reporter(identity, obey=profiling.obey))
     return _probe

@@ -14,8 +14,6 @@ class Identity:
     task: str
     generation: int
     attempt: int
-    place: int = 0
-    """In the cluster: it says when the agent tells its frames (`tfscale.core.moments`)."""
 
     @classmethod
     def from_environment(cls) -> Identity:
@@ -25,5 +23,4 @@ class Identity:
             task=os.environ["TFSCALE_TASK"],
             generation=int(os.environ["TFSCALE_GENERATION"]),
             attempt=int(os.environ["TFSCALE_ATTEMPT"]),
-            place=int(os.environ.get("TFSCALE_PLACE", "0")),
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tfscale.core.moments import PERIOD, until_next
+from tfscale.core.moments import PERIOD, READ, until_next
 from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe import hooks, tpu
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
@@ -31,8 +31,6 @@ from tfscale.trainer.probe.steps import StepAssembler
 from tfscale.trainer.probe.table import SpanTable, numbers_in
 from tfscale.trainer.probe.workers import Coordinator
 
-_LEAD_SECONDS = 0.1
-"""By which a read comes before the moment at which the agent tells its frame, so that it is told in that one."""
 _SETTLING_SECONDS = 0.02
 """Spans younger than this wait for the next read: a neighbour with an earlier end may still be on its way."""
 
@@ -40,9 +38,7 @@ _SETTLING_SECONDS = 0.02
 class Probe:
     """Owns the recorder and the thread that reports. Any failure inside is told once and ends the measuring only."""
 
-    def __init__(self, place: int = 0) -> None:
-        """`place` is the task's in its cluster, by which its agent has its moment in each second."""
-        self._place = place
+    def __init__(self) -> None:
         self.recorder = Recorder(on_failure=self.fail, on_run=self.start)
         self._activities = Activities()
         self._announcer = Announcer()
@@ -134,7 +130,7 @@ class Probe:
         self.start()
 
     def _watch(self) -> None:
-        while not self._stop.wait(self._until_read()):
+        while not self._stop.wait(until_next(time.time() - READ, 0)):
             if self._reading.locked():
                 # Whoever pauses the probe, or reads all, wants nothing of this read; the next one has it.
                 continue
@@ -148,9 +144,6 @@ class Probe:
         while not self._stop.wait(PERIOD):
             with contextlib.suppress(Exception):
                 self.recorder.forget()
-
-    def _until_read(self) -> float:
-        return until_next(time.time() + _LEAD_SECONDS, self._place)
 
     def _finish(self, thread: threading.Thread) -> None:
         self._stop.set()
