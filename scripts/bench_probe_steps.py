@@ -1,13 +1,15 @@
 """The steps that scripts/bench_probe.py compares: started by an agent, writes what it measured to the file it is given.
 
-Steps are called from Python one by one, as `fit` does it. Those with stamps and those without train one model, in
-graphs traced while the probe is on and while it is paused. A pair is ten steps of either, one after the other, and what
-is added is the median of the differences of their medians: a neighbour on the machine meets both, and its bursts move
-neither. Between tens the first step is not counted. Meanwhile the probe reads once a second, as always, and tells its
-agent. What that takes from whichever steps it meets is compared with what is lost at the same distance from usual steps
-at moments when nothing is read. The cost is the sum of both. Several workers change in lock-step, since each step's
-collectives hold them together; then the reads of all are looked at. Each has a core of its own, as it has a host.
-Steps of 20 and 100 ms sleep for most of that time, as a host does beside its accelerator.
+Steps are called from Python one by one, as `fit` does it. A pair are two graphs that train one model, one traced while
+the probe is on, with stamps, and one while it is paused. They run in turn, ten steps of either, so that a neighbour on
+the machine meets both. The medians of two tens that follow each other are compared, and of all such differences the
+median is the pair's: bursts do not move it. What stamps add is the median of all pairs: two graphs of the same ops
+differ, too, by where they lie in memory.
+
+Meanwhile the probe reads once a second, as always, and tells its agent. What that takes from the steps it meets, beyond
+what such steps take usually, is compared with the same at moments when nothing is read. What the probe adds is the sum
+of both. Several workers change in lock-step, since each step's collectives hold them together; each has a core of its
+own, as it has a host. Steps of 20 and 100 ms sleep for most of that time, as a host does beside its accelerator.
 
 In the same manner, without the probe: steps while TensorFlow's profiler runs, which is started and stopped outside of
 what is timed; and `fit` with Keras's TensorBoard callback at update_freq=1, which sees every other slice.
@@ -47,14 +49,16 @@ class Case(NamedTuple):
     """Of the model."""
     sleep: float
     """Seconds of each step."""
-    pairs: int
+    rounds: int
+    """Of each pair: in one each of its graphs runs twice, ten steps."""
     peer_steps: int
     """In a slice that is compared with another: a sixth of a second, also where collectives come on top."""
 
 
 class Step(NamedTuple):
-    copy: int
+    pair: int
     kind: int
+    """0 with stamps, 1 without."""
     counted: bool
     begin: float
     """Unix time, seconds."""
@@ -72,18 +76,17 @@ if SEVERAL:
     os.sched_setaffinity(0, {cores[TASK["task"]["index"] % len(cores)]})
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
 CASES = {
-    "0.5 ms": Case(8, 0.0, 2400 if SEVERAL else 4800, 83 if SEVERAL else 300),
-    "2 ms": Case(420, 0.0, 1800 if SEVERAL else 3600, 30 if SEVERAL else 133),
-    "20 ms": Case(8, 0.0192, 1200 if SEVERAL else 600, 7 if SEVERAL else 8),
-    "100 ms": Case(8, 0.0992, 300 if SEVERAL else 240, 3),
+    "0.5 ms": Case(8, 0.0, 38 if SEVERAL else 75, 83 if SEVERAL else 300),
+    "2 ms": Case(420, 0.0, 28 if SEVERAL else 56, 30 if SEVERAL else 133),
+    "20 ms": Case(8, 0.0192, 14 if SEVERAL else 10, 7 if SEVERAL else 8),
+    "100 ms": Case(8, 0.0992, 3, 3),
 }
 WARM_UP = 120
 """Steps until TensorFlow has found out which ops are too cheap to be handed to another thread: it assumes 1e8 cycles of
 each, takes a tenth off at each run, and calls 8,000 cheap (`ExecutorImpl::KernelStats`)."""
 IN_TURN = 10
 """Single steps of one kind that follow each other, after one that is not counted."""
-COPIES, PEER_PAIRS = (2, 2) if QUICK else (6, 30)
-"""Graphs of either kind, one after the other: no two lie in memory alike."""
+PAIRS, PEER_PAIRS = (2, 2) if QUICK else (32, 30)
 READ_SECONDS = 0.08
 """What a read takes away it has taken by then; the agent tells its frame a little later."""
 QUIET = (0.3, 0.4, 0.5, 0.6, 0.7)
@@ -219,24 +222,27 @@ def compared(pair: tuple[Steps, Steps], steps: int, number: int, on: During, off
 
 
 def interleaved(pairs: list[tuple[Steps, Steps]], rounds: int) -> Iterator[Step]:
-    """Single steps, some of either kind in turn (A B B A, then B A A B), of one copy after another, each two pairs."""
+    """Single steps of one pair after another, some of either graph in turn: A B B A, then B A A B."""
     # Counted and not timed: workers that did not end together would wait for each other for ever.
-    for turn, (copy, pair) in itertools.product(range(rounds), enumerate(pairs)):
+    for (number, pair), turn in itertools.product(enumerate(pairs), range(rounds)):
         for second in (0, 1, 1, 0):
             kind = (second + turn) % 2
-            for number in range(1 + IN_TURN):
+            for step in range(1 + IN_TURN):
                 begin = time.time()
-                yield Step(copy, kind, number > 0, begin, timed(pair[kind], 1))
+                yield Step(number, kind, step > 0, begin, timed(pair[kind], 1))
 
 
 def of_stamps(steps: list[Step]) -> dict[str, Any]:
     """What stamps add to a step."""
-    tens: tuple[list[float], list[float]] = [], []
-    counted = [step for step in steps if step.counted]
-    for first in range(0, len(counted), IN_TURN):
-        ten = counted[first : first + IN_TURN]
-        tens[ten[0].kind].append(statistics.median(step.took for step in ten))
-    return summary(*tens)
+    with_, without = [], []
+    for _, steps_of_pair in itertools.groupby((step for step in steps if step.counted), key=lambda step: step.pair):
+        tens: tuple[list[float], list[float]] = [], []
+        while ten := list(itertools.islice(steps_of_pair, IN_TURN)):
+            tens[ten[0].kind].append(statistics.median(step.took for step in ten))
+        usual = statistics.median(tens[1])
+        without.append(usual)
+        with_.append(usual + statistics.median(one - other for one, other in zip(*tens, strict=True)))
+    return summary(with_, without)
 
 
 def of_reads(steps: list[Step]) -> dict[str, Any]:
@@ -309,11 +315,9 @@ def probe_and_peers(cases: dict[str, Case]) -> Iterator[dict[str, Any]]:
     """The profiler comes last: starting and stopping it beside collectives sometimes crashes the process."""
     plain = {}
     for name, case in cases.items():
-        if QUICK:
-            case = case._replace(pairs=case.pairs // 10)
-        pairs = [loops(case, stamped_first=copy % 2 == 0) for copy in range(COPIES)]
+        pairs = [loops(case, stamped_first=number % 2 == 0) for number in range(PAIRS)]
         cpu = threads_cpu()
-        steps = list(interleaved(pairs, case.pairs // (2 * COPIES)))
+        steps = list(interleaved(pairs, case.rounds))
         used = 1e6 * (threads_cpu() - cpu) / len(steps)
         stamps, reads = of_stamps(steps), of_reads(steps)
         yield {"step": name, "what": "probe", "threads": used, **of_both(stamps, reads)}
