@@ -14,7 +14,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCE = "trainer/native/rows.c"
 LIBRARY = "trainer/tfscale/trainer/probe/rows.so"
-OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC")
+OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-pthread", "-shared", "-fPIC")
 
 
 class Native(BuildHookInterface):

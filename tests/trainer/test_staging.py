@@ -60,8 +60,7 @@ def looped(staging: Any) -> Callable[[int], None]:
     @tf.function
     def loop(number: Any) -> None:
         for _ in tf.range(number):
-            stamp = staging.stamp([])
-            staging.enter(stamp)
+            stamp = staging.stamp([], enters=True)
             staging.write(3, [stamp, staging.stamp([stamp])])
 
     def run(number: int) -> None:
@@ -117,7 +116,7 @@ def test_a_ring_keeps_the_newest_rows_and_counts_the_others(ring: Any) -> None:
             ring.write(1, [tf.cast(index, tf.float64)])
 
     write(tf.constant(RING + 100))
-    rows, lost = ring.take()
+    rows, lost, _ = ring.take()
     assert lost == 100 and rows[:, 1].tolist() == list(range(100, RING + 100))
 
 
@@ -141,18 +140,105 @@ def test_a_ring_tells_all_rows_of_many_threads(ring: Any) -> None:
     while any(thread.is_alive() for thread in threads):
         parts.append(ring.take())
     parts.append(ring.take())
-    rows = np.concatenate([rows for rows, _ in parts])
-    assert sum(lost for _, lost in parts) == 0 and len(rows) == 20_000
+    rows = np.concatenate([taken.rows for taken in parts])
+    assert sum(taken.lost for taken in parts) == 0 and len(rows) == 20_000
     assert (rows[:, 1] + rows[:, 2] == rows[:, 3]).all()
     for number in range(4):
         assert rows[rows[:, 1] == 1e6 * number, 2].tolist() == list(range(5000))
+
+
+@pytest.mark.parametrize("calls", [2, 40])
+def test_a_function_called_several_times_in_a_step_has_a_row_of_each(staging: Any, calls: int) -> None:
+    import tensorflow as tf
+
+    @tf.function
+    def called(number: Any) -> Any:
+        begin = staging.stamp([number])
+        with tf.control_dependencies([begin]):
+            later = number + 1.0
+        staging.write(5, [begin, staging.stamp([later]), number])
+        return later
+
+    @tf.function
+    def step(number: Any) -> Any:
+        for _ in range(calls):
+            number = called(number)
+        return number
+
+    step(tf.constant(0.0, tf.float64))
+    rows, _ = staging.read()
+    assert rows[:, 3].tolist() == list(range(calls))
+    times = rows[:, 1:3].ravel()
+    assert times.tolist() == sorted(times.tolist())
+
+
+def test_a_step_that_failed_has_no_row_and_those_after_it_have_theirs(staging: Any) -> None:
+    import tensorflow as tf
+
+    @tf.function
+    def step(number: Any) -> None:
+        begin = staging.stamp([number])
+        with tf.control_dependencies([begin, tf.debugging.assert_greater(number, 0.0)]):
+            staging.write(5, [begin, staging.stamp([tf.identity(number)]), tf.cast(number, tf.float64)])
+
+    for number in [*[-1.0] * 40, 1.0, -1.0, 2.0]:
+        if number > 0:
+            step(tf.constant(number))
+        else:
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                step(tf.constant(number))
+    rows, lost = staging.read()
+    assert rows[:, 3].tolist() == [1, 2] and (rows[:, 1] <= rows[:, 2]).all() and lost == 0
+
+
+def test_a_stamp_may_be_two_numbers_of_its_row(staging: Any) -> None:
+    import tensorflow as tf
+
+    @tf.function
+    def step() -> None:
+        stamp = staging.stamp([])
+        staging.write(4, [stamp, stamp, staging.stamp([stamp]), stamp])
+
+    before = time.time()
+    step()
+    ((kind, first, second, later, again, *_),), _ = staging.read()
+    assert kind == 4 and first == second == again and before - 0.001 <= first <= later <= time.time()
+
+
+def test_steps_of_several_threads_at_once_keep_their_own_times(staging: Any) -> None:
+    import threading
+
+    import tensorflow as tf
+
+    def slept(seconds: Any) -> Any:
+        time.sleep(seconds)
+        return seconds
+
+    @tf.function
+    def step(seconds: Any) -> None:
+        begin = staging.stamp([])
+        with tf.control_dependencies([begin]):
+            done = tf.numpy_function(slept, [seconds], tf.float64)
+        staging.write(6, [begin, staging.stamp([done]), seconds])
+
+    def steps(seconds: float) -> None:
+        for _ in range(10):
+            step(tf.constant(seconds, tf.float64))
+
+    threads = [threading.Thread(target=steps, args=(0.01 * number,)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rows, _ = staging.read()
+    assert len(rows) == 50 and (rows[:, 2] - rows[:, 1] >= rows[:, 3] - 0.001).all()
 
 
 def test_areas_are_apart_and_what_is_written_can_be_forgotten(staging: Any, steps: Callable[[int], None]) -> None:
     from tfscale.trainer.probe.area import Area
 
     steps(3)
-    assert len(Area("another").take()[0]) == 0
+    assert len(Area("another").take().rows) == 0
     staging.clear()
     assert len(staging.read()[0]) == 0
 
@@ -163,7 +249,7 @@ def test_without_its_library_or_a_second_time_there_is_no_ring(
     from tfscale.trainer.probe import ring as module
 
     assert module.ring() is ring and module.ring.__wrapped__() is None
-    monkeypatch.setattr(module, "OP", "TfscaleRowOfAnother")
+    monkeypatch.setattr(module, "OP", "TfscaleStampOfAnother")
     monkeypatch.setattr(module, "LIBRARY", tmp_path / "rows.so")
     assert module.ring.__wrapped__() is None
     (tmp_path / "rows.so").write_text("no library")

@@ -1,39 +1,78 @@
-/* A TensorFlow op that writes a row of numbers into a ring, for about what an op costs that does nothing.
+/* A TensorFlow op that takes the time, and writes it into a row of numbers: the stamps of a graph fill one row together,
+ * which goes into a ring when it is full.
  *
- * TfscaleRow(values: N * double; kind: int) has no outputs. Its kernel is registered through TensorFlow's C API, which is
- * stable across versions; the functions are looked up in the library that the process has loaded already, so that this one
- * is built without TensorFlow, and by itself does nothing. tfscale/trainer/probe/ring.py is its only user.
+ * TfscaleStamp(values: N * double; row, places, whole, kind: int; enters: bool) has no outputs. Without values it takes the
+ * time, else it writes those. `places` are the bits of its places in the row, `whole` those of all; `row` tells one row of
+ * the process's graphs from another, -1 none. Its kernel is registered through TensorFlow's C API, which is stable across
+ * versions; the functions are looked up in the library that the process has loaded already, so that this one is built without
+ * TensorFlow, and by itself does nothing. tfscale/trainer/probe/ring.py is its only user.
  *
- * Any number of threads write, one reads. A writer draws a ticket, marks the ticket's slot as unfinished, fills it, and
- * signs it. A slot that is not signed by the ticket that is due is either not finished yet or was taken by a later one. A
- * writer that stood still while all other slots were written could sign a row of mixed numbers; the reader, which
+ * Which stamps belong together is told by the step in which TensorFlow runs them, and by the iteration of a loop in it.
+ * Where a function is called several times in one of these, its calls follow each other, and a stamp belongs to the oldest
+ * that has none in its place yet. A row whose other stamps never come, as their step has failed, gives way to newer ones.
+ *
+ * Any number of threads write to the ring, one reads. A writer draws a ticket, marks the ticket's slot as unfinished, fills
+ * it, and signs it. A slot that is not signed by the ticket that is due is either not finished yet or was taken by a later
+ * one. A writer that stood still while all other slots were written could sign a row of mixed numbers; the reader, which
  * stops at unfinished rows, would by then have told most of them as lost.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define OP "TfscaleRow"
+#define OP "TfscaleStamp"
 /* Numbers in a row, its kind among them. */
 #define WIDTH 8
 /* Rows that are kept until they are read; a power of two. */
 #define SLOTS 65536u
+/* Of a graph's rows, that wait for more stamps at a time. */
+#define OPEN 16
 
 typedef struct {
     _Atomic uint64_t signature; /* The ticket that filled it, counted from 1; 0 while it is being filled. */
     _Atomic double numbers[WIDTH];
 } Slot;
 
+/* One passage through a graph. */
 typedef struct {
-    double number;
-} Kind;
+    int64_t step;
+    uint64_t frame;
+    int64_t iteration;
+} Passage;
+
+typedef struct {
+    Passage passage;
+    unsigned filled; /* The bits of the places that are. */
+    double numbers[WIDTH - 1];
+} Open;
+
+/* A row of a graph, and its passages of which not all stamps were taken yet, oldest first. */
+typedef struct {
+    pthread_mutex_t lock;
+    int count;
+    Open open[OPEN];
+} Row;
+
+typedef struct {
+    Row *row;
+    unsigned places, whole;
+    double kind;
+    bool enters;
+} Stamp;
 
 static Slot slots[SLOTS];
-static _Atomic uint64_t drawn; /* Tickets so far. */
-static uint64_t due;           /* The next ticket to be read. */
+static _Atomic uint64_t drawn;   /* Tickets so far. */
+static uint64_t due;             /* The next ticket to be read. */
+static _Atomic uint64_t entered; /* Collectives, since this was asked for. */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* Of the following two. */
+static Row **rows;                                       /* By number; they are never freed. */
+static int64_t count;
 
 /* What is used of TensorFlow's C API (tensorflow/c/kernels.h, ops.h, tf_status.h, tf_tensor.h); all types are opaque. */
 static struct {
@@ -41,6 +80,10 @@ static struct {
     void (*delete_status)(void *);
     int (*code)(const void *);
     void (*int64_attribute)(void *construction, const char *name, int64_t *value, void *status);
+    void (*bool_attribute)(void *construction, const char *name, unsigned char *value, void *status);
+    int64_t (*step)(void *context);
+    uint64_t (*frame)(void *context);
+    int64_t (*iteration)(void *context);
     int (*inputs)(void *context);
     void (*input)(void *context, int index, void **tensor, void *status);
     void *(*data)(const void *tensor);
@@ -63,6 +106,10 @@ static const struct {
     {"TF_DeleteStatus", &tf.delete_status},
     {"TF_GetCode", &tf.code},
     {"TF_OpKernelConstruction_GetAttrInt64", &tf.int64_attribute},
+    {"TF_OpKernelConstruction_GetAttrBool", &tf.bool_attribute},
+    {"TF_GetStepId", &tf.step},
+    {"TF_GetFrameId", &tf.frame},
+    {"TF_GetIterId", &tf.iteration},
     {"TF_NumInputs", &tf.inputs},
     {"TF_GetInput", &tf.input},
     {"TF_TensorData", &tf.data},
@@ -76,39 +123,115 @@ static const struct {
     {"TF_RegisterKernelBuilder", &tf.register_kernel},
 };
 
-static void *create(void *construction) {
+/* The row of this number; NULL where there is none, or no memory. */
+static Row *row_of(int64_t number) {
+    if (number < 0) return NULL;
+    Row *found = NULL;
+    pthread_mutex_lock(&lock);
+    if (number >= count) {
+        Row **more = realloc(rows, (size_t)(2 * number + 16) * sizeof *rows);
+        if (more) {
+            rows = more;
+            for (; count < 2 * number + 16; count++) rows[count] = NULL;
+        }
+    }
+    if (number < count) {
+        if (!rows[number] && (rows[number] = calloc(1, sizeof(Row)))) pthread_mutex_init(&rows[number]->lock, NULL);
+        found = rows[number];
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static int64_t attribute(void *construction, const char *name, void *status) {
     int64_t number = 0;
+    tf.int64_attribute(construction, name, &number, status);
+    return number;
+}
+
+static void *create(void *construction) {
+    Stamp *stamp = malloc(sizeof *stamp);
+    if (!stamp) return NULL;
     void *status = tf.new_status();
-    tf.int64_attribute(construction, "kind", &number, status);
+    unsigned char enters = 0;
+    tf.bool_attribute(construction, "enters", &enters, status);
+    *stamp = (Stamp){
+        .row = row_of(attribute(construction, "row", status)),
+        .places = (unsigned)attribute(construction, "places", status),
+        .whole = (unsigned)attribute(construction, "whole", status),
+        .kind = (double)attribute(construction, "kind", status),
+        .enters = enters,
+    };
     tf.delete_status(status);
-    Kind *kind = malloc(sizeof *kind);
-    if (kind) kind->number = (double)number;
-    return kind;
+    return stamp;
 }
 
 static void put(Slot *slot, int place, double number) {
     atomic_store_explicit(&slot->numbers[place], number, memory_order_relaxed);
 }
 
-static void compute(void *kernel, void *context) {
-    const Kind *kind = kernel;
-    if (!kind) return;
+/* Appends a row to the ring. */
+static void append(double kind, const double *numbers) {
     uint64_t ticket = atomic_fetch_add_explicit(&drawn, 1, memory_order_relaxed);
     Slot *slot = &slots[ticket % SLOTS];
     atomic_store_explicit(&slot->signature, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    put(slot, 0, kind->number);
-    int count = tf.inputs(context);
+    put(slot, 0, kind);
+    for (int place = 1; place < WIDTH; place++) put(slot, place, numbers[place - 1]);
+    atomic_store_explicit(&slot->signature, ticket + 1, memory_order_release);
+}
+
+/* The passage to which a stamp belongs, a new one if need be. */
+static Open *open_of(Row *row, const Passage *passage, unsigned places) {
+    for (Open *open = row->open; open < row->open + row->count; open++)
+        if (!memcmp(&open->passage, passage, sizeof *passage) && !(open->filled & places)) return open;
+    if (row->count == OPEN) memmove(row->open, row->open + 1, --row->count * sizeof *row->open);
+    Open *open = &row->open[row->count++];
+    *open = (Open){.passage = *passage};
+    return open;
+}
+
+static void write_time(Open *open, unsigned places, double time) {
+    for (int place = 0; places >> place; place++)
+        if (places >> place & 1) open->numbers[place] = time;
+}
+
+static void write_values(Open *open, unsigned places, void *context, int inputs) {
     void *status = tf.new_status();
-    for (int index = 0; index < count && index < WIDTH - 1; index++) {
+    for (int place = 0, index = 0; places >> place && index < inputs; place++) {
+        if (!(places >> place & 1)) continue;
         void *tensor = NULL;
-        tf.input(context, index, &tensor, status);
+        tf.input(context, index++, &tensor, status);
         if (!tensor) continue;
-        put(slot, index + 1, *(const double *)tf.data(tensor));
+        open->numbers[place] = *(const double *)tf.data(tensor);
         tf.delete_tensor(tensor);
     }
     tf.delete_status(status);
-    atomic_store_explicit(&slot->signature, ticket + 1, memory_order_release);
+}
+
+static void compute(void *kernel, void *context) {
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    const Stamp *stamp = kernel;
+    if (!stamp) return;
+    if (stamp->enters) atomic_fetch_add_explicit(&entered, 1, memory_order_relaxed);
+    Row *row = stamp->row;
+    if (!row) return;
+    Passage passage = {tf.step(context), tf.frame(context), tf.iteration(context)};
+    int inputs = tf.inputs(context);
+    pthread_mutex_lock(&row->lock);
+    Open *open = open_of(row, &passage, stamp->places);
+    if (inputs)
+        write_values(open, stamp->places, context, inputs);
+    else
+        write_time(open, stamp->places, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+    open->filled |= stamp->places;
+    if (open->filled == stamp->whole) {
+        append(stamp->kind, open->numbers);
+        memmove(open, open + 1, (size_t)(row->open + row->count - (open + 1)) * sizeof *open);
+        row->count--;
+    }
+    pthread_mutex_unlock(&row->lock);
 }
 
 /* Registers op and kernel in the library of this handle, for rows of `width` numbers. NULL, or what stands in the way:
@@ -124,7 +247,11 @@ const char *tfscale_register(void *library, int width) {
     void *op = tf.new_op(OP);
     tf.add_input(op, "values: N * double");
     tf.add_attribute(op, "N: int >= 0");
+    tf.add_attribute(op, "row: int");
+    tf.add_attribute(op, "places: int");
+    tf.add_attribute(op, "whole: int");
     tf.add_attribute(op, "kind: int");
+    tf.add_attribute(op, "enters: bool");
     tf.set_stateful(op, true);
     tf.register_op(op, status);
     bool well = tf.code(status) == 0;
@@ -136,9 +263,12 @@ const char *tfscale_register(void *library, int width) {
     return well ? NULL : OP;
 }
 
-/* Moves at most `most` rows of WIDTH numbers to `rows`, oldest first, and says how many; adds to `lost` those that were
+/* Collectives that were entered since the last call. */
+uint64_t tfscale_entered(void) { return atomic_exchange_explicit(&entered, 0, memory_order_relaxed); }
+
+/* Moves at most `most` rows of WIDTH numbers to `into`, oldest first, and says how many; adds to `lost` those that were
  * written over before they were read. One caller at a time. */
-uint64_t tfscale_take(double *rows, uint64_t most, uint64_t *lost) {
+uint64_t tfscale_take(double *into, uint64_t most, uint64_t *lost) {
     uint64_t taken = 0, end = atomic_load_explicit(&drawn, memory_order_acquire);
     if (end - due > SLOTS) {
         *lost += end - SLOTS - due;
@@ -149,7 +279,7 @@ uint64_t tfscale_take(double *rows, uint64_t most, uint64_t *lost) {
         uint64_t signature = atomic_load_explicit(&slot->signature, memory_order_acquire);
         if (signature <= due) break;
         for (int place = 0; place < WIDTH; place++)
-            rows[WIDTH * taken + place] = atomic_load_explicit(&slot->numbers[place], memory_order_relaxed);
+            into[WIDTH * taken + place] = atomic_load_explicit(&slot->numbers[place], memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
         if (signature == due + 1 && atomic_load_explicit(&slot->signature, memory_order_relaxed) == signature)
             taken++;

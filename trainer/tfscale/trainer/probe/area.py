@@ -16,12 +16,15 @@ from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.core.framework.function_pb2 import FunctionDef
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import ops
-from tensorflow.python.ops import gen_data_flow_ops
-from tfscale.trainer.probe.row import NO_ROWS, WIDTH
+from tensorflow.python.ops import gen_data_flow_ops, gen_logging_ops
+from tfscale.trainer.probe.apart import beside, freed
+from tfscale.trainer.probe.row import NO_ROWS, WIDTH, Taken
 
 MOST_ROWS = 1 << 16
 """That are kept of one read: a second of 30,000 steps, or what was staged while nobody could read."""
 OP = "Stage"
+_ENTERED = -1
+"""The kind of row that only says that a collective was entered."""
 _TYPES = [tf.float64] * WIDTH
 _AT_ONCE = (64, 16, 4, 1)
 """Rows that one function takes."""
@@ -33,15 +36,24 @@ class Area:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def write(self, kind: int, values: Sequence[tf.Tensor]) -> tf.Operation:
-        """The op that stages a row, in the graph being traced, once all values are known: no copy, no blocking."""
+    def stamp(self, enters: bool) -> tf.Operation:
+        """The op of the graph being traced that takes the time; an entering is staged at once, as a row."""
+        stamp = freed(gen_logging_ops.timestamp().op)
+        if enters:
+            with beside([stamp]):
+                self.write(_ENTERED, [])
+        return stamp
+
+    def write(self, kind: int, values: Sequence[tf.Operation | tf.Tensor]) -> None:
+        """Have a row staged, in the graph being traced, once all values are known: no copy, no blocking."""
+        values = [value.outputs[0] if isinstance(value, tf.Operation) else value for value in values]
         first = tf.constant(kind, tf.float64)
         # The padding repeats what is there: each constant would be one op more.
         row = [first, *values, *[first] * (WIDTH - 1 - len(values))]
-        return gen_data_flow_ops.stage(row, shared_name=self._name)
+        freed(gen_data_flow_ops.stage(row, shared_name=self._name))
 
-    def take(self) -> tuple[np.ndarray, int]:
-        """The rows since the last call, (k, WIDTH) float64, oldest first; and how many were too many.
+    def take(self) -> Taken:
+        """What was staged since the last call.
 
         Raises tf.errors.OpError where the device is another machine's and is not there any more.
         """
@@ -49,14 +61,16 @@ class Area:
             left = int(gen_data_flow_ops.stage_size(_TYPES, shared_name=self._name).numpy())
             if left > MOST_ROWS:
                 self.clear()
-                return NO_ROWS, left
+                return Taken(NO_ROWS, left)
             parts = [NO_ROWS]
             for count in _AT_ONCE:
                 for _ in range(left // count):
                     (numbers,) = execute.execute(_taker(self._name, count), 1, [], None, context.context())
                     parts.append(numbers.numpy().reshape(-1, WIDTH))
                 left %= count
-        return np.concatenate(parts), 0
+        rows = np.concatenate(parts)
+        enters = rows[:, 0] == _ENTERED
+        return Taken(rows[~enters], 0, int(np.count_nonzero(enters)))
 
     def clear(self) -> None:
         """Forget what was staged."""

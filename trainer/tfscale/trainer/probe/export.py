@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 from tfscale.trainer.probe import area, ring
-from tfscale.trainer.probe.staging import MARK
+from tfscale.trainer.probe.apart import MARK
 
 _WRITE = (area.OP, ring.OP)
 

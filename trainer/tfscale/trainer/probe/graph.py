@@ -22,17 +22,17 @@ def dense_tensors(value: Any) -> list[tf.Tensor]:
     return found
 
 
-def after(stamp: tf.Tensor, batch: Any) -> Any:
+def after(stamp: tf.Operation, batch: Any) -> Any:
     """The same batch, whose first component, of each replica, nobody can use before the stamp was taken."""
     first = next(iter(tf.nest.flatten(batch)), None)
     replicas = len(first.values) if isinstance(first, values.DistributedValues) else 1
     leaves = tf.nest.flatten(batch, expand_composites=True)
-    with ops.control_dependencies([stamp.op]):
+    with ops.control_dependencies([stamp]):
         leaves[:replicas] = [_held(leaf, stamp) for leaf in leaves[:replicas]]
     return tf.nest.pack_sequence_as(batch, leaves, expand_composites=True)
 
 
-def _held(leaf: Any, stamp: tf.Tensor) -> Any:
+def _held(leaf: Any, stamp: tf.Operation) -> Any:
     here = isinstance(leaf, tf.Tensor) and leaf.graph is stamp.graph
     return tf.identity(leaf) if here else leaf
 

@@ -39,14 +39,14 @@ Call = Callable[[], Any]
 class _Reduction(NamedTuple):
     site: Site
     results: set[tf.Operation]
-    stamp: tf.Tensor
+    stamp: tf.Operation
 
 
 class _Stamped(NamedTuple):
     """A span's stamps in a graph, and what else there is to write of it."""
 
     site: Site
-    values: list[tf.Tensor]
+    values: list[tf.Operation | tf.Tensor]
 
 
 @dataclass
@@ -207,21 +207,21 @@ class Recorder:
         """Where the graph that is being traced writes, None where it cannot."""
         return self._made_staging() if self._is_on and self._can_stamp() else None
 
-    def add(self, site: Site, *values: tf.Tensor) -> None:
+    def add(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
         """Have a span of another's making written with those of its graph."""
         self._write(site, *values)
 
     def _write_row(self, staging: Staging, stamped: list[_Stamped]) -> None:
         """Write, and take off the list, as many as fit into one row."""
         members: list[Member] = []
-        values: list[tf.Tensor] = []
+        values: list[tf.Operation | tf.Tensor] = []
         while stamped and len(values) + len(stamped[0].values) < WIDTH:
             site, numbers = stamped.pop(0)
             members.append(Member(site, len(numbers)))
             values += numbers
         staging.write(self._rows.add(members), values)
 
-    def _write(self, site: Site, *values: tf.Tensor) -> None:
+    def _write(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
         """Have a span written when its graph has been traced."""
         self._unwritten.setdefault(id(values[0].graph), []).append(_Stamped(site, list(values)))
 
@@ -311,18 +311,17 @@ class Recorder:
     def _in_graph(self, call: Call, kind: Kind, handed: Any = None, program: Program | None = None) -> Any:
         if not self._can_stamp():
             return call()
-        begun: tuple[Staging, Site, tf.Tensor] | None = None
+        begun: tuple[Staging, Site, tf.Operation] | None = None
         with self.own_work():
             staging = self._made_staging()
             traits = {} if program is None else self._reduction_traits(handed, program)
             site = self.sites.traced(kind, looped=is_looped(ops.get_default_graph()), **traits)
-            begun = staging, site, staging.stamp([*dense_tensors(handed), *self._stamp_replicas(staging, site, handed)])
-            if site.collective:
-                staging.enter(begun[2])
+            ready = [*dense_tensors(handed), *self._stamp_replicas(staging, site, handed)]
+            begun = staging, site, staging.stamp(ready, enters=site.collective)
         if begun is None:
             return call()
         # The batch is asked for after its stamp, and used after the next; elsewhere nothing may wait for a stamp.
-        with tf.control_dependencies([begun[2].op] if kind is Kind.INPUT else []):
+        with tf.control_dependencies([begun[2]] if kind is Kind.INPUT else []):
             result = call()
         with self.own_work():
             if kind is Kind.REDUCE:
@@ -341,15 +340,15 @@ class Recorder:
             "local": program.collective == LOCAL,
         }
 
-    def _end_input(self, staging: Staging, site: Site, begin: tf.Tensor, result: Any) -> Any:
+    def _end_input(self, staging: Staging, site: Site, begin: tf.Operation, result: Any) -> Any:
         end = staging.stamp(_made_in(begin.graph, result))
         site.examples, more = count_examples(result)
         self._write(site, begin, end, *more)
         return after(end, result)
 
-    def _end_reduction(self, staging: Staging, site: Site, begin: tf.Tensor, handed: Any, result: Any) -> None:
+    def _end_reduction(self, staging: Staging, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
         waited_for = _made_in(begin.graph, result)
-        end = staging.stamp([*waited_for, begin.op]) if site.collective else begin
+        end = staging.stamp([*waited_for, begin]) if site.collective else begin
         if (run := self._current_run()) is not None:
             run.reductions.append(_Reduction(site, {tensor.op for tensor in waited_for}, end))
         replica = replica_tensors(handed)[0]
@@ -373,7 +372,7 @@ class Recorder:
         stamps = [staging.stamp(tensors) for tensors in replicas]
         for index, ready in enumerate(stamps):
             self._write(self.sites.traced(Kind.READY, replica=index, of=site), ready)
-        return [ready.op for ready in stamps]
+        return stamps
 
     def _run_in_graph(self, call: Call, program: Program, lone: bool) -> Any:
         graph = ops.get_default_graph()
@@ -397,7 +396,7 @@ class Recorder:
         waited_for = _reduced_updates(here, added) or _made_in(graph, result)
         # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
         awaited = [reduction for reduction in here if not reduction.site.beside] or here
-        self._write(site, self._made_staging().stamp([*waited_for, *(reduction.stamp.op for reduction in awaited)]))
+        self._write(site, self._made_staging().stamp([*waited_for, *(reduction.stamp for reduction in awaited)]))
 
     def _is_xla(self) -> bool:
         return bool(control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph()))

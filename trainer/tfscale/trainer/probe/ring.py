@@ -1,4 +1,4 @@
-"""Rows in a ring of this process, which one op of a library of our own fills, for less than a staging area costs.
+"""Rows in a ring of this process, which stamps of our own fill, for less than a staging area costs.
 
 To read them costs next to nothing (docs/cost.md). The library (`trainer/native/rows.c`) is built when tfscale is
 installed, if there is a C compiler.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +17,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.python.framework import op_def_registry, ops
-from tfscale.trainer.probe.row import NO_ROWS, WIDTH
+from tfscale.trainer.probe.apart import freed
+from tfscale.trainer.probe.row import NO_ROWS, WIDTH, Taken
 
-OP = "TfscaleRow"
+OP = "TfscaleStamp"
 LIBRARY = Path(__file__).with_name("rows.so")
 _AT_ONCE = 1024
 """Rows that one call takes."""
@@ -31,25 +33,50 @@ class Ring:
         self._take = library.tfscale_take
         self._take.restype = ctypes.c_uint64
         self._take.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64))
+        self._entered = library.tfscale_entered
+        self._entered.restype = ctypes.c_uint64
         self._rows = np.empty((_AT_ONCE, WIDTH))
+        self._numbers = itertools.count()
 
-    def write(self, kind: int, values: Sequence[tf.Tensor]) -> tf.Operation:
-        """The op of the graph being traced that writes a row when all values are known."""
-        attributes = {"kind": AttrValue(i=kind), "N": AttrValue(i=len(values))}
-        return ops.get_default_graph().create_op(OP, list(values), [], attrs=attributes)
+    def stamp(self, enters: bool) -> tf.Operation:
+        """The op of the graph being traced that takes the time, for the row in which it is to be written."""
+        return _made([], enters, row=-1, places=0, whole=0, kind=0)
 
-    def take(self) -> tuple[np.ndarray, int]:
-        """The rows since the last call, (k, WIDTH) float64, oldest first; and how many were written over."""
+    def write(self, kind: int, values: Sequence[tf.Operation | tf.Tensor]) -> None:
+        """Have a row written, of the graph being traced, when all its stamps are taken and all its values known."""
+        row = {"row": next(self._numbers), "whole": (1 << len(values)) - 1, "kind": kind}
+        places: dict[tf.Operation, int] = {}
+        others = 0
+        for place, value in enumerate(values):
+            if isinstance(value, tf.Operation):
+                places[value] = places.get(value, 0) | 1 << place
+            else:
+                others |= 1 << place
+        for stamp, taken in places.items():
+            for name, number in {**row, "places": taken}.items():
+                stamp._set_attr(name, AttrValue(i=number))
+        if others:
+            _made([value for value in values if isinstance(value, tf.Tensor)], False, places=others, **row)
+
+    def take(self) -> Taken:
+        """The rows since the last call, the newest of those that were not taken in time, and what was entered."""
         parts, lost = [NO_ROWS], ctypes.c_uint64()
         while True:
             taken = self._take(self._rows.ctypes.data, _AT_ONCE, ctypes.byref(lost))
             parts.append(self._rows[:taken].copy())
             if taken < _AT_ONCE:
-                return np.concatenate(parts), lost.value
+                # Counted after the rows were taken: what was left had been entered before.
+                return Taken(np.concatenate(parts), lost.value, self._entered())
 
     def clear(self) -> None:
         """Forget what was written."""
         self.take()
+
+
+def _made(values: Sequence[tf.Tensor], enters: bool, **numbers: int) -> tf.Operation:
+    attributes = {name: AttrValue(i=number) for name, number in {**numbers, "N": len(values)}.items()}
+    attributes["enters"] = AttrValue(b=enters)
+    return freed(ops.get_default_graph().create_op(OP, list(values), [], attrs=attributes))
 
 
 @functools.cache

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 WIDTH = 8
 """Numbers in a row; those that are not used say nothing."""
 NO_ROWS = np.empty((0, WIDTH))
+
+
+class Taken(NamedTuple):
+    """What was written since it was asked for last."""
+
+    rows: np.ndarray
+    """(k, WIDTH) float64, oldest first."""
+    lost: int
+    """Rows that were too many to be kept."""
+    entered: int = 0
+    """Collectives, those of the rows among them."""

@@ -29,11 +29,9 @@ class WorkerStaging(Staging):
         area = Area(f"tfscale_{secrets.token_hex(8)}")
         super().__init__([f"/device:GPU:{index}" for index in range(accelerators)], area)
 
-    def stamp(self, after: Sequence[tf.Tensor | tf.Operation]) -> tf.Tensor:
+    def stamp(self, after: Sequence[tf.Tensor | tf.Operation], enters: bool = False) -> tf.Operation:  # noqa: ARG002
+        """The same; nobody waits for others here, and so nothing is entered."""
         return super().stamp(_one_of_each_server(after))
-
-    def enter(self, stamp: tf.Tensor) -> None:
-        """Nobody waits for others here."""
 
     def read(self) -> tuple[np.ndarray, int]:
         """Nothing: no row is staged in this process."""
@@ -47,7 +45,8 @@ class WorkerStaging(Staging):
 
         Raises tf.errors.OpError where there is no such worker any more.
         """
-        return self._rows.take()
+        rows, lost, _ = self._rows.take()
+        return rows, lost
 
 
 def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:

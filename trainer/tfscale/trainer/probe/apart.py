@@ -1,0 +1,28 @@
+"""Ops that nothing of the program around them waits for, and that wait for what they are told alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import tensorflow as tf
+from tensorflow.python.framework import ops
+
+MARK = "_independent_side_effects"
+"""The attribute that `run_independently` sets: the ops made here have it."""
+
+
+@contextmanager
+def beside(after: Sequence[tf.Tensor | tf.Operation]) -> Iterator[None]:
+    """Make ops on the CPU that wait for `after` and for nothing else around them."""
+    with ops.control_dependencies(None), ops.device("/device:CPU:0"), ops.control_dependencies(list(after)):
+        yield
+
+
+def freed(op: tf.Operation) -> tf.Operation:
+    """The same, without the automatic control dependencies of `tf.function`.
+
+    Chained like other stateful ops, stamps would wait for one another and name the wrong replica (docs/spikes/phases.md).
+    """
+    op.graph.experimental_acd_manager.run_independently(op)
+    return op
