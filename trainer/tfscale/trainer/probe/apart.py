@@ -22,7 +22,8 @@ def beside(after: Sequence[tf.Tensor | tf.Operation]) -> Iterator[None]:
 def freed(op: tf.Operation) -> tf.Operation:
     """The same, without the automatic control dependencies of `tf.function`.
 
-    Chained like other stateful ops, stamps would wait for one another and name the wrong replica (docs/spikes/phases.md).
+    Chained like other stateful ops, stamps would wait for one another and name the wrong replica
+    (docs/spikes/phases.md).
     """
     op.graph.experimental_acd_manager.run_independently(op)
     return op
