@@ -17,6 +17,7 @@ import grpc
 import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from report_connection import connected
 from tfscale.agent import wire
 from tfscale.agent.collectors.host import HostCollector
 from tfscale.agent.daemon import Daemon, DaemonError, sole_agent
@@ -27,7 +28,7 @@ from tfscale.core.cluster import ClusterSpec
 from tfscale.core.credentials import open_channel
 from tfscale.core.records import HostSample, TaskState, TaskStatus
 from tfscale.core.task import Task
-from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2, report_pb2_grpc, telemetry_pb2
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2, telemetry_pb2
 
 STACK_SIGNAL = signal.SIGRTMIN + 5
 STACKED = (
@@ -217,16 +218,13 @@ async def test_what_the_probe_reports_is_in_the_frames(settings_of: Callable[...
         await runs(settings)
         watch = service.Watch(agent_pb2.WatchRequest(schema_version=1))
         path = Journal(settings.files.journal).entry.socket
-        async with grpc.aio.insecure_channel(f"unix:{path}") as channel, asyncio.timeout(5):
-            call = report_pb2_grpc.ReportsStub(channel).Report()
+        async with connected(Path(path)) as process, asyncio.timeout(5):
             hello = report_pb2.Hello(schema_version=1, task="worker:0", generation=1, attempt=1, pid=1)
             steps = telemetry_pb2.StepBatch(subject="worker:0", sequence=[0, 1], end=[1.0, 2.0], compute=[0.5, 0.25])
-            await call.write(report_pb2.TaskReport(hello=hello, steps=[steps]))
+            process.say(report_pb2.TaskReport(hello=hello, steps=[steps]))
             async for reply in watch:
                 if reply.frame.steps:
                     break
-            await call.done_writing()
-            await call
     assert list(reply.frame.steps[0].compute) == [0.5, 0.25]
     assert list(reply.frame.steps[0].reduce) == []
 
@@ -237,13 +235,13 @@ async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable
         assert await no_stack(service) == (grpc.StatusCode.FAILED_PRECONDITION, "no probe listens")
         await status_when(settings, lambda _: "listens" in settings.files.log.read_text())
         path = Journal(settings.files.journal).entry.socket
-        async with grpc.aio.insecure_channel(f"unix:{path}") as channel, asyncio.timeout(10):
-            call = report_pb2_grpc.ReportsStub(channel).Report()
+        async with connected(Path(path)) as process, asyncio.timeout(10):
             identity = {"schema_version": 1, "task": "worker:0", "generation": 1, "attempt": 1}
             hello = report_pb2.Hello(**identity, pid=pid, stack_signal=STACK_SIGNAL)
             steps = telemetry_pb2.StepBatch(subject="worker:0", sequence=[0], end=[1.0])
             watch = service.Watch(agent_pb2.WatchRequest(schema_version=1))
-            await call.write(report_pb2.TaskReport(hello=hello, steps=[steps]))
+            process.say(report_pb2.TaskReport(hello=hello, steps=[steps]))
+            await process.accepted()
             async for reply in watch:
                 if reply.frame.steps:
                     break
@@ -254,8 +252,7 @@ async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable
                 grpc.StatusCode.DEADLINE_EXCEEDED,
                 f"process {pid} wrote no stack in 3 s",
             )
-            await call.done_writing()
-            await call
+            await process.end()
             assert await no_stack(service) == (grpc.StatusCode.FAILED_PRECONDITION, "no probe listens")
 
 

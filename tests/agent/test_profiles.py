@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import grpc
-import grpc.aio
 import pytest
+from report_connection import Connection, connected
 from tfscale.agent.profiles import (
     Order,
     ProfileBusyError,
@@ -23,26 +21,23 @@ from tfscale.agent.reports import Reports
 from tfscale.agent.servers import ReportServer
 from tfscale.core.errors import UsageError
 from tfscale.core.task import Task
-from tfscale.v1 import report_pb2, report_pb2_grpc
+from tfscale.v1 import report_pb2
 
 HELLO = report_pb2.Hello(schema_version=1, task="worker:1", generation=3, attempt=2, pid=1)
 
 
 @pytest.fixture
-async def socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Reports, Any]]:
-    """An agent's reports, and the stub of a process that has been heard by them."""
+async def socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Reports, Connection]]:
+    """An agent's reports, and a process that has been heard by them."""
     path = tmp_path_factory.mktemp("s") / "r.sock"
     reports = Reports(Task.parse("worker:1"))
     reports.begin(3, 2)
     server = ReportServer(path, reports)
     await server.start()
-    async with grpc.aio.insecure_channel(f"unix:{path}") as channel:
-        stub = report_pb2_grpc.ReportsStub(channel)
-        stream = stub.Report()
-        await stream.write(report_pb2.TaskReport(hello=HELLO))
-        await stream.initial_metadata()
-        yield reports, stub
-        stream.cancel()
+    async with connected(path) as connection:
+        connection.say(report_pb2.TaskReport(hello=HELLO))
+        await connection.accepted()
+        yield reports, connection
     await server.stop()
 
 
@@ -55,22 +50,21 @@ async def listening(profiler: Profiler) -> asyncio.Task[Order]:
     return waiting
 
 
-async def test_a_profile_is_ordered_told_of_and_found(socket: tuple[Reports, Any], tmp_path: Path) -> None:
-    reports, stub = socket
+async def test_a_profile_is_ordered_told_of_and_found(socket: tuple[Reports, Connection], tmp_path: Path) -> None:
+    reports, connection = socket
     file = tmp_path / "host.xplane.pb"
     file.write_bytes(b"12345")
-    orders = stub.Orders(HELLO)
-    await asyncio.sleep(0.1)
 
     async def process() -> None:
-        order = await orders.read()
+        order = (await connection.reply()).profile
         assert (order.seconds, order.folder) == (2.0, str(tmp_path))
         for stage in (
             report_pb2.PROFILE_STAGE_CAPTURING,
             report_pb2.PROFILE_STAGE_WRITING,
             report_pb2.PROFILE_STAGE_WRITTEN,
         ):
-            await stub.Profiled(report_pb2.ProfileReport(number=order.number, stage=stage, file=str(file)))
+            told = report_pb2.ProfileReport(number=order.number, stage=stage, file=str(file))
+            connection.say(report_pb2.TaskReport(profile=told))
 
     playing = asyncio.create_task(process())
     moments = [moment async for moment in reports.profiler.profile(2.0, tmp_path)]
@@ -79,13 +73,16 @@ async def test_a_profile_is_ordered_told_of_and_found(socket: tuple[Reports, Any
     assert (moments[-1].file, moments[-1].bytes) == (str(file), 5)
 
 
-async def test_orders_are_for_the_attempt_that_runs(socket: tuple[Reports, Any]) -> None:
-    _, stub = socket
-    old = report_pb2.Hello(schema_version=1, task="worker:1", generation=2, attempt=1, pid=1)
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        async for _ in stub.Orders(old):
-            pass
-    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+async def test_a_process_that_goes_meanwhile_is_said(socket: tuple[Reports, Connection], tmp_path: Path) -> None:
+    reports, connection = socket
+    moments = reports.profiler.profile(2.0, tmp_path)
+    await anext(moments)
+    await connection.reply()
+    connection.drop()
+    with pytest.raises(ProfileError, match="the process ended"):
+        await anext(moments)
+    with pytest.raises(ProfileError, match="no probe listens"):
+        await anext(reports.profiler.profile(2.0, tmp_path))
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, 61.0, float("nan")])

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from concurrent import futures
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import grpc
 import tfscale
+from report_listener import ReportListener
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 PHASES = ("update", "host", "input", "compute", "reduce")
@@ -39,14 +38,7 @@ class ReportSink:
         self.activities: dict[tuple[int, float], telemetry_pb2.Activity] = {}
         """The newest word on each, by kind and begin."""
         self.lost = 0
-        handler = grpc.stream_unary_rpc_method_handler(
-            self._take, report_pb2.TaskReport.FromString, report_pb2.ReportReply.SerializeToString
-        )
-        self._server = grpc.server(futures.ThreadPoolExecutor(1))
-        services = grpc.method_handlers_generic_handler("tfscale.v1.Reports", {"Report": handler})
-        self._server.add_generic_rpc_handlers((services,))
-        self._server.add_insecure_port(f"unix:{socket}")
-        self._server.start()
+        self._listener = ReportListener(socket, self._take)
 
     def environment(self) -> dict[str, str]:
         """What an agent would put into the process's environment."""
@@ -61,18 +53,16 @@ class ReportSink:
         }
 
     def close(self) -> None:
-        self._server.stop(2).wait()
+        self._listener.close(grace=2)
 
-    def _take(self, reports: Iterator[report_pb2.TaskReport], _: Any) -> report_pb2.ReportReply:
-        for report in reports:
-            if report.HasField("probe"):
-                self.statuses.append((time.time(), report.probe))
-            for activity in report.activities:
-                self.activities[activity.kind, activity.begin] = activity
-            for batch in report.steps:
-                self.rows.setdefault(batch.subject, []).extend(rows(batch))
-                self.lost += batch.lost
-        return report_pb2.ReportReply()
+    def _take(self, report: report_pb2.TaskReport) -> None:
+        if report.HasField("probe"):
+            self.statuses.append((time.time(), report.probe))
+        for activity in report.activities:
+            self.activities[activity.kind, activity.begin] = activity
+        for batch in report.steps:
+            self.rows.setdefault(batch.subject, []).extend(rows(batch))
+            self.lost += batch.lost
 
 
 def rows(batch: telemetry_pb2.StepBatch) -> Iterator[Row]:

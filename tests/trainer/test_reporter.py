@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import threading
-from collections.abc import Iterator
-from concurrent import futures
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import grpc
 import pytest
+from report_listener import ReportListener
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.report import Collective, Report
 from tfscale.trainer.probe.reporter import Reporter
@@ -22,34 +21,33 @@ from tfscale.v1 import report_pb2
 class Agent:
     """Listens as an agent does, and keeps what it hears."""
 
-    def __init__(self, socket: Path, refuse: str = "") -> None:
+    def __init__(self, path: Path, refuse: str = "") -> None:
         self.heard: list[report_pb2.TaskReport] = []
-        self.changed = threading.Condition()
-        self._refuse = refuse
-        handler = grpc.stream_unary_rpc_method_handler(
-            self._report, report_pb2.TaskReport.FromString, report_pb2.ReportReply.SerializeToString
-        )
-        self._server = grpc.server(futures.ThreadPoolExecutor(2))
-        services = grpc.method_handlers_generic_handler("tfscale.v1.Reports", {"Report": handler})
-        self._server.add_generic_rpc_handlers((services,))
-        self._server.add_insecure_port(f"unix:{socket}")
-        self._server.start()
+        self._changed = threading.Condition()
+        self._listener = ReportListener(path, self._hear, refuse)
+        self.reply = self._listener.reply
+        self.kill = self._listener.close
 
-    def _report(self, reports: Iterator[report_pb2.TaskReport], context: Any) -> report_pb2.ReportReply:
-        if self._refuse:
-            context.abort(grpc.StatusCode.ALREADY_EXISTS, self._refuse)
-        for report in reports:
-            with self.changed:
-                self.heard.append(report)
-                self.changed.notify_all()
-        return report_pb2.ReportReply()
+    def _hear(self, report: report_pb2.TaskReport) -> None:
+        with self._changed:
+            self.heard.append(report)
+            self._changed.notify_all()
 
     def wait_for(self, count: int) -> None:
-        with self.changed:
-            assert self.changed.wait_for(lambda: len(self.heard) >= count, 10), self.heard
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.heard) >= count, 10), self.heard
 
-    def kill(self) -> None:
-        self._server.stop(0).wait()
+
+def obey(
+    order: report_pb2.ProfileOrder,
+    tell: Callable[[report_pb2.ProfileReport], object],
+    wait: Callable[[float], bool],
+) -> None:
+    """Play that a profile is taken."""
+    tell(report_pb2.ProfileReport(number=order.number, stage=report_pb2.PROFILE_STAGE_CAPTURING))
+    ended = wait(order.seconds)
+    stage = report_pb2.PROFILE_STAGE_FAILED if ended else report_pb2.PROFILE_STAGE_WRITTEN
+    tell(report_pb2.ProfileReport(number=order.number, stage=stage))
 
 
 @pytest.fixture
@@ -70,7 +68,7 @@ def sequences(agent: Agent) -> list[int]:
 
 def test_hello_comes_first_and_all_is_delivered_at_the_end(identity: Identity) -> None:
     agent = Agent(Path(identity.socket))
-    reporter = Reporter(identity)
+    reporter = Reporter(identity, obey)
     for number in range(5):
         reporter.send(steps(number))
     reporter.close(timeout=5)
@@ -82,7 +80,7 @@ def test_hello_comes_first_and_all_is_delivered_at_the_end(identity: Identity) -
 
 def test_a_later_agent_hears_what_was_kept_and_what_the_probe_is(identity: Identity) -> None:
     first = Agent(Path(identity.socket))
-    reporter = Reporter(identity)
+    reporter = Reporter(identity, obey)
     reporter.send(Report(NOWHERE, Status(program=Program("MirroredStrategy", replicas=2, local_replicas=2))))
     first.wait_for(2)
     first.kill()
@@ -97,7 +95,7 @@ def test_a_later_agent_hears_what_was_kept_and_what_the_probe_is(identity: Ident
 
 
 def test_without_an_agent_the_newest_reports_are_kept(identity: Identity) -> None:
-    reporter = Reporter(identity, capacity=3)
+    reporter = Reporter(identity, obey, capacity=3)
     for number in range(10):
         reporter.send(steps(number))
     agent = Agent(Path(identity.socket))
@@ -110,9 +108,84 @@ def test_without_an_agent_the_newest_reports_are_kept(identity: Identity) -> Non
 
 def test_a_process_that_is_refused_says_no_more(identity: Identity) -> None:
     agent = Agent(Path(identity.socket), refuse="another process reports")
-    reporter = Reporter(identity)
+    reporter = Reporter(identity, obey)
     reporter.send(steps(0))
     reporter.close(timeout=5)
     assert reporter.refused == "another process reports"
     assert agent.heard == []
+    agent.kill()
+
+
+def order(number: int, seconds: float) -> report_pb2.ReportReply:
+    return report_pb2.ReportReply(profile=report_pb2.ProfileOrder(number=number, seconds=seconds))
+
+
+def stages(agent: Agent) -> list[tuple[int, int]]:
+    return [(each.profile.number, each.profile.stage) for each in agent.heard if each.HasField("profile")]
+
+
+def test_orders_are_obeyed_while_reports_go_on(identity: Identity) -> None:
+    agent = Agent(Path(identity.socket))
+    reporter = Reporter(identity, obey)
+    agent.wait_for(1)
+    agent.reply(order(7, 0.2))
+    reporter.send(steps(1))
+    agent.wait_for(4)
+    assert stages(agent) == [(7, report_pb2.PROFILE_STAGE_CAPTURING), (7, report_pb2.PROFILE_STAGE_WRITTEN)]
+    assert sequences(agent) == [1]
+    reporter.close(timeout=5)
+    agent.kill()
+
+
+def test_the_end_of_the_process_ends_an_order(identity: Identity) -> None:
+    agent = Agent(Path(identity.socket))
+    reporter = Reporter(identity, obey)
+    agent.wait_for(1)
+    agent.reply(order(7, 60.0))
+    agent.wait_for(2)
+    reporter.close(timeout=5)
+    agent.kill()
+
+
+def test_another_agent_is_not_told_of_the_first_ones_order(identity: Identity) -> None:
+    first = Agent(Path(identity.socket))
+    reporter = Reporter(identity, obey)
+    first.wait_for(1)
+    first.reply(order(7, 1.0))
+    first.wait_for(2)
+    first.kill()
+    reporter.send(steps(1))
+    second = Agent(Path(identity.socket))
+    second.wait_for(2)
+    second.reply(order(8, 0.0))
+    second.wait_for(4)
+    assert {number for number, _ in stages(second)} == {8}
+    reporter.close(timeout=5)
+    second.kill()
+
+
+def test_a_process_that_is_refused_later_says_no_more(identity: Identity) -> None:
+    agent = Agent(Path(identity.socket))
+    reporter = Reporter(identity, obey)
+    agent.wait_for(1)
+    agent.reply(report_pb2.ReportReply(refused="one of an attempt that has ended"))
+    agent.kill()
+    reporter.close(timeout=5)
+    assert reporter.refused == "one of an attempt that has ended"
+
+
+def test_whoever_speaks_another_protocol_is_no_agent(identity: Identity) -> None:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(identity.socket)
+        other.listen()
+        reporter = Reporter(identity, obey)
+        reporter.send(steps(1))
+        with other.accept()[0] as connection:
+            connection.sendall(b"HTTP/1.1 400 Bad Request")
+            while connection.recv(4096):
+                pass
+    agent = Agent(Path(identity.socket))
+    agent.wait_for(2)
+    reporter.close(timeout=5)
+    assert sequences(agent) == [1]
     agent.kill()

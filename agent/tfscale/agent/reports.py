@@ -1,17 +1,18 @@
-"""What the probe in the training process reports, over a Unix socket: one stream an attempt, and checked."""
+"""What the probe in the training process reports, over a Unix socket: one connection an attempt, and checked."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
 
-import grpc
-import grpc.aio
+from google.protobuf.message import DecodeError
 from tfscale.agent import wire
 from tfscale.agent.profiles import Profiler
 from tfscale.agent.stacks import Listener
+from tfscale.core.errors import TfscaleError
+from tfscale.core.framing import HEADER_BYTES, FramingError, framed, length
 from tfscale.core.records import (
     SCHEMA_VERSION,
     Activity,
@@ -23,13 +24,17 @@ from tfscale.core.records import (
     Training,
 )
 from tfscale.core.task import Task
-from tfscale.v1 import report_pb2, report_pb2_grpc
+from tfscale.v1 import report_pb2
 
 _WAITING = 10_000
 """Batches kept for the next frame; more than that and the oldest go."""
 
 
-class Reports(report_pb2_grpc.ReportsServicer):
+class Refusal(TfscaleError):
+    """A process that is not listened to."""
+
+
+class Reports:
     """Collects from the one reporter of an attempt; `take_steps` empties what has been gathered."""
 
     def __init__(self, task: Task) -> None:
@@ -68,66 +73,46 @@ class Reports(report_pb2_grpc.ReportsServicer):
         self._activities = {key: activity for key, activity in self._activities.items() if activity.end is None}
         return taken
 
-    async def Report(
-        self,
-        request_iterator: AsyncIterator[report_pb2.TaskReport],
-        context: grpc.aio.ServicerContext[report_pb2.TaskReport, report_pb2.ReportReply],
-    ) -> report_pb2.ReportReply:
-        """One reporter's stream, until it ends."""
-        token = object()
+    async def listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One reporter's connection, until it ends."""
+        connection = object()
+        orders: asyncio.Task[None] | None = None
         try:
-            async for report in request_iterator:
-                if self._reporter is not token:
-                    await self._admit(report, context)
-                    self._reporter = token
+            async for report in _messages(reader):
+                if self._reporter is not connection:
+                    self._admit(report)
+                    self._reporter = connection
                     self.listener = _listener(report.hello)
-                    await context.send_initial_metadata(())
-                try:
-                    self._collect(report)
-                except wire.WireError as error:
-                    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+                    _reply(writer, report_pb2.ReportReply(accepted=report_pb2.Accepted()))
+                    orders = asyncio.create_task(self._give_orders(writer))
+                self._collect(report)
+        except (Refusal, FramingError, DecodeError, wire.WireError) as error:
+            _reply(writer, report_pb2.ReportReply(refused=str(error)))
         finally:
-            if self._reporter is token:
+            if orders is not None:
+                orders.cancel()
+            if self._reporter is connection:
                 self._reporter = self.listener = None
-        return report_pb2.ReportReply()
+            writer.close()
 
-    async def Orders(
-        self, request: report_pb2.Hello, context: grpc.aio.ServicerContext[report_pb2.Hello, report_pb2.ProfileOrder]
-    ) -> AsyncIterator[report_pb2.ProfileOrder]:
-        """What the process that reports shall do."""
-        await self._check(request, context)
+    async def _give_orders(self, writer: asyncio.StreamWriter) -> None:
         async with aclosing(self.profiler.listen()) as orders:
             async for order in orders:
-                yield wire.order_message(order)
+                _reply(writer, report_pb2.ReportReply(profile=wire.order_message(order)))
 
-    async def Profiled(
-        self,
-        request: report_pb2.ProfileReport,
-        _context: grpc.aio.ServicerContext[report_pb2.ProfileReport, report_pb2.ReportReply],
-    ) -> report_pb2.ReportReply:
-        """How far it has come with an order."""
-        self.profiler.tell(wire.told_record(request))
-        return report_pb2.ReportReply()
-
-    async def _admit(
-        self,
-        report: report_pb2.TaskReport,
-        context: grpc.aio.ServicerContext[report_pb2.TaskReport, report_pb2.ReportReply],
-    ) -> None:
+    def _admit(self, report: report_pb2.TaskReport) -> None:
+        """Whether it is of the attempt that runs. Raises Refusal."""
+        hello = report.hello
         if not report.HasField("hello"):
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "no hello, or one of an attempt that has ended")
-        await self._check(report.hello, context)
-        if self._reporter is not None:
-            await context.abort(grpc.StatusCode.ALREADY_EXISTS, f"another process already reports for {self._task}")
-
-    async def _check(self, hello: report_pb2.Hello, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        """Whether it is of the attempt that runs."""
+            raise Refusal("no hello, or one of an attempt that has ended")
         if hello.schema_version > SCHEMA_VERSION:
             newer = f"schema {hello.schema_version} is newer than this agent's {SCHEMA_VERSION}: upgrade the agent"
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, newer)
+            raise Refusal(newer)
         if (hello.task, hello.generation, hello.attempt) != (str(self._task), *self._attempt):
             expected = f"{self._task}, generation {self._attempt[0]}, attempt {self._attempt[1]}"
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"not the attempt that runs here: {expected}")
+            raise Refusal(f"not the attempt that runs here: {expected}")
+        if self._reporter is not None:
+            raise Refusal(f"another process already reports for {self._task}")
 
     def _collect(self, report: report_pb2.TaskReport) -> None:
         if report.HasField("probe"):
@@ -139,6 +124,8 @@ class Reports(report_pb2_grpc.ReportsServicer):
             self.training = wire.training_record(report.training)
         if report.HasField("coordinator"):
             self.coordinator = wire.coordinator_record(report.coordinator)
+        if report.HasField("profile"):
+            self.profiler.tell(wire.told_record(report.profile))
         for activity in map(wire.activity_record, report.activities):
             self._activities[activity.kind, activity.begin] = activity
         self._steps.extend(map(wire.steps_record, report.steps))
@@ -148,6 +135,21 @@ class Reports(report_pb2_grpc.ReportsServicer):
         """A new attempt goes on from the checkpoint that an earlier one has written."""
         self._checkpoint = probe.checkpoint or self._checkpoint
         return replace(probe, checkpoint=self._checkpoint)
+
+
+async def _messages(reader: asyncio.StreamReader) -> AsyncIterator[report_pb2.TaskReport]:
+    """What comes, until the other end is gone; what it had not finished is nothing. Raises FramingError and
+    DecodeError."""
+    while True:
+        try:
+            message = await reader.readexactly(length(await reader.readexactly(HEADER_BYTES)))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        yield report_pb2.TaskReport.FromString(message)
+
+
+def _reply(writer: asyncio.StreamWriter, reply: report_pb2.ReportReply) -> None:
+    writer.write(framed(reply.SerializeToString()))
 
 
 def _listener(hello: report_pb2.Hello) -> Listener | None:

@@ -1,7 +1,8 @@
-"""The agent's two gRPC servers: one for consoles and peers, one on a Unix socket for the task."""
+"""The agent's two servers: one of gRPC for consoles and peers, one on a Unix socket for the task."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from pathlib import Path
@@ -16,7 +17,7 @@ from tfscale.agent.settings import Settings
 from tfscale.core.cluster import Address
 from tfscale.core.credentials import SERVER_OPTIONS, server_credentials
 from tfscale.core.errors import TfscaleError
-from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2_grpc
+from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 _AGENT = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _GRACE = 0.5
@@ -72,19 +73,31 @@ class ReportServer:
 
     def __init__(self, path: Path, reports: Reports) -> None:
         self._path = path
-        self._server = grpc.aio.server()
-        report_pb2_grpc.add_ReportsServicer_to_server(reports, self._server)
+        self._reports = reports
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Raises ServerError when the socket cannot be made."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._path.unlink(missing_ok=True)  # an agent that was killed has left it
-            self._server.add_insecure_port(f"unix:{self._path}")
-        except (OSError, RuntimeError):
+            self._server = await asyncio.start_unix_server(self._connected, self._path)
+            self._path.chmod(0o600)
+        except OSError:
             raise ServerError(f"cannot serve the task's reports on {self._path}: look at that folder") from None
-        self._path.chmod(0o600)
-        await self._server.start()
 
     async def stop(self) -> None:
-        await self._server.stop(_GRACE)
+        if self._server is None:
+            return
+        self._server.close()
+        if self._connections:
+            # What a process that ends has said last may be on its way still.
+            _, late = await asyncio.wait(self._connections, timeout=_GRACE)
+            for connection in late:
+                connection.cancel()
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.create_task(self._reports.listen(reader, writer))
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)

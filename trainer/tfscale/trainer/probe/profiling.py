@@ -3,51 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import grpc
 from tensorflow.python.framework.errors_impl import AlreadyExistsError, OpError
 from tensorflow.python.profiler import profiler_v2
 from tfscale.v1 import report_pb2
-
-_ORDERS, _PROFILED = "/tfscale.v1.Reports/Orders", "/tfscale.v1.Reports/Profiled"
-Wait = Callable[[float], bool]
-"""So many seconds; True when the process ends meanwhile."""
 
 
 class ProfileError(Exception):
     """There is no profile; the text says why."""
 
 
-def obey(channel: grpc.Channel, hello: report_pb2.Hello, until: grpc.Future[Any], wait: Wait) -> None:
-    """Take the profiles that the agent orders, in this thread, until `until` is done. Raises grpc.RpcError."""
-    listen = channel.unary_stream(
-        _ORDERS,
-        request_serializer=report_pb2.Hello.SerializeToString,
-        response_deserializer=report_pb2.ProfileOrder.FromString,
-    )
-    tell = channel.unary_unary(
-        _PROFILED,
-        request_serializer=report_pb2.ProfileReport.SerializeToString,
-        response_deserializer=report_pb2.ReportReply.FromString,
-    )
-    orders = listen(hello)
+def obey(
+    order: report_pb2.ProfileOrder,
+    tell: Callable[[report_pb2.ProfileReport], object],
+    wait: Callable[[float], bool],
+) -> None:
+    """Take the profile that is ordered, in this thread, and tell how it goes; `wait` waits so many seconds, and is True
+    when the process ends meanwhile."""
 
-    def end(_: object) -> None:
-        orders.cancel()
-
-    until.add_done_callback(end)
-    for order in orders:
-        _take(order, lambda report: tell(report, timeout=5.0), wait)
-
-
-def _take(order: report_pb2.ProfileOrder, tell: Callable[[report_pb2.ProfileReport], object], wait: Wait) -> None:
     def said(stage: report_pb2.ProfileStage.ValueType, file: str = "", message: str = "") -> None:
-        # Where the agent has gone meanwhile, what was begun must come to its end all the same.
-        with suppress(grpc.RpcError):
-            tell(report_pb2.ProfileReport(number=order.number, stage=stage, file=file, message=message))
+        tell(report_pb2.ProfileReport(number=order.number, stage=stage, file=file, message=message))
 
     try:
         begin(order.folder)

@@ -1,15 +1,17 @@
-"""The stream of reports to the agent of this host, over its Unix socket."""
+"""Reports to the agent of this host, over its Unix socket."""
 
 from __future__ import annotations
 
 import os
-import queue
+import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
-import grpc
+from google.protobuf.message import DecodeError
+from tfscale.core.framing import HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe import stacks, wire
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.report import Report
@@ -17,22 +19,17 @@ from tfscale.v1 import report_pb2
 from tfscale.v1.telemetry_pb2 import ProbeStatus
 
 SCHEMA_VERSION = 1
-_METHOD = "/tfscale.v1.Reports/Report"
 _RETRY_SECONDS = 0.5
-_OPTIONS = (("SingleThreadedUnaryStream", 1),)
-"""Of gRPC for Python (`grpc.experimental.ChannelOptions`): who waits for orders waits in C, and does not look ten times
-a second, each time with the GIL, whether there are any."""
-_REFUSALS = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.INVALID_ARGUMENT)
 
 
 class Obey(Protocol):
-    """Does what the agent orders until the future is done, and waits by the last argument."""
+    """Does what the agent orders, says how far it has come by the second argument, and waits by the last: so many
+    seconds, True when the process ends meanwhile."""
 
     def __call__(
         self,
-        channel: grpc.Channel,
-        hello: report_pb2.Hello,
-        until: grpc.Future[report_pb2.ReportReply],
+        order: report_pb2.ProfileOrder,
+        tell: Callable[[report_pb2.ProfileReport], object],
         wait: Callable[[float], bool],
         /,
     ) -> None: ...
@@ -41,15 +38,20 @@ class Obey(Protocol):
 class Reporter:
     """Sends reports in order, again and again to whichever agent listens; keeps the newest while none does."""
 
-    def __init__(self, identity: Identity, capacity: int = 240, obey: Obey | None = None) -> None:
+    def __init__(self, identity: Identity, obey: Obey, capacity: int = 240) -> None:
         self._identity = identity
         self._obey = obey
+        self._capacity = capacity
         self._stack_signal = stacks.listen()
-        self._probe: ProbeStatus | None = None
         self.refused: str | None = None
         """Why the agent does not want this process's reports."""
+        self._changed = threading.Condition()
+        """Of the following four, and of what closes."""
+        self._reports: deque[report_pb2.TaskReport] = deque()
         self._lost = 0
-        self._reports: queue.Queue[report_pb2.TaskReport | None] = queue.Queue(capacity)
+        self._probe: ProbeStatus | None = None
+        self._agent: socket.socket | None = None
+        """That has accepted this process, and is there still."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._deliver, name="tfscale-reporter", daemon=True)
         self._thread.start()
@@ -57,83 +59,90 @@ class Reporter:
     def send(self, report: Report) -> None:
         """Queue a report; the oldest gives way when the queue is full. Never blocks."""
         message = wire.message(self._identity, report)
-        if message.HasField("probe"):
-            self._probe = message.probe
-        while True:
-            if message.steps:
-                message.steps[0].lost += self._lost
-                self._lost = 0
-            try:
-                return self._reports.put_nowait(message)
-            except queue.Full:
-                self._drop_oldest()
+        with self._changed:
+            if message.HasField("probe"):
+                self._probe = message.probe
+            self._queue(message)
 
     def close(self, timeout: float) -> None:
         """Deliver what is queued, for at most `timeout` seconds."""
-        self._closing.set()
-        try:
-            self._reports.put_nowait(None)
-        except queue.Full:
-            self._drop_oldest()
-            self._reports.put_nowait(None)
+        with self._changed:
+            self._closing.set()
+            self._changed.notify()
         self._thread.join(timeout)
 
-    def _drop_oldest(self) -> None:
-        try:
-            oldest = self._reports.get_nowait()
-            if oldest is not None:
-                self._lost += sum(len(batch.sequence) + batch.lost for batch in oldest.steps)
-        except queue.Empty:
-            pass
+    def _queue(self, message: report_pb2.TaskReport) -> None:
+        while len(self._reports) >= self._capacity:
+            self._lost += sum(len(batch.sequence) + batch.lost for batch in self._reports.popleft().steps)
+        if message.steps:
+            message.steps[0].lost += self._lost
+            self._lost = 0
+        self._reports.append(message)
+        self._changed.notify()
 
     def _deliver(self) -> None:
         while self.refused is None:
-            try:
-                self._stream()
-                return
-            except grpc.RpcError as error:
-                if error.code() in _REFUSALS:
-                    self.refused = error.details()
+            with suppress(OSError, FramingError, DecodeError), socket.socket(socket.AF_UNIX) as agent:
+                agent.connect(self._identity.socket)
+                if self._report_to(agent):
                     return
             if self._closing.wait(_RETRY_SECONDS):
                 return
 
-    def _stream(self) -> None:
-        with grpc.insecure_channel(f"unix:{self._identity.socket}", _OPTIONS) as channel:
-            call = channel.stream_unary(
-                _METHOD,
-                request_serializer=report_pb2.TaskReport.SerializeToString,
-                response_deserializer=report_pb2.ReportReply.FromString,
-            )
-            done = threading.Event()
-            response = call.future(self._requests(done))
-            response.add_done_callback(lambda _: done.set())
-            response.initial_metadata()  # is there when the agent has taken the hello
-            if self._obey is not None:
-                # An older agent has no orders to give.
-                with suppress(grpc.RpcError):
-                    self._obey(channel, self._hello(), response, self._closing.wait)
-            # The result by itself would be asked for ten times a second, each time with the GIL.
-            done.wait()
-            response.result()
-
-    def _requests(self, done: threading.Event) -> Iterator[report_pb2.TaskReport]:
-        yield report_pb2.TaskReport(
-            hello=self._hello(),
-            # Reported only when it changes, which another agent than this one's listener may have heard.
-            probe=self._probe,
-        )
-        while not done.is_set():
+    def _report_to(self, agent: socket.socket) -> bool:
+        """Whether all was delivered at the end, or none is wanted; else the agent has gone. Raises OSError where it
+        has, FramingError and DecodeError where it is none."""
+        # What the probe is, it reports only when it changes; another agent than this one may have heard that.
+        agent.sendall(framed(report_pb2.TaskReport(hello=self._hello(), probe=self._probe).SerializeToString()))
+        replies = agent.makefile("rb")
+        first = _next(replies)
+        if first is None or not first.HasField("accepted"):
+            self.refused = first.refused if first else None
+            return first is not None
+        self._agent = agent
+        listener = threading.Thread(target=self._listen, args=(agent, replies), name="tfscale-orders", daemon=True)
+        listener.start()
+        while report := self._oldest(agent):
             try:
-                report = self._reports.get(timeout=0.5)
-            except queue.Empty:
-                continue
-            if report is None:
-                return
-            if done.is_set():
-                self._reports.put(report)
-                return
-            yield report
+                agent.sendall(framed(report.SerializeToString()))
+            except OSError:
+                with self._changed:
+                    self._reports.appendleft(report)
+                raise
+        if self._agent is not agent:
+            return False
+        # The agent closes its end when it has read all.
+        agent.shutdown(socket.SHUT_WR)
+        listener.join()
+        return True
+
+    def _oldest(self, agent: socket.socket) -> report_pb2.TaskReport | None:
+        """The next report, when there is one; None where there is none and the process ends, or the agent has gone."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._reports or self._closing.is_set() or self._agent is not agent)
+            return self._reports.popleft() if self._reports and self._agent is agent else None
+
+    def _listen(self, agent: socket.socket, replies: BinaryIO) -> None:
+        """Do what the agent says, until it goes."""
+
+        def tell(report: report_pb2.ProfileReport) -> None:
+            with self._changed:
+                # An agent that comes later has not asked for it.
+                if self._agent is agent:
+                    self._queue(report_pb2.TaskReport(profile=report))
+
+        try:
+            with suppress(OSError, FramingError, DecodeError), replies:
+                while reply := _next(replies):
+                    if reply.HasField("refused"):
+                        self.refused = reply.refused
+                    elif reply.HasField("profile"):
+                        self._obey(reply.profile, tell, self._closing.wait)
+        finally:
+            with self._changed:
+                if self._agent is agent:
+                    self._agent = None
+                self._changed.notify()
 
     def _hello(self) -> report_pb2.Hello:
         identity = self._identity
@@ -145,3 +154,11 @@ class Reporter:
             pid=os.getpid(),
             stack_signal=self._stack_signal,
         )
+
+
+def _next(replies: BinaryIO) -> report_pb2.ReportReply | None:
+    """The next reply, None at the end. Raises FramingError and DecodeError."""
+    header = replies.read(HEADER_BYTES)
+    if len(header) < HEADER_BYTES:
+        return None
+    return report_pb2.ReportReply.FromString(replies.read(length(header)))

@@ -1,0 +1,72 @@
+"""A connection to an agent's reports, as the probe in a training process has one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tfscale.core.framing import HEADER_BYTES, framed, length
+from tfscale.v1 import report_pb2
+
+
+class Connection:
+    """Says what a test has it say, and hears what the agent replies."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    def say(self, *reports: report_pb2.TaskReport) -> None:
+        for report in reports:
+            self.say_bytes(framed(report.SerializeToString()))
+
+    def say_bytes(self, message: bytes) -> None:
+        self._writer.write(message)
+
+    async def reply(self) -> report_pb2.ReportReply:
+        """The next one. Raises asyncio.IncompleteReadError when the agent has closed its end."""
+        async with asyncio.timeout(10):
+            message = await self._reader.readexactly(length(await self._reader.readexactly(HEADER_BYTES)))
+            return report_pb2.ReportReply.FromString(message)
+
+    async def accepted(self) -> None:
+        reply = await self.reply()
+        assert reply.HasField("accepted"), reply
+
+    async def refused(self) -> str:
+        """Why, after which the agent has closed its end."""
+        while not (reply := await self.reply()).HasField("refused"):
+            pass
+        await self.closed()
+        return reply.refused
+
+    async def closed(self) -> None:
+        async with asyncio.timeout(10):
+            assert await self._reader.read() == b""
+
+    async def end(self) -> None:
+        """Say no more, until the agent has heard all."""
+        self._writer.write_eof()
+        await self.closed()
+
+    def drop(self) -> None:
+        self._writer.close()
+
+
+@asynccontextmanager
+async def connected(socket: Path) -> AsyncIterator[Connection]:
+    reader, writer = await asyncio.open_unix_connection(socket)
+    connection = Connection(reader, writer)
+    try:
+        yield connection
+    finally:
+        connection.drop()
+
+
+async def said(socket: Path, *reports: report_pb2.TaskReport) -> None:
+    """One process's whole life: all of this, heard by the agent."""
+    async with connected(socket) as connection:
+        connection.say(*reports)
+        await connection.accepted()
+        await connection.end()
