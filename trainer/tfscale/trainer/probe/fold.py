@@ -46,8 +46,9 @@ class Fold:
         numbers = numbers_in(self._table.site)
         if not are_usual([self._sites[number] for number in numbers]):
             return None
-        runs = np.isin(self._table.site, [number for number in numbers if self._sites[number].kind is Kind.RUN])
-        ends = self._table.end[runs]
+        is_run = np.zeros(len(self._sites), bool)
+        is_run[[number for number in numbers if self._sites[number].kind is Kind.RUN]] = True
+        ends = self._table.end[is_run[self._table.site]]
         return max(ends[ends <= horizon].tolist(), default=None)
 
     def _settled(self, until: float) -> SpanTable:

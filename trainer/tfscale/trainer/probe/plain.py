@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import overload
 
 import numpy as np
@@ -101,10 +100,12 @@ def fold(spans: SpanTable, sites: Sequence[Site], assembler: StepAssembler) -> S
     spans = spans._replace(begin=_serialised(spans, places, tail.reduced))
     steps = spans.where(main).reshaped(-1, PARTS)
     edges = _edges(steps, tail)
-    in_order = all((earlier <= later).all() for earlier, later in pairwise(edges))
-    if not in_order:
+    legs = np.diff(edges, axis=0)
+    if not (legs >= 0.0).all():
         return None
-    phases = _phases(edges[:5], _waits(spans, places, edges[1]) if len(main) < len(places) else None)
+    phases = [*legs[:4]]
+    if len(main) < len(places):
+        phases = _without(_waits(spans, places, edges[1]), phases, edges)
     found = _columns(steps, tail, phases, _idle(edges, phases[_HOST], assembler), sites)
     last = spans.end[(places == _REDUCE) | (places == _BESIDE)][-1]
     after = Tail(tail.sequence + len(found), found.end[-1].item(), edges[-1][-1].item(), last.item())
@@ -114,10 +115,11 @@ def fold(spans: SpanTable, sites: Sequence[Site], assembler: StepAssembler) -> S
 
 def _places(spans: SpanTable, sites: Sequence[Site]) -> np.ndarray:
     """Which part of a usual step each span is."""
-    found = np.empty(len(spans.site), np.int64)
+    place = np.zeros(len(sites), np.int64)
     for number in numbers_in(spans.site):
-        found[spans.site == number] = _place(sites[number])
-    return found
+        place[number] = _place(sites[number])
+    places: np.ndarray = place[spans.site]
+    return places
 
 
 def _after(first: float, values: np.ndarray) -> np.ndarray:
@@ -151,14 +153,11 @@ def _waits(spans: SpanTable, places: np.ndarray, updates: np.ndarray) -> SpanTab
     return waits._replace(site=steps, begin=np.maximum(waits.begin, np.minimum(updates[steps], waits.end)))
 
 
-def _phases(edges: list[np.ndarray], waits: SpanTable | None) -> list[np.ndarray]:
-    """Seconds from edge to edge without the waits."""
-    phases = [last - first for first, last in pairwise(edges)]
-    if waits is None:
-        return phases
+def _without(waits: SpanTable, phases: list[np.ndarray], edges: list[np.ndarray]) -> list[np.ndarray]:
+    """The phases, which go from edge to edge, without the waits."""
     return [
         np.maximum(0.0, phase - _overlap(waits, first, last))
-        for phase, (first, last) in zip(phases, pairwise(edges), strict=True)
+        for phase, first, last in zip(phases, edges[:4], edges[1:5], strict=True)
     ]
 
 
@@ -204,9 +203,10 @@ def _columns(
 def _amounts(sites: Sequence[Site], steps: SpanTable, place: int) -> np.ndarray:
     """Bytes of each step's gradients, or examples of its batch."""
     numbers = steps.site[:, place]
-    amounts: np.ndarray = steps.amount[:, place].copy()
+    fixed = np.zeros(len(sites))
     for number in numbers_in(numbers):
-        amounts[numbers == number] += sites[number].bytes + sites[number].examples
+        fixed[number] = sites[number].bytes + sites[number].examples
+    amounts: np.ndarray = steps.amount[:, place] + fixed[numbers]
     return amounts
 
 
