@@ -69,6 +69,46 @@ def looped(staging: Any) -> Callable[[int], None]:
     return run
 
 
+@pytest.mark.parametrize("first", [[1.0, 2.0], ["a", "b"], [True]], ids=str)
+def test_a_stamp_for_which_others_wait_takes_a_tensor(ring: Any, first: list[Any]) -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.staging import Staging
+
+    staging, takes = Staging([], ring), []
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        stamp = staging.stamp([batch], first=batch)
+        takes.append((list(stamp.inputs), batch))
+        staging.write(4, [stamp])
+        with tf.control_dependencies([stamp]):
+            return tf.identity(batch)
+
+    before = time.time()
+    assert step(tf.constant(first)).shape == (len(first),)
+    ((inputs, batch),) = takes
+    assert inputs == [batch]
+    rows, _ = staging.read()
+    assert before <= rows[0, 1] <= time.time()
+
+
+@pytest.mark.parametrize(("accelerators", "device"), [(["/device:GPU:0"], ""), ([], "/device:CPU:1")], ids=str)
+def test_a_stamp_takes_no_tensor_that_would_have_to_be_copied(ring: Any, accelerators: list[str], device: str) -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.staging import Staging
+
+    takes = []
+
+    @tf.function
+    def step() -> None:
+        with tf.device(device):
+            batch = tf.ones(3)
+        takes.append(list(Staging(accelerators, ring).stamp([batch], first=batch).inputs))
+
+    step.get_concrete_function()
+    assert takes == [[]]
+
+
 @pytest.mark.parametrize("number", [0, 1, 6, 85, 300, 5000])
 def test_each_row_is_read_once_and_in_its_order(staging: Any, steps: Callable[[int], None], number: int) -> None:
     from tfscale.trainer.probe.row import WIDTH

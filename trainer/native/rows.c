@@ -1,11 +1,12 @@
 /* A TensorFlow op that takes the time, and writes it into a row of numbers: the stamps of a graph fill one row together,
  * which goes into a ring when it is full.
  *
- * TfscaleStamp(values: N * double; row, places, whole, kind: int; enters: bool) has no outputs. Without values it takes the
- * time, else it writes those. `places` are the bits of its places in the row, `whole` those of all; `row` tells one row of
- * the process's graphs from another, -1 none. Its kernel is registered through TensorFlow's C API, which is stable across
- * versions; the functions are looked up in the library that the process has loaded already, so that this one is built without
- * TensorFlow, and by itself does nothing. tfscale/trainer/probe/ring.py is its only user.
+ * TfscaleStamp(values: N * double, takes: T; row, places, whole, kind: int; enters: bool) has no outputs. Without values it
+ * takes the time, else it writes those; of the tensors that it takes besides it does nothing. `places` are the bits of its
+ * places in the row, `whole` those of all; `row` tells one row of the process's graphs from another, -1 none. Its kernel is
+ * registered through TensorFlow's C API, which is stable across versions; the functions are looked up in the library that
+ * the process has loaded already, so that this one is built without TensorFlow, and by itself does nothing.
+ * tfscale/trainer/probe/ring.py is its only user.
  *
  * Which stamps belong together is told by the step in which TensorFlow runs them, and by the iteration of a loop in it.
  * Where a function is called several times in one of these, its calls follow each other, and a stamp belongs to the oldest
@@ -61,6 +62,7 @@ typedef struct {
 typedef struct {
     Row *row;
     unsigned places, whole;
+    int values;
     double kind;
     bool enters;
 } Stamp;
@@ -84,7 +86,6 @@ static struct {
     int64_t (*step)(void *context);
     uint64_t (*frame)(void *context);
     int64_t (*iteration)(void *context);
-    int (*inputs)(void *context);
     void (*input)(void *context, int index, void **tensor, void *status);
     void *(*data)(const void *tensor);
     void (*delete_tensor)(void *);
@@ -110,7 +111,6 @@ static const struct {
     {"TF_GetStepId", &tf.step},
     {"TF_GetFrameId", &tf.frame},
     {"TF_GetIterId", &tf.iteration},
-    {"TF_NumInputs", &tf.inputs},
     {"TF_GetInput", &tf.input},
     {"TF_TensorData", &tf.data},
     {"TF_DeleteTensor", &tf.delete_tensor},
@@ -159,6 +159,7 @@ static void *create(void *construction) {
         .row = row_of(attribute(construction, "row", status)),
         .places = (unsigned)attribute(construction, "places", status),
         .whole = (unsigned)attribute(construction, "whole", status),
+        .values = (int)attribute(construction, "N", status),
         .kind = (double)attribute(construction, "kind", status),
         .enters = enters,
     };
@@ -196,9 +197,9 @@ static void write_time(Open *open, unsigned places, double time) {
         if (places >> place & 1) open->numbers[place] = time;
 }
 
-static void write_values(Open *open, unsigned places, void *context, int inputs) {
+static void write_values(Open *open, unsigned places, void *context, int values) {
     void *status = tf.new_status();
-    for (int place = 0, index = 0; places >> place && index < inputs; place++) {
+    for (int place = 0, index = 0; places >> place && index < values; place++) {
         if (!(places >> place & 1)) continue;
         void *tensor = NULL;
         tf.input(context, index++, &tensor, status);
@@ -218,11 +219,10 @@ static void compute(void *kernel, void *context) {
     Row *row = stamp->row;
     if (!row) return;
     Passage passage = {tf.step(context), tf.frame(context), tf.iteration(context)};
-    int inputs = tf.inputs(context);
     pthread_mutex_lock(&row->lock);
     Open *open = open_of(row, &passage, stamp->places);
-    if (inputs)
-        write_values(open, stamp->places, context, inputs);
+    if (stamp->values)
+        write_values(open, stamp->places, context, stamp->values);
     else
         write_time(open, stamp->places, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
     open->filled |= stamp->places;
@@ -246,7 +246,9 @@ const char *tfscale_register(void *library, int width) {
     void *status = tf.new_status();
     void *op = tf.new_op(OP);
     tf.add_input(op, "values: N * double");
+    tf.add_input(op, "takes: T");
     tf.add_attribute(op, "N: int >= 0");
+    tf.add_attribute(op, "T: list(type) >= 0");
     tf.add_attribute(op, "row: int");
     tf.add_attribute(op, "places: int");
     tf.add_attribute(op, "whole: int");

@@ -341,7 +341,8 @@ class Recorder:
         }
 
     def _end_input(self, staging: Staging, site: Site, begin: tf.Operation, result: Any) -> Any:
-        end = staging.stamp(_made_in(begin.graph, result))
+        made = _made_in(begin.graph, result)
+        end = staging.stamp(made, first=next(iter(made), None))
         site.examples, more = count_examples(result)
         self._write(site, begin, end, *more)
         return after(end, result)

@@ -38,9 +38,10 @@ class Ring:
         self._rows = np.empty((_AT_ONCE, WIDTH))
         self._numbers = itertools.count()
 
-    def stamp(self, enters: bool) -> tf.Operation:
-        """The op of the graph being traced that takes the time, for the row in which it is to be written."""
-        return _made([], enters, row=-1, places=0, whole=0, kind=0)
+    def stamp(self, enters: bool, takes: Sequence[tf.Tensor]) -> tf.Operation:
+        """The op of the graph being traced that takes the time, for the row in which it is to be written, and these
+        tensors, of which it does nothing."""
+        return _made([], takes, enters, row=-1, places=0, whole=0, kind=0)
 
     def write(self, kind: int, values: Sequence[tf.Operation | tf.Tensor]) -> None:
         """Have a row written, of the graph being traced, when all its stamps are taken and all its values known."""
@@ -56,7 +57,7 @@ class Ring:
             for name, number in {**row, "places": taken}.items():
                 stamp._set_attr(name, AttrValue(i=number))
         if others:
-            _made([value for value in values if isinstance(value, tf.Tensor)], False, places=others, **row)
+            _made([value for value in values if isinstance(value, tf.Tensor)], [], False, places=others, **row)
 
     def take(self) -> Taken:
         """The rows since the last call, the newest of those that were not taken in time, and what was entered."""
@@ -73,10 +74,11 @@ class Ring:
         self.take()
 
 
-def _made(values: Sequence[tf.Tensor], enters: bool, **numbers: int) -> tf.Operation:
+def _made(values: Sequence[tf.Tensor], takes: Sequence[tf.Tensor], enters: bool, **numbers: int) -> tf.Operation:
     attributes = {name: AttrValue(i=number) for name, number in {**numbers, "N": len(values)}.items()}
     attributes["enters"] = AttrValue(b=enters)
-    return freed(ops.get_default_graph().create_op(OP, list(values), [], attrs=attributes))
+    attributes["T"] = AttrValue(list=AttrValue.ListValue(type=[each.dtype.as_datatype_enum for each in takes]))
+    return freed(ops.get_default_graph().create_op(OP, [*values, *takes], [], attrs=attributes))
 
 
 @functools.cache

@@ -30,11 +30,22 @@ class Staging:
         self.entered = 0
         """Collectives entered when the rows were last read, also while the main thread was blocked in one."""
 
-    def stamp(self, after: Sequence[tf.Tensor | tf.Operation], enters: bool = False) -> tf.Operation:
+    def stamp(
+        self, after: Sequence[tf.Tensor | tf.Operation], enters: bool = False, first: tf.Tensor | None = None
+    ) -> tf.Operation:
         """The op of the graph being traced that takes the Unix time at which all of `after` are done, and counts a
-        collective as entered then if it `enters` one."""
+        collective as entered then if it `enters` one.
+
+        Of all that can go on when an op is done TensorFlow begins with what takes its tensors, and comes last to what
+        only waits for it. A stamp for which others wait takes the tensor `first`, of `after`.
+        """
         with beside(self._done_on_devices(after)):
-            return self._rows.stamp(enters)
+            return self._rows.stamp(enters, [] if first is None or not self._is_here(first) else [first])
+
+    def _is_here(self, tensor: tf.Tensor) -> bool:
+        """Whether it need not be copied for an op on the first CPU."""
+        spec = DeviceSpec.from_string(tensor.device)
+        return not self._accelerators and spec.device_type in (None, "CPU") and not spec.device_index
 
     def _done_on_devices(self, after: Sequence[tf.Tensor | tf.Operation]) -> Sequence[tf.Tensor | tf.Operation]:
         """What a stamp waits for so that it comes when the kernels are done, and not when they are queued.

@@ -29,8 +29,13 @@ class WorkerStaging(Staging):
         area = Area(f"tfscale_{secrets.token_hex(8)}")
         super().__init__([f"/device:GPU:{index}" for index in range(accelerators)], area)
 
-    def stamp(self, after: Sequence[tf.Tensor | tf.Operation], enters: bool = False) -> tf.Operation:  # noqa: ARG002
-        """The same; nobody waits for others here, and so nothing is entered."""
+    def stamp(
+        self,
+        after: Sequence[tf.Tensor | tf.Operation],
+        enters: bool = False,  # noqa: ARG002
+        first: tf.Tensor | None = None,  # noqa: ARG002
+    ) -> tf.Operation:
+        """The same; nobody waits for others here, and so nothing is entered. Areas take no tensors."""
         return super().stamp(_one_of_each_server(after))
 
     def read(self) -> tuple[np.ndarray, int]:
