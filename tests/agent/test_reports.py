@@ -176,11 +176,16 @@ async def test_a_new_attempt_ends_the_old_ones_connection_and_keeps_its_last_ste
         assert (reports.probe, reports.strategy) == (None, "MirroredStrategy")
 
 
-async def test_the_server_stops_while_a_process_reports(path: Path) -> None:
-    async with served(path), connected(path) as connection:
+async def test_an_agent_that_ends_lets_go_of_a_process_that_does_not(path: Path) -> None:
+    reports = Reports(TASK)
+    reports.begin(3, 2)
+    server = ReportServer(path, reports)
+    await server.start()
+    async with connected(path) as connection:
         connection.say(hello())
         await connection.accepted()
-    await connection.closed()
+        await server.stop()
+        await connection.closed()
 
 
 async def test_the_socket_is_private_and_taken_over_from_a_killed_agent(path: Path) -> None:
