@@ -7,7 +7,7 @@
 Real agents start real workers on loopback (one device, then two of MultiWorkerMirroredStrategy), and a console streams
 all they tell. scripts/bench_probe_steps.py says how the steps are compared. Prints a table; exit 1 where a budget is
 missed: at most 10 us added a step, at most 0.1 % of a step of 20 ms, and less than both peers. --quick makes few pairs
-and judges nothing.
+and judges nothing. With --asleep steps of 20 and 100 ms sleep for most of that time, else they compute.
 """
 
 from __future__ import annotations
@@ -41,12 +41,13 @@ SHARE = 0.001
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few pairs, no verdict")
+    parser.add_argument("--asleep", action="store_true", help="long steps sleep")
     parser.add_argument(
         "--steps", nargs="+", choices=STEP_TIMES, default=STEP_TIMES, metavar="TIME", help="such as '2 ms'"
     )
     parser.add_argument("--workers", type=int, nargs="+", choices=(1, 2), default=(1, 2), metavar="N")
     flags = parser.parse_args()
-    arguments = [*flags.steps, *["--quick"] * flags.quick]
+    arguments = [*flags.steps, *["--quick"] * flags.quick, *["--asleep"] * flags.asleep]
     missed = []
     print("|  | step | what | pairs | without | with | added a step | 95 % of that | its threads |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")

@@ -9,7 +9,12 @@ differ, too, by where they lie in memory.
 Meanwhile the probe reads once a second, as always, and tells its agent. What that takes from the steps it meets, beyond
 what such steps take usually, is compared with the same at moments when nothing is read. What the probe adds is the sum
 of both. Several workers change in lock-step, since each step's collectives hold them together; each has a core of its
-own, as it has a host. Steps of 20 and 100 ms sleep for most of that time, as a host does beside its accelerator.
+own, as it has a host.
+
+Steps of 20 and 100 ms compute for most of that time. While stamps are compared they do so until the time is over: so
+what a neighbour takes of it is the same with stamps and without. It would hide what a read takes, too; for reads there
+are more steps, which compute as much as was usual. With --asleep they sleep instead, as a host does that has nothing to
+do beside its accelerator.
 
 In the same manner, without the probe: steps while TensorFlow's profiler runs, which is started and stopped outside of
 what is timed; and `fit` with Keras's TensorBoard callback at update_freq=1, which sees every other slice.
@@ -47,10 +52,12 @@ class Case(NamedTuple):
 
     width: int
     """Of the model."""
-    sleep: float
-    """Seconds of each step."""
-    rounds: int
+    lasting: float
+    """Seconds of each step in which it computes, or sleeps, until they are over."""
+    turns: int
     """Of each pair: in one each of its graphs runs twice, ten steps."""
+    turns_for_reads: int
+    """More, of steps that compute as much as was usual; 0 where all do."""
     peer_steps: int
     """In a slice that is compared with another: a sixth of a second, also where collectives come on top."""
 
@@ -66,8 +73,8 @@ class Step(NamedTuple):
     """Microseconds."""
 
 
-OUT, QUICK = Path(sys.argv[1]), "--quick" in sys.argv[2:]
-CHOSEN = [name for name in sys.argv[2:] if name != "--quick"]
+OUT, QUICK, ASLEEP = Path(sys.argv[1]), "--quick" in sys.argv[2:], "--asleep" in sys.argv[2:]
+CHOSEN = [name for name in sys.argv[2:] if not name.startswith("--")]
 TASK = json.loads(os.environ["TF_CONFIG"])
 SEVERAL = len(TASK["cluster"]["worker"]) > 1
 if SEVERAL:
@@ -76,10 +83,10 @@ if SEVERAL:
     os.sched_setaffinity(0, {cores[TASK["task"]["index"] % len(cores)]})
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
 CASES = {
-    "0.5 ms": Case(8, 0.0, 38 if SEVERAL else 75, 83 if SEVERAL else 300),
-    "2 ms": Case(420, 0.0, 28 if SEVERAL else 56, 30 if SEVERAL else 133),
-    "20 ms": Case(8, 0.0192, 14 if SEVERAL else 10, 7 if SEVERAL else 8),
-    "100 ms": Case(8, 0.0992, 3, 3),
+    "0.5 ms": Case(8, 0.0, 38 if SEVERAL else 75, 0, 83 if SEVERAL else 300),
+    "2 ms": Case(420, 0.0, 28 if SEVERAL else 56, 0, 30 if SEVERAL else 133),
+    "20 ms": Case(8, 0.0192, 14 if SEVERAL else 10, 4, 7 if SEVERAL else 8),
+    "100 ms": Case(8, 0.0992, 3, 1, 3),
 }
 WARM_UP = 120
 """Steps until TensorFlow has found out which ops are too cheap to be handed to another thread: it assumes 1e8 cycles of
@@ -95,28 +102,59 @@ MOST = 10_000.0
 """Microseconds that a read takes away at the most: more is a neighbour's."""
 
 _kept: list[Any] = []
-_asleep = threading.Event()
-"""Whether steps sleep: not while they warm up."""
 
 Steps = Callable[[int], None]
 During = Callable[[], AbstractContextManager[Any]]
 
 
-class Sleep(keras.layers.Layer):
-    """Hands its input on after a while."""
+class Lasting(keras.layers.Layer):
+    """Hands its input on after a while. All there are do the same; first they take no time."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self.seconds = seconds
+    seconds = tf.Variable(0.0, trainable=False, dtype=tf.float64)
+    """Until which they go on."""
+    rounds = tf.Variable(0, trainable=False)
+    """At the least."""
+    weights_of_rounds = tf.random.normal((32, 256, 256), stddev=1 / 16)
+    """More than a core's own caches hold."""
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        def sleep(values: np.ndarray) -> np.ndarray:
-            if _asleep.is_set():
-                time.sleep(self.seconds)
+        return inputs + 0.0 * (self._slept if ASLEEP else self._computed)(tf.stop_gradient(inputs))
+
+    def _computed(self, inputs: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([inputs]):
+            end = tf.timestamp() + self.seconds
+
+        def goes_on(done: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+            return tf.logical_or(tf.timestamp() < end, done < self.rounds)
+
+        def round_(done: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            return done + 1, tf.nn.relu(tf.matmul(values, self.weights_of_rounds[done % 32]))
+
+        _, values = tf.while_loop(goes_on, round_, [tf.constant(0), tf.ones((32, 256))], parallel_iterations=1)
+        return values[:1, :1]
+
+    def _slept(self, inputs: tf.Tensor) -> tf.Tensor:
+        def sleep(values: np.ndarray, seconds: float) -> np.ndarray:
+            time.sleep(seconds)
             return values
 
-        slept = tf.numpy_function(sleep, [tf.stop_gradient(inputs)], tf.float32, stateful=False)
-        return inputs + 0.0 * tf.ensure_shape(slept, inputs.shape)
+        slept = tf.numpy_function(sleep, [inputs, self.seconds], tf.float32, stateful=False)
+        return tf.ensure_shape(slept, inputs.shape)
+
+
+def lasting(seconds: float = 0.0, rounds: int = 0) -> None:
+    """What takes time goes on for so long from now on, and makes so many rounds."""
+    Lasting.seconds.assign(seconds)
+    Lasting.rounds.assign(rounds)
+
+
+def rounds_in(seconds: float, steps: Steps) -> int:
+    """As many as take so long."""
+    some, times = 200, []
+    for rounds in (0, some):
+        lasting(rounds=rounds)
+        times.append(statistics.median(timed(steps, 1) for _ in range(20)))
+    return round(1e6 * seconds * some / (times[1] - times[0]))
 
 
 def data() -> Any:
@@ -126,15 +164,15 @@ def data() -> Any:
     return tf.data.Dataset.from_tensors(batch).repeat().with_options(options)
 
 
-def model(width: int, seconds: float) -> Any:
-    layers = [keras.Input((64,)), keras.layers.Dense(width, "relu"), keras.layers.Dense(width, "relu")]
-    return keras.Sequential([*layers, *[Sleep(seconds)] * bool(seconds), keras.layers.Dense(10)])
+def model(case: Case) -> Any:
+    layers = [keras.Input((64,)), keras.layers.Dense(case.width, "relu"), keras.layers.Dense(case.width, "relu")]
+    return keras.Sequential([*layers, *[Lasting()] * bool(case.lasting), keras.layers.Dense(10)])
 
 
 def loops(case: Case, stamped_first: bool) -> tuple[Steps, Steps]:
     """A custom training loop of one model, traced with stamps and without, in either order."""
     with STRATEGY.scope():
-        trained, optimizer = model(case.width, case.sleep), keras.optimizers.SGD(0.01)
+        trained, optimizer = model(case), keras.optimizers.SGD(0.01)
         optimizer.build(trained.trainable_variables)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     # A distributed data set has threads of its own, which one device does not need.
@@ -159,9 +197,8 @@ def loops(case: Case, stamped_first: bool) -> tuple[Steps, Steps]:
             steps(WARM_UP)
         return steps
 
-    _asleep.clear()
+    lasting()
     both = {stamped: traced(stamped) for stamped in (stamped_first, not stamped_first)}
-    _asleep.set()
     return both[True], both[False]
 
 
@@ -203,7 +240,7 @@ class Turns(keras.callbacks.Callback):
 def logged(case: Case, number: int) -> dict[str, Any]:
     """One `fit`, of which the TensorBoard callback sees every other slice."""
     with STRATEGY.scope():
-        trained = model(case.width, case.sleep)
+        trained = model(case)
         trained.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     turns = Turns(keras.callbacks.TensorBoard(tempfile.mkdtemp(), update_freq=1), case.peer_steps)
     trained.fit(data(), steps_per_epoch=2 * case.peer_steps * (number + 1), verbose=0, callbacks=[turns])
@@ -221,10 +258,10 @@ def compared(pair: tuple[Steps, Steps], steps: int, number: int, on: During, off
     return summary(*times)
 
 
-def interleaved(pairs: list[tuple[Steps, Steps]], rounds: int) -> Iterator[Step]:
+def interleaved(pairs: list[tuple[Steps, Steps]], turns: int) -> Iterator[Step]:
     """Single steps of one pair after another, some of either graph in turn: A B B A, then B A A B."""
     # Counted and not timed: workers that did not end together would wait for each other for ever.
-    for (number, pair), turn in itertools.product(enumerate(pairs), range(rounds)):
+    for (number, pair), turn in itertools.product(enumerate(pairs), range(turns)):
         for second in (0, 1, 1, 0):
             kind = (second + turn) % 2
             for step in range(1 + IN_TURN):
@@ -316,10 +353,16 @@ def probe_and_peers(cases: dict[str, Case]) -> Iterator[dict[str, Any]]:
     plain = {}
     for name, case in cases.items():
         pairs = [loops(case, stamped_first=number % 2 == 0) for number in range(PAIRS)]
+        lasting(case.lasting)
         cpu = threads_cpu()
-        steps = list(interleaved(pairs, case.rounds))
+        steps = list(interleaved(pairs, case.turns))
         used = 1e6 * (threads_cpu() - cpu) / len(steps)
-        stamps, reads = of_stamps(steps), of_reads(steps)
+        stamps = of_stamps(steps)
+        if case.turns_for_reads and not ASLEEP:
+            lasting(rounds=rounds_in(case.lasting, pairs[0][1]))
+            steps = list(interleaved(pairs, case.turns_for_reads))
+            lasting(case.lasting)
+        reads = of_reads(steps)
         yield {"step": name, "what": "probe", "threads": used, **of_both(stamps, reads)}
         yield {"step": name, "what": "probe, its stamps", **stamps}
         yield {"step": name, "what": "probe, its reads", **reads}
@@ -329,6 +372,7 @@ def probe_and_peers(cases: dict[str, Case]) -> Iterator[dict[str, Any]]:
         with probe().paused():
             yield {"step": name, "what": "TensorBoard", **logged(case, PEER_PAIRS)}
     for name, case in cases.items():
+        lasting(case.lasting)
         with probe().paused():
             row = compared((plain[name], plain[name]), case.peer_steps, PEER_PAIRS, profiled, nullcontext)
         yield {"step": name, "what": "profiler", **row}
