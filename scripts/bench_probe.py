@@ -72,11 +72,11 @@ def measured(workers: int, arguments: list[str]) -> Iterator[dict[str, Any]]:
         out, cluster = folder / "rows.json", write_cluster(folder, workers)
         command = [sys.executable, STEPS, out, *arguments]
         variables = {"TF_USE_LEGACY_KERAS": "", "PYTHONFAULTHANDLER": "1"}
-        with running(folder, cluster, workers, command, variables), watching(cluster):
-            yield from written(out, folder)
+        with running(folder, cluster, workers, command, variables) as agents, watching(cluster):
+            yield from written(out, folder, agents)
 
 
-def written(out: Path, folder: Path) -> Iterator[dict[str, Any]]:
+def written(out: Path, folder: Path, agents: list[subprocess.Popen[bytes]]) -> Iterator[dict[str, Any]]:
     """The rows in a file that grows, until the program is done or has crashed."""
     told = 0
     while True:
@@ -91,6 +91,8 @@ def written(out: Path, folder: Path) -> Iterator[dict[str, Any]]:
                 raise SystemExit(f"the steps failed:\n{crashed}")
             print("TensorFlow's profiler crashed its program: not all of its rows are there", file=sys.stderr)
             return
+        if any(agent.poll() for agent in agents):
+            raise SystemExit("an agent failed: run this with the Python of .venv, which ./scripts/environment makes")
         time.sleep(1)
 
 
