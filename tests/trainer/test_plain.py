@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 import numpy as np
 import pytest
@@ -12,28 +13,38 @@ from tfscale.trainer.probe import fold as folding
 from tfscale.trainer.probe.columns import batches, without_phases
 from tfscale.trainer.probe.fold import Fold
 from tfscale.trainer.probe.plain import StepColumns
+from tfscale.trainer.probe.row import NO_ROWS, WIDTH
 from tfscale.trainer.probe.spans import Counter, Kind, Program, Sites, Span
 from tfscale.trainer.probe.status import Status
 from tfscale.trainer.probe.steps import Step, StepAssembler
-from tfscale.trainer.probe.table import NO_SPANS, Member, RowKinds, SpanTable
+from tfscale.trainer.probe.table import Member, RowKinds
 
 MS = 0.001
 
 
 class Loop:
-    """The spans of a loop under MultiWorkerMirrored, as staged rows tell them."""
+    """The rows of a loop under MultiWorkerMirrored."""
 
     def __init__(self, collective: bool = True) -> None:
         self.sites = Sites()
+        self.kinds = RowKinds()
         self.input = self.sites.traced(Kind.INPUT, examples=32)
         self.gradients = self.sites.traced(Kind.REDUCE, bytes=1000, in_run=True, collective=collective)
         self.run = self.sites.traced(Kind.RUN, trains=True, counter=Counter(7), program=Program("A", 2, 1))
         self.metric = self.sites.traced(Kind.REDUCE, bytes=4, beside=True, collective=True)
         self.test = self.sites.traced(Kind.RUN)
+        self.row = self._kind_of_step()
+        self.row_of_metric = self.kinds.add([Member(self.metric, 2)])
+        self.row_of_test = self.kinds.add([Member(self.input, 2), Member(self.test, 1)])
         self.at = 1000.0
         self.overlaps = False
         """Whether an iteration has begun before the one before it was over."""
-        self.spans: list[Span] = []
+        self.rows: list[tuple[float, list[float]]] = []
+        """When each was written, and its numbers."""
+        self.steps = 0
+
+    def _kind_of_step(self) -> int:
+        return self.kinds.add([Member(self.input, 3), Member(self.gradients, 3), Member(self.run, 1)])
 
     def trace_again(self) -> None:
         """From now on the steps are of another function with the same optimizer."""
@@ -41,38 +52,41 @@ class Loop:
         self.input = self.sites.traced(Kind.INPUT, examples=16)
         self.gradients = self.sites.traced(Kind.REDUCE, bytes=1000, in_run=True, collective=collective)
         self.run = self.sites.traced(Kind.RUN, trains=True, counter=self.run.counter, program=self.run.program)
+        self.row = self._kind_of_step()
 
     def step(self, lengths: Sequence[float], amount: float = 0.0, waits: Sequence[tuple[float, float]] = ()) -> None:
         """A step of these five phases in milliseconds; of each wait its begin and length in parts of the step."""
         asked, ready, entered, reduced, updated = self.at + MS * np.cumsum(lengths)
-        self.spans += [
-            Span(self.input, asked, ready, amount),
-            Span(self.gradients, entered, reduced, 2 * amount),
-            Span(self.run, updated, updated),
-        ]
+        self.write(self.row, asked, ready, amount, entered, reduced, 2 * amount, updated)
+        self.steps += 1
         for begin, length in waits:
             since = self.at + begin * (updated - self.at)
-            self.spans.append(Span(self.metric, since, since + length * (updated - self.at)))
+            self.write(self.row_of_metric, since, since + length * (updated - self.at))
         self.at = updated
 
     def evaluation(self) -> None:
-        self.spans += [Span(self.input, self.at, self.at + MS), Span(self.test, self.at + 2 * MS, self.at + 2 * MS)]
+        self.write(self.row_of_test, self.at, self.at + MS, self.at + 2 * MS)
         self.at += 3 * MS
 
-    def table(self, spans: Sequence[Span]) -> SpanTable:
-        columns = zip(*((span.site.number, *span[1:]) for span in spans), strict=True)
-        return SpanTable(*map(np.array, columns)) if spans else NO_SPANS
+    def write(self, kind: int, *numbers: float) -> None:
+        self.rows.append((numbers[-1], [kind, *numbers, *[0.0] * (WIDTH - 1 - len(numbers))]))
+
+    def read(self, since: float, until: float) -> np.ndarray:
+        """What was written meanwhile."""
+        written = [row for row in self.rows if since < row[0] <= until]
+        written.sort(key=itemgetter(0))
+        return np.array([numbers for _, numbers in written]) if written else NO_ROWS
 
 
 @st.composite
 def loops(draw: st.DrawFn) -> Loop:
     """Mostly usual steps, with whatever may come between."""
-    loop = Loop(draw(st.booleans()))
+    loop, metrics = Loop(draw(st.booleans())), draw(st.booleans())
     lengths = st.lists(st.integers(0, 9), min_size=5, max_size=5)
     parts = st.tuples(st.floats(0, 1), st.floats(0, 0.6))
     steps = draw(st.lists(st.tuples(lengths, st.lists(parts, max_size=2), st.integers(0, 40)), min_size=3, max_size=40))
     for each, waits, odd in steps:
-        loop.step(each, amount=float(odd % 3), waits=waits if odd % 2 else ())
+        loop.step(each, amount=float(odd % 3), waits=waits if metrics and odd % 2 else ())
         if odd == 8:
             loop.trace_again()
         if odd == 9:
@@ -89,15 +103,14 @@ def loops(draw: st.DrawFn) -> Loop:
 def told(loop: Loop, ends: Sequence[float], delay: float, pause: bool) -> tuple[list[Step], StepAssembler]:
     """What is found when the rows are read at these times, the newest `delay` seconds unsettled."""
     assembler = StepAssembler()
-    fold = Fold(loop.sites.all, assembler)
+    fold = Fold(loop.sites.all, loop.kinds, assembler)
     assert loop.run.counter is not None
     loop.run.counter.count = 0
     steps: list[Step] = []
     before = 0.0
     for end in [*ends, np.inf]:
-        fresh = [span for span in loop.spans if before < span.end <= end]
         pauses = [(end - 0.003, end - 0.002)] if pause and end < np.inf else []
-        steps += fold.feed(loop.table(fresh), [], pauses, end - delay)
+        steps += fold.feed(loop.read(before, end), [], pauses, end - delay)
         assembler.drain_activities(end if end < np.inf else loop.at)
         before = end
     return steps, assembler
@@ -118,7 +131,7 @@ def test_together_is_as_one_by_one(loop: Loop, cuts: list[float], delay: float, 
         assert mine[0] == theirs[0] and mine[7:] == theirs[7:]
     assert one.tail == other.tail
     assert loop.run.counter is not None
-    assert loop.run.counter.count == sum(span.site.trains for span in loop.spans)
+    assert loop.run.counter.count == loop.steps
     # Where iterations overlap by more than a step takes, a reduction may end before the run that it is not of.
     assert len(together) == loop.run.counter.count or (loop.overlaps and len(together) < loop.run.counter.count)
 
@@ -128,7 +141,7 @@ def test_every_update_is_counted_also_where_iterations_overlap_by_more_than_a_st
     for overlap in (0, 0, 2):
         loop.at -= overlap * MS
         loop.step((0, 0, 0, 0, 0))
-    loop.spans[-1] = Span(loop.run, 1000.0, 1000.0)
+    loop.rows[-1] = 1000.0, [*loop.rows[-1][1][:-1], 1000.0]
     steps, _ = told(loop, [], 0.0, False)
     assert [step.global_step for step in steps] == [8, 9]
     assert loop.run.counter is not None and loop.run.counter.count == 3
@@ -143,10 +156,9 @@ def usual(number: int, collective: bool = True) -> Loop:
 
 def read(loop: Loop, *ends: float) -> list[Sequence[Step]]:
     """What each read finds."""
-    fold, found, before = Fold(loop.sites.all, StepAssembler()), [], 0.0
+    fold, found, before = Fold(loop.sites.all, loop.kinds, StepAssembler()), [], 0.0
     for end in ends:
-        fresh = [span for span in loop.spans if before < span.end <= end]
-        found.append(fold.feed(loop.table(fresh), [], [], end - 0.02))
+        found.append(fold.feed(loop.read(before, end), [], [], end - 0.02))
         before = end
     return found
 
@@ -187,11 +199,10 @@ def test_a_pause_keeps_the_steps_around_it_from_nothing(first: float) -> None:
     for _ in range(60):
         loop.step((2, 3, 5, 20, 10))
     assembler = StepAssembler()
-    fold = Fold(loop.sites.all, assembler)
+    fold = Fold(loop.sites.all, loop.kinds, assembler)
     kinds, told, before = [], [], 0.0
     for end in (1000.5, first, 1040):
-        fresh = [span for span in loop.spans if before < span.end <= end]
-        kinds.append(type(steps := fold.feed(loop.table(fresh), [], [], end - 0.02)))
+        kinds.append(type(steps := fold.feed(loop.read(before, end), [], [], end - 0.02)))
         told += assembler.drain_activities(end)
         before = end
     assert kinds == [list, StepColumns, StepColumns]

@@ -67,8 +67,8 @@ def _arrays(steps: StepColumns) -> Columns:
     return {
         "sequence": list(range(steps.first, steps.first + len(steps))),
         "end": steps.end.tolist(),
-        "global_step": [] if steps.global_step is None else steps.global_step.tolist(),
-        **{phase: _column(values.tolist()) for phase, values in zip(PHASES, steps.phases, strict=True)},
+        "global_step": list(steps.global_step or []),
+        **{phase: _column(values) for phase, values in zip(PHASES, steps.phases.tolist(), strict=True)},
     }
 
 

@@ -6,10 +6,11 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from tfscale.trainer.probe.plain import PARTS, StepColumns, are_usual, fold
+from tfscale.trainer.probe.plain import PARTS, StepColumns, UsualRow, are_usual, fold, fold_rows, usual_row
+from tfscale.trainer.probe.row import NO_ROWS, together
 from tfscale.trainer.probe.spans import Kind, Site, Span
 from tfscale.trainer.probe.steps import Step, StepAssembler
-from tfscale.trainer.probe.table import NO_SPANS, SpanTable, joined, numbers_in
+from tfscale.trainer.probe.table import NO_SPANS, RowKinds, SpanTable, joined, numbers_in
 from tfscale.trainer.probe.timeline import Interval
 
 _MANY = 24
@@ -23,19 +24,40 @@ _BREATH = 0.0002
 class Fold:
     """Keeps what is not settled yet: a neighbour with an earlier end may still be on its way."""
 
-    def __init__(self, sites: Sequence[Site], assembler: StepAssembler) -> None:
+    def __init__(self, sites: Sequence[Site], kinds: RowKinds, assembler: StepAssembler) -> None:
         self._sites = sites
+        self._kinds = kinds
         self._assembler = assembler
+        self._rows = NO_ROWS
+        """Later than those of which the table tells."""
         self._table = NO_SPANS
         self._spans: list[Span] = []
 
     def feed(
-        self, table: SpanTable, spans: Sequence[Span], pauses: Sequence[Interval], horizon: float
+        self, rows: np.ndarray, spans: Sequence[Span], pauses: Sequence[Interval], horizon: float
     ) -> Sequence[Step]:
         """The steps that were over by `horizon`, of what stamps and eager code told; `pauses` are what else the process
         did meanwhile."""
-        self._table = joined([self._table, table])
+        self._rows = together([self._rows, rows])
         self._spans += spans
+        usual = self._usual_row()
+        over = len(self._rows)
+        while usual is not None and over and self._rows[over - 1, usual.updated] > horizon:
+            over -= 1
+        settled, self._rows = self._rows[:over], self._rows[over:]
+        if usual is not None and over >= _MANY and not pauses and not len(self._table.end):
+            steps = fold_rows(settled, usual, self._assembler)
+            if steps is not None:
+                return steps
+        self._table = joined([self._table, self._kinds.table(settled)])
+        return self._of_spans(pauses, horizon)
+
+    def _usual_row(self) -> UsualRow | None:
+        """What each of many rows tells, where nothing comes between them; whole ones are kept then, else spans."""
+        kind = self._kinds.only(self._rows) if len(self._rows) >= _MANY and not self._spans else None
+        return None if kind is None else usual_row(kind)
+
+    def _of_spans(self, pauses: Sequence[Interval], horizon: float) -> Sequence[Step]:
         until = None if self._spans else self._last_run(horizon)
         settled = self._settled(horizon if until is None else until)
         steps = None if until is None or pauses else self._together(settled)

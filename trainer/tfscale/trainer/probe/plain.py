@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import overload
+from itertools import pairwise
+from typing import NamedTuple, overload
 
 import numpy as np
-from tfscale.trainer.probe.spans import Kind, Program, Site
+from tfscale.trainer.probe.spans import Counter, Kind, Program, Site
 from tfscale.trainer.probe.steps import IDLE_SECONDS, REMEMBERED, Step, StepAssembler, Tail
-from tfscale.trainer.probe.table import SpanTable, numbers_in
+from tfscale.trainer.probe.table import RowKind, SpanTable, numbers_in
 from tfscale.trainer.probe.timeline import UNKNOWN
 
 _INPUT, _REDUCE, _RUN, _BESIDE, _OTHER = range(5)
-_HOST = 1
-"""Among the phases."""
 PARTS = 3
 """Spans of a usual step, but for those beside it."""
+_EXIT, _BEGIN, _ASKED, _READY, _ENTERED, _REDUCED, _UPDATED = range(7)
+"""Edges of a usual step: the step before was reduced and updated, its own batch was asked for and ready, its gradients
+were ready and reduced, its variables updated."""
+_HOST, _WAIT = 1, 4
+"""Among the phases, which go from edge to edge: between the updates and the next batch, and the last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +34,11 @@ class StepColumns(Sequence[Step]):
     first: int
     """The sequence number of the first."""
     end: np.ndarray
-    phases: tuple[np.ndarray, ...]
-    """The five of `Step`, in the same order."""
-    bytes: np.ndarray
-    examples: np.ndarray
-    global_step: np.ndarray | None
+    phases: np.ndarray
+    """(5, k): those of `Step`, in the same order."""
+    bytes: Sequence[int]
+    examples: Sequence[float]
+    global_step: Sequence[int] | None
     program: Program
 
     def __len__(self) -> int:
@@ -49,7 +53,7 @@ class StepColumns(Sequence[Step]):
         return self._step(found) if isinstance(found, int) else [self._step(each) for each in found]
 
     def _step(self, index: int) -> Step:
-        update, host, input_, compute, reduce = (column[index].item() for column in self.phases)
+        update, host, input_, compute, reduce = self.phases[:, index].tolist()
         return Step(
             sequence=self.first + index,
             end=self.end[index].item(),
@@ -58,15 +62,15 @@ class StepColumns(Sequence[Step]):
             input=input_,
             compute=compute,
             reduce=reduce,
-            bytes=self.bytes[index].item(),
-            examples=self.examples[index].item(),
-            global_step=None if self.global_step is None else self.global_step[index].item(),
+            bytes=self.bytes[index],
+            examples=self.examples[index],
+            global_step=None if self.global_step is None else self.global_step[index],
             program=self.program,
         )
 
     def without_phases(self) -> StepColumns:
         """The steps of which only their ends are to be believed."""
-        return replace(self, phases=(np.full(len(self), UNKNOWN),) * len(self.phases))
+        return replace(self, phases=np.full_like(self.phases, UNKNOWN))
 
 
 def are_usual(sites: Sequence[Site]) -> bool:
@@ -87,6 +91,74 @@ def _place(site: Site) -> int:
     return _INPUT if site.kind is Kind.INPUT else _OTHER
 
 
+class UsualRow(NamedTuple):
+    """Where the numbers of a step stand in rows each of which tells one, and nothing else."""
+
+    input: Site
+    gradients: Site
+    run: Site
+    moments: list[int]
+    """The five edges of its own."""
+    examples: int | None
+    bytes: int | None
+    """Both beyond what is fixed with the site."""
+
+    @property
+    def updated(self) -> int:
+        """The place of the last moment, when a step is over."""
+        return self.moments[-1]
+
+
+def usual_row(kind: RowKind) -> UsualRow | None:
+    """None where rows of this kind tell something else."""
+    spans = {_place(site): (site, fields) for site, fields in kind.spans}
+    if len(kind.spans) != PARTS or spans.keys() != {_INPUT, _REDUCE, _RUN}:
+        return None
+    (input_, asked), (gradients, entered), (run, updated) = (spans[place] for place in range(PARTS))
+    moments = [asked.begin, asked.end, entered.begin, entered.end, updated.end]
+    return UsualRow(input_, gradients, run, moments, asked.amount, entered.amount)
+
+
+def fold_rows(rows: np.ndarray, usual: UsualRow, assembler: StepAssembler) -> StepColumns | None:
+    """What `assembler.feed` makes of the spans in these rows. None, and nothing is done, where they do not follow each
+    other as steps do.
+
+    It comes once a second, when its code has left the processor's caches: that takes longer than what it does. So each
+    function of numpy that is not called is worth 10 to 20 us (docs/cost.md).
+    """
+    tail = assembler.tail
+    if tail is None:
+        return None
+    edges = _edges(rows[:, usual.moments].T, tail)
+    # Collectives run one after the other. All but the first of these do in any case, or no legs are left.
+    edges[_ENTERED, 0] = max(edges[_ENTERED, 0], min(tail.reduced, edges[_REDUCED, 0]))
+    legs = edges[1:] - edges[:-1]
+    if not legs.min() >= 0.0:
+        return None
+    phases = legs[: _WAIT + 1]
+    _take_pauses(phases[_HOST], edges, assembler)
+    sizes = _sums(usual.gradients.bytes, rows, usual.bytes)
+    if not usual.gradients.collective:
+        phases[_WAIT] = UNKNOWN
+        sizes = [0.0] * len(rows)
+    found = StepColumns(
+        first=tail.sequence,
+        end=edges[_REDUCED],
+        phases=phases,
+        bytes=list(map(round, sizes)),
+        examples=_sums(usual.input.examples, rows, usual.examples),
+        global_step=_counted(usual.run.counter, len(rows)),
+        program=usual.run.program,
+    )
+    _go_on(assembler, tail, found, edges, edges[_REDUCED, -1].item())
+    return found
+
+
+def _sums(fixed: int, rows: np.ndarray, place: int | None) -> list[float]:
+    """What is fixed with the site, and what each row says beyond it."""
+    return [float(fixed)] * len(rows) if place is None else [fixed + more for more in rows[:, place].tolist()]
+
+
 def fold(spans: SpanTable, sites: Sequence[Site], assembler: StepAssembler) -> StepColumns | None:
     """What `assembler.feed` makes of these spans of usual sites, in the order of their ends.
 
@@ -99,17 +171,27 @@ def fold(spans: SpanTable, sites: Sequence[Site], assembler: StepAssembler) -> S
         return None
     spans = spans._replace(begin=_serialised(spans, places, tail.reduced))
     steps = spans.where(main).reshaped(-1, PARTS)
-    edges = _edges(steps, tail)
+    (asked, entered, _), (ready, reduced, updated) = steps.begin.T, steps.end.T
+    edges = _edges(np.array([asked, ready, entered, reduced, updated]), tail)
     legs = np.diff(edges, axis=0)
-    if not (legs >= 0.0).all():
+    if not legs.min() >= 0.0:
         return None
-    phases = [*legs[:4]]
+    phases = legs[:_WAIT]
     if len(main) < len(places):
-        phases = _without(_waits(spans, places, edges[1]), phases, edges)
-    found = _columns(steps, tail, phases, _idle(edges, phases[_HOST], assembler), sites)
-    last = spans.end[(places == _REDUCE) | (places == _BESIDE)][-1]
-    after = Tail(tail.sequence + len(found), found.end[-1].item(), edges[-1][-1].item(), last.item())
-    assembler.go_on(after, found.bytes.max().item())
+        phases = _without(_waits(spans, places, edges[_BEGIN]), phases, edges)
+    gradients, run = (sites[number] for number in steps.site[0, _REDUCE:])
+    waited = reduced - edges[_EXIT] - phases.sum(axis=0) if gradients.collective else np.full(len(reduced), UNKNOWN)
+    _take_pauses(phases[_HOST], edges, assembler)
+    found = StepColumns(
+        first=tail.sequence,
+        end=reduced,
+        phases=np.concatenate([phases, [waited]]),
+        bytes=(np.rint(_amounts(sites, steps, _REDUCE)).astype(np.int64) * gradients.collective).tolist(),
+        examples=_amounts(sites, steps, _INPUT).tolist(),
+        global_step=_count(sites, steps.site[:, _RUN]),
+        program=run.program,
+    )
+    _go_on(assembler, tail, found, edges, spans.end[(places == _REDUCE) | (places == _BESIDE)][-1].item())
     return found
 
 
@@ -122,24 +204,24 @@ def _places(spans: SpanTable, sites: Sequence[Site]) -> np.ndarray:
     return places
 
 
-def _after(first: float, values: np.ndarray) -> np.ndarray:
-    """Of each the value of the one before."""
-    return np.concatenate([[first], values[:-1]])
-
-
 def _serialised(spans: SpanTable, places: np.ndarray, reduced: float) -> np.ndarray:
     """When each span began. Collectives run one after the other, however early their tensors were ready."""
     begin = spans.begin.copy()
     reductions = np.flatnonzero((places == _REDUCE) | (places == _BESIDE))
     ends = spans.end[reductions]
-    begin[reductions] = np.maximum(begin[reductions], np.minimum(_after(reduced, ends), ends))
+    before = np.concatenate([[reduced], ends[:-1]])
+    begin[reductions] = np.maximum(begin[reductions], np.minimum(before, ends))
     return begin
 
 
-def _edges(steps: SpanTable, tail: Tail) -> list[np.ndarray]:
-    """Of each step, in the order that they have in a usual one."""
-    (asked, entered, _), (ready, reduced, updated) = steps.begin.T, steps.end.T
-    return [_after(tail.exit, reduced), _after(tail.updated, updated), asked, ready, entered, reduced, updated]
+def _edges(moments: np.ndarray, tail: Tail) -> np.ndarray:
+    """(7, k) of each step's own, (5, k)."""
+    edges = np.empty((_UPDATED + 1, moments.shape[1]))
+    edges[_ASKED:] = moments
+    for before, last, end in ((_EXIT, tail.exit, _REDUCED), (_BEGIN, tail.updated, _UPDATED)):
+        edges[before, 0] = last
+        edges[before, 1:] = edges[end, :-1]
+    return edges
 
 
 def _waits(spans: SpanTable, places: np.ndarray, updates: np.ndarray) -> SpanTable:
@@ -153,12 +235,11 @@ def _waits(spans: SpanTable, places: np.ndarray, updates: np.ndarray) -> SpanTab
     return waits._replace(site=steps, begin=np.maximum(waits.begin, np.minimum(updates[steps], waits.end)))
 
 
-def _without(waits: SpanTable, phases: list[np.ndarray], edges: list[np.ndarray]) -> list[np.ndarray]:
+def _without(waits: SpanTable, phases: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """The phases, which go from edge to edge, without the waits."""
-    return [
-        np.maximum(0.0, phase - _overlap(waits, first, last))
-        for phase, first, last in zip(phases, edges[:4], edges[1:5], strict=True)
-    ]
+    covered = np.array([_overlap(waits, *leg) for leg in pairwise(edges[: _WAIT + 1])])
+    left: np.ndarray = np.maximum(0.0, phases - covered)
+    return left
 
 
 def _overlap(waits: SpanTable, first: np.ndarray, last: np.ndarray) -> np.ndarray:
@@ -167,37 +248,23 @@ def _overlap(waits: SpanTable, first: np.ndarray, last: np.ndarray) -> np.ndarra
     return np.bincount(waits.site, np.maximum(0.0, covered), minlength=len(first))
 
 
-def _idle(edges: list[np.ndarray], host: np.ndarray, assembler: StepAssembler) -> np.ndarray:
-    """Seconds of each step's time on the host that were a pause, which are taken off it."""
-    idle, lasted, seen = np.zeros_like(host), edges[5] - edges[0], 0
-    for index in np.flatnonzero(host > IDLE_SECONDS).tolist():
-        assembler.remember(lasted[seen:index][-REMEMBERED:].tolist())
-        seen = index
-        if assembler.takes_for_idle(edges[1][index].item(), edges[2][index].item(), host[index].item()):
-            idle[index], host[index] = host[index], 0.0
+def _take_pauses(host: np.ndarray, edges: np.ndarray, assembler: StepAssembler) -> None:
+    """Take off the steps' time on the host what was a pause."""
+    lasted, seen = edges[_REDUCED] - edges[_EXIT], 0
+    if host.max() > IDLE_SECONDS:
+        for index in np.flatnonzero(host > IDLE_SECONDS).tolist():
+            assembler.remember(lasted[seen:index][-REMEMBERED:].tolist())
+            seen = index
+            begin, end = edges[_BEGIN:_READY, index].tolist()
+            if assembler.takes_for_idle(begin, end, host[index].item()):
+                host[index] = 0.0
     assembler.remember(lasted[seen:][-REMEMBERED:].tolist())
-    return idle
 
 
-def _columns(
-    steps: SpanTable, tail: Tail, phases: list[np.ndarray], idle: np.ndarray, sites: Sequence[Site]
-) -> StepColumns:
-    end = steps.end[:, _REDUCE]
-    reduced = end - _after(tail.exit, end) - idle
-    for phase in phases:
-        reduced = reduced - phase
-    gradients, run = (sites[number] for number in steps.site[0, _REDUCE:])
-    if not gradients.collective:
-        reduced = np.full(len(end), UNKNOWN)
-    return StepColumns(
-        first=tail.sequence,
-        end=end,
-        phases=(*phases, reduced),
-        bytes=np.rint(_amounts(sites, steps, _REDUCE)).astype(np.int64) * gradients.collective,
-        examples=_amounts(sites, steps, _INPUT),
-        global_step=_count(sites, steps.site[:, _RUN]),
-        program=run.program,
-    )
+def _go_on(assembler: StepAssembler, tail: Tail, found: StepColumns, edges: np.ndarray, reduced: float) -> None:
+    """These steps came after `tail`; the newest reduction was over at `reduced`."""
+    after = Tail(tail.sequence + len(found), edges[_REDUCED, -1].item(), edges[_UPDATED, -1].item(), reduced)
+    assembler.go_on(after, max(found.bytes))
 
 
 def _amounts(sites: Sequence[Site], steps: SpanTable, place: int) -> np.ndarray:
@@ -210,13 +277,20 @@ def _amounts(sites: Sequence[Site], steps: SpanTable, place: int) -> np.ndarray:
     return amounts
 
 
-def _count(sites: Sequence[Site], runs: np.ndarray) -> np.ndarray | None:
+def _count(sites: Sequence[Site], runs: np.ndarray) -> list[int] | None:
     """Has the optimizers' iterations of these runs been counted; the number of each, None where one has no counter."""
     counts = np.zeros(len(runs), np.int64)
     counters = {id(sites[number].counter): sites[number].counter for number in numbers_in(runs)}
     for counter in counters.values():
-        counted = np.isin(runs, [number for number in numbers_in(runs) if sites[number].counter is counter])
-        if counter is not None:
-            counts[counted] = counter.base + counter.count + 1 + np.arange(counted.sum())
-            counter.count += int(counted.sum())
-    return None if None in counters.values() else counts
+        of_it = np.isin(runs, [number for number in numbers_in(runs) if sites[number].counter is counter])
+        counts[of_it] = _counted(counter, int(of_it.sum())) or 0
+    return None if None in counters.values() else counts.tolist()
+
+
+def _counted(counter: Counter | None, number: int) -> range | None:
+    """Has so many iterations been counted; the number of each."""
+    if counter is None:
+        return None
+    first = counter.base + counter.count + 1
+    counter.count += number
+    return range(first, first + number)

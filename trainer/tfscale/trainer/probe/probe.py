@@ -25,10 +25,8 @@ from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.progress import Progress
 from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.report import Collective, Report, Sink, Training
-from tfscale.trainer.probe.spans import Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.steps import StepAssembler
-from tfscale.trainer.probe.table import SpanTable, numbers_in
 from tfscale.trainer.probe.workers import Coordinator
 
 _SETTLING_SECONDS = 0.02
@@ -47,7 +45,7 @@ class Probe:
         self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
         self._assembler = StepAssembler()
-        self._fold = Fold(self.recorder.sites.all, self._assembler)
+        self._fold = Fold(self.recorder.sites.all, self.recorder.row_kinds, self._assembler)
         self._clock = ClockWatch()
         self._entered = 0
         self._left = 0
@@ -164,13 +162,13 @@ class Probe:
     def _read(self, horizon: float) -> Report:
         """The steps that were finished before `horizon`, and what else there is to say."""
         changes = self._activities.drain()
-        table, eager, lost = self.recorder.drain()
+        rows, eager, lost = self.recorder.drain()
         # Counted after the spans were read: what was left had been entered before.
         self._count_entered(self.recorder.entered)
-        self._left += self._collectives(table, eager)
+        self._left += self.recorder.row_kinds.collectives(rows) + sum(span.site.collective for span in eager)
         if lost:
             self._left = self._entered
-        steps = self._fold.feed(table, eager, _intervals(changes), horizon)
+        steps = self._fold.feed(rows, eager, _intervals(changes), horizon)
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         measured = self._parameter_server.workers.drain()
@@ -191,11 +189,6 @@ class Probe:
 
     def _coordinator(self) -> Coordinator | None:
         return self._parameter_server.workers.coordinator()
-
-    def _collectives(self, table: SpanTable, eager: list[Span]) -> int:
-        sites = self.recorder.sites.all
-        numbers = (number for number in numbers_in(table.site) if sites[number].collective)
-        return sum(span.site.collective for span in eager) + sum(int((table.site == each).sum()) for each in numbers)
 
     def _count_entered(self, entered: int) -> None:
         if entered != self._entered:

@@ -76,7 +76,7 @@ class Recorder:
 
     def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
         self.sites = Sites()
-        self._rows = RowKinds()
+        self.row_kinds = RowKinds()
         self.staging: Staging | None = None
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
@@ -172,11 +172,13 @@ class Recorder:
         """Collectives entered so far; readable while the main thread is blocked in one."""
         return self.eager_entered + (self.staging.entered if self.staging else 0)
 
-    def drain(self) -> tuple[SpanTable, list[Span], int]:
-        """The spans since the last call, of graphs and of eager code, and how many were too many to be read."""
+    def drain(self) -> tuple[np.ndarray, list[Span], int]:
+        """The rows since the last call, the spans of eager code, and how many rows were too many to be read."""
         eager = [self.eager.popleft() for _ in range(len(self.eager))]
         rows, lost = self.staging.read() if self.staging else (NO_ROWS, 0)
-        return self.table_of(rows), eager, lost
+        if len(rows):
+            self._resolve()
+        return rows, eager, lost
 
     def forget(self) -> None:
         """Throw away what graphs with stamps still stage once the recorder is disabled."""
@@ -184,10 +186,10 @@ class Recorder:
             self.staging.clear()
 
     def table_of(self, rows: np.ndarray) -> SpanTable:
-        """What rows say."""
+        """What rows of another machine's worker say."""
         if len(rows):
             self._resolve()
-        return self._rows.table(rows)
+        return self.row_kinds.table(rows)
 
     def traced(self, graph: Any) -> None:
         """All of a graph has been traced: its stamps are written, in as few rows as will do.
@@ -219,7 +221,7 @@ class Recorder:
             site, numbers = stamped.pop(0)
             members.append(Member(site, len(numbers)))
             values += numbers
-        staging.write(self._rows.add(members), values)
+        staging.write(self.row_kinds.add(members), values)
 
     def _write(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
         """Have a span written when its graph has been traced."""

@@ -18,7 +18,7 @@ import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.python.framework import op_def_registry, ops
 from tfscale.trainer.probe.apart import freed
-from tfscale.trainer.probe.row import NO_ROWS, WIDTH, Taken
+from tfscale.trainer.probe.row import WIDTH, Taken, together
 
 OP = "TfscaleStamp"
 LIBRARY = Path(__file__).with_name("rows.so")
@@ -36,6 +36,7 @@ class Ring:
         self._entered = library.tfscale_entered
         self._entered.restype = ctypes.c_uint64
         self._rows = np.empty((_AT_ONCE, WIDTH))
+        self._address = self._rows.ctypes.data
         self._numbers = itertools.count()
 
     def stamp(self, enters: bool, takes: Sequence[tf.Tensor]) -> tf.Operation:
@@ -61,13 +62,13 @@ class Ring:
 
     def take(self) -> Taken:
         """The rows since the last call, the newest of those that were not taken in time, and what was entered."""
-        parts, lost = [NO_ROWS], ctypes.c_uint64()
+        parts, lost = [], ctypes.c_uint64()
         while True:
-            taken = self._take(self._rows.ctypes.data, _AT_ONCE, ctypes.byref(lost))
+            taken = self._take(self._address, _AT_ONCE, ctypes.byref(lost))
             parts.append(self._rows[:taken].copy())
             if taken < _AT_ONCE:
                 # Counted after the rows were taken: what was left had been entered before.
-                return Taken(np.concatenate(parts), lost.value, self._entered())
+                return Taken(together(parts), lost.value, self._entered())
 
     def clear(self) -> None:
         """Forget what was written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,3 +21,9 @@ class Taken(NamedTuple):
     """Rows that were too many to be kept."""
     entered: int = 0
     """Collectives, those of the rows among them."""
+
+
+def together(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The rows of one or more parts, one part after the other."""
+    filled = [part for part in parts if len(part)]
+    return np.concatenate(filled) if len(filled) > 1 else (filled or parts)[0]

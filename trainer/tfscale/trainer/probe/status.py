@@ -33,7 +33,7 @@ class Status:
         newest = steps[-1]
         # The largest of the batch: the last one of an epoch may be a part.
         if isinstance(steps, StepColumns):
-            local = steps.examples.max().item()
+            local = max(steps.examples)
         else:
             local = max(step.examples for step in steps if step.program is newest.program)
         workers = newest.program.replicas / newest.program.local_replicas

@@ -49,17 +49,50 @@ class Member(NamedTuple):
     width: int
 
 
+class Fields(NamedTuple):
+    """Where in a row a span's numbers stand; `amount` is None where it has none."""
+
+    begin: int
+    end: int
+    amount: int | None
+
+
+class RowKind:
+    """A kind of row: where the numbers of each of its spans stand."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.spans: list[tuple[Site, Fields]] = []
+        place = 1
+        for site, width in members:
+            self.spans.append((site, Fields(place, place + (width > 1), place + 2 if width > 2 else None)))
+            place += width
+        self.collectives = sum(member.site.collective for member in members)
+        """Spans in which replicas meet."""
+        self._sites = np.array([site.number for site, _ in self.spans])
+        self._begins = [fields.begin for _, fields in self.spans]
+        self._ends = [fields.end for _, fields in self.spans]
+
+    def table(self, rows: np.ndarray) -> SpanTable:
+        """What rows of this kind say."""
+        amounts = np.zeros((len(rows), len(self.spans)))
+        for index, (_, fields) in enumerate(self.spans):
+            if fields.amount is not None:
+                amounts[:, index] = rows[:, fields.amount]
+        begins, ends = rows[:, self._begins], rows[:, self._ends]
+        return SpanTable(np.tile(self._sites, len(rows)), begins.ravel(), ends.ravel(), amounts.ravel())
+
+
 class RowKinds:
     """How sites share rows: each row has the number of its kind, and then the numbers of its spans."""
 
     def __init__(self) -> None:
-        self._kinds: list[_RowKind] = []
+        self._kinds: list[RowKind] = []
         self._lock = threading.Lock()
 
     def add(self, members: Sequence[Member]) -> int:
         """The number of a new kind of row, which holds these spans in this order."""
         with self._lock:
-            self._kinds.append(_RowKind(members))
+            self._kinds.append(RowKind(members))
             return len(self._kinds) - 1
 
     def table(self, rows: np.ndarray) -> SpanTable:
@@ -67,22 +100,15 @@ class RowKinds:
         numbers = rows[:, 0].astype(np.int64)
         return joined([self._kinds[number].table(rows[numbers == number]) for number in numbers_in(numbers)])
 
+    def only(self, rows: np.ndarray) -> RowKind | None:
+        """The kind of all these rows, None where there are several, or no rows."""
+        numbers = set(rows[:, 0].tolist())
+        return self._kinds[int(numbers.pop())] if len(numbers) == 1 else None
 
-class _RowKind:
-    """Where the numbers of each span stand."""
-
-    def __init__(self, members: Sequence[Member]) -> None:
-        widths = np.array([member.width for member in members])
-        self._sites = np.array([member.site.number for member in members])
-        self._begins = np.cumsum(widths) - widths + 1
-        self._ends = self._begins + (widths > 1)
-        self._amounts = np.flatnonzero(widths > 2)
-
-    def table(self, rows: np.ndarray) -> SpanTable:
-        amounts = np.zeros((len(rows), len(self._sites)))
-        amounts[:, self._amounts] = rows[:, self._begins[self._amounts] + 2]
-        begins, ends = rows[:, self._begins], rows[:, self._ends]
-        return SpanTable(np.tile(self._sites, len(rows)), begins.ravel(), ends.ravel(), amounts.ravel())
+    def collectives(self, rows: np.ndarray) -> int:
+        """Spans in which replicas meet, in all these rows."""
+        numbers = rows[:, 0].tolist()
+        return sum(numbers.count(number) * self._kinds[int(number)].collectives for number in set(numbers))
 
 
 def numbers_in(numbers: np.ndarray) -> list[int]:
