@@ -18,7 +18,7 @@ from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import gen_data_flow_ops, gen_logging_ops
 from tfscale.trainer.probe.apart import beside, freed
-from tfscale.trainer.probe.row import NO_ROWS, WIDTH, Taken
+from tfscale.trainer.probe.row import NO_ROWS, WIDTH, Taken, together
 
 MOST_ROWS = 1 << 16
 """That are kept of one read: a second of 30,000 steps, or what was staged while nobody could read."""
@@ -69,7 +69,7 @@ class Area:
                     (numbers,) = execute.execute(_taker(self._name, count), 1, [], None, context.context())
                     parts.append(numbers.numpy().reshape(-1, WIDTH))
                 left %= count
-        rows = np.concatenate(parts)
+        rows = together(parts)
         enters = rows[:, 0] == _ENTERED
         return Taken(rows[~enters], 0, int(np.count_nonzero(enters)))
 
