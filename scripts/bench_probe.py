@@ -36,6 +36,7 @@ BUDGET = 10.0
 """Microseconds added to a step."""
 SHARE = 0.001
 """Of a step of 20 ms."""
+PEERS = ("TensorBoard", "profiler")
 
 
 def main() -> int:
@@ -72,7 +73,10 @@ def measured(workers: int, arguments: list[str]) -> Iterator[dict[str, Any]]:
         out, cluster = folder / "rows.json", write_cluster(folder, workers)
         command = [sys.executable, STEPS, out, *arguments]
         variables = {"TF_USE_LEGACY_KERAS": "", "PYTHONFAULTHANDLER": "1"}
-        with running(folder, cluster, workers, command, variables) as agents, watching(cluster):
+        # Workers, and their agents, would take each other's core now and then, by chance, which hosts do not.
+        alone = [("taskset", "-c", str(core)) for core in sorted(os.sched_getaffinity(0))]
+        before = alone if workers > 1 else [()]
+        with running(folder, cluster, workers, command, variables, before) as agents, watching(cluster):
             yield from written(out, folder, agents)
 
 
@@ -116,7 +120,7 @@ def watching(cluster: Path):
 
 
 def line(name: str, row: dict[str, Any]) -> str:
-    # What reads take away has no steps of its own, with and without.
+    # What is taken away at moments has no steps of its own, with and without.
     times = [f"{row[each]:.0f} us" if each in row else "" for each in ("without", "with")]
     interval = f"{row['low']:+.1f} to {row['high']:+.1f} us"
     threads = f"{row['threads']:.1f} us" if "threads" in row else ""
@@ -135,7 +139,7 @@ def judged(rows: list[dict[str, Any]]) -> list[str]:
             problems.append(f"{step}: {added:.1f} us added a step, budget {BUDGET:.0f}")
         if step == "20 ms" and added > SHARE * row["without"]:
             problems.append(f"{step}: {added / row['without']:.2%} of the step, budget {SHARE:.1%}")
-        peers = [peer for peer in rows if peer["step"] == step and not peer["what"].startswith("probe")]
+        peers = [peer for peer in rows if peer["step"] == step and peer["what"] in PEERS]
         problems += [f"{step}: {peer['what']} adds no more" for peer in peers if added >= peer["added"]]
     return problems
 

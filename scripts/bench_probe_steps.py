@@ -8,8 +8,9 @@ differ, too, by where they lie in memory.
 
 Meanwhile the probe reads once a second, as always, and tells its agent. What that takes from the steps it meets, beyond
 what such steps take usually, is compared with the same at moments when nothing is read. What the probe adds is the sum
-of both. Several workers change in lock-step, since each step's collectives hold them together; each has a core of its
-own, as it has a host.
+of both. What the agent takes when it looks at its host and tells its frame is found in the same way. Several workers
+change in lock-step, since each step's collectives hold them together; each has a core of its own, with its agent, as
+it has a host.
 
 Steps of 20 and 100 ms compute for most of that time. While stamps are compared they do so until the time is over: so
 what a neighbour takes of it is the same with stamps and without. It would hide what a read takes, too; for reads there
@@ -77,10 +78,6 @@ OUT, QUICK, ASLEEP = Path(sys.argv[1]), "--quick" in sys.argv[2:], "--asleep" in
 CHOSEN = [name for name in sys.argv[2:] if not name.startswith("--")]
 TASK = json.loads(os.environ["TF_CONFIG"])
 SEVERAL = len(TASK["cluster"]["worker"]) > 1
-if SEVERAL:
-    # Else they would take each other's core now and then, by chance, which hosts do not.
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[TASK["task"]["index"] % len(cores)]})
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
 CASES = {
     "0.5 ms": Case(8, 0.0, 38 if SEVERAL else 75, 0, 83 if SEVERAL else 300),
@@ -94,12 +91,14 @@ each, takes a tenth off at each run, and calls 8,000 cheap (`ExecutorImpl::Kerne
 IN_TURN = 10
 """Single steps of one kind that follow each other, after one that is not counted."""
 PAIRS, PEER_PAIRS = (2, 2) if QUICK else (32, 30)
-READ_SECONDS = 0.08
-"""What a read takes away it has taken by then; the agent tells its frame a little later."""
+TOLD = 0.0
+"""When in each period the agents, of so few, look at their hosts and tell their frames."""
+TAKES = 0.02
+"""Seconds by which a read, or a frame, has taken what it takes away."""
 QUIET = (0.3, 0.4, 0.5, 0.6, 0.7)
 """When in each period nothing is read, nor told by an agent."""
 MOST = 10_000.0
-"""Microseconds that a read takes away at the most: more is a neighbour's."""
+"""Microseconds that are taken away at the most: more is a neighbour's."""
 
 _kept: list[Any] = []
 
@@ -282,28 +281,31 @@ def of_stamps(steps: list[Step]) -> dict[str, Any]:
     return summary(with_, without)
 
 
-def of_reads(steps: list[Step]) -> dict[str, Any]:
-    """What reads add to a step, on the average of all steps."""
+def taken_at(moment: float, steps: list[Step]) -> dict[str, Any]:
+    """What is taken from the steps at this moment of each period, on the average of all steps."""
     begin, took = np.array([step.begin for step in steps]), np.array([step.took for step in steps])
+    end = begin + took / 1e6
     usual: dict[Any, list[float]] = defaultdict(list)
     for step in steps:
         usual[step[:3]].append(step.took)
     usually = {kind: statistics.median(times) for kind, times in usual.items()}
     beyond = np.cumsum([0.0, *(step.took - usually[step[:3]] for step in steps)])
+    periods = np.arange(begin[0] // PERIOD + 1, begin[-1] // PERIOD) * PERIOD
 
-    def lost(moment: float) -> np.ndarray:
-        """Microseconds beyond the usual in the steps that go on at this moment of each period, and shortly after."""
-        moments = np.arange(begin[0] // PERIOD + 1, begin[-1] // PERIOD) * PERIOD + moment
-        first = np.searchsorted(begin + took / 1e6, moments)
-        last = np.searchsorted(begin, moments + READ_SECONDS)
-        return np.clip(beyond[last] - beyond[first], -MOST, MOST)
+    def taken(at: float) -> np.ndarray:
+        """Microseconds beyond the usual in the steps that go on then, and shortly after."""
+        first = np.searchsorted(end, periods + at)
+        last = np.searchsorted(begin, periods + at + TAKES)
+        # A long step may meet the next frame, too.
+        met = end[last - 1] < periods + PERIOD
+        return np.clip(beyond[last] - beyond[first], -MOST, MOST)[met]
 
-    quiet = np.concatenate([lost(moment) for moment in QUIET])
-    reading = lost(READ)
+    quiet = np.concatenate([taken(each) for each in QUIET])
+    then = taken(moment)
     share = took.mean() / (1e6 * PERIOD)
-    added = share * (reading.mean() - quiet.mean())
-    around = 2 * share * (reading.var() / len(reading) + quiet.var() / len(quiet)) ** 0.5
-    return {"pairs": len(reading), "added": added, "low": added - around, "high": added + around}
+    added = share * (then.mean() - quiet.mean())
+    around = 2 * share * (then.var() / len(then) + quiet.var() / len(quiet)) ** 0.5
+    return {"pairs": len(then), "added": added, "low": added - around, "high": added + around}
 
 
 def of_both(stamps: dict[str, Any], reads: dict[str, Any]) -> dict[str, Any]:
@@ -362,10 +364,11 @@ def probe_and_peers(cases: dict[str, Case]) -> Iterator[dict[str, Any]]:
             lasting(rounds=rounds_in(case.lasting, pairs[0][1]))
             steps = list(interleaved(pairs, case.turns_for_reads))
             lasting(case.lasting)
-        reads = of_reads(steps)
+        reads = taken_at(READ, steps)
         yield {"step": name, "what": "probe", "threads": used, **of_both(stamps, reads)}
         yield {"step": name, "what": "probe, its stamps", **stamps}
         yield {"step": name, "what": "probe, its reads", **reads}
+        yield {"step": name, "what": "agent", **taken_at(TOLD, steps)}
         plain[name] = pairs[0][1]
         # TensorFlow sometimes waits for ever when it takes the iterators of many data sets apart.
         _kept.extend(pairs)

@@ -60,10 +60,18 @@ def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
 
 @contextlib.contextmanager
 def running(
-    folder: Path, cluster: Path, workers: int, command: Sequence[str | Path], variables: Mapping[str, str]
+    folder: Path,
+    cluster: Path,
+    workers: int,
+    command: Sequence[str | Path],
+    variables: Mapping[str, str],
+    before: Sequence[Sequence[str]] = ((),),
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """All agents of a cluster, until the block ends."""
-    agents = [start_agent(folder, cluster, index, command, variables) for index in range(workers)]
+    """All agents of a cluster, until the block ends; what is put before their commands is repeated where it is less."""
+    agents = [
+        start_agent(folder, cluster, index, command, variables, before=before[index % len(before)])
+        for index in range(workers)
+    ]
     try:
         yield agents
     finally:
