@@ -1,4 +1,4 @@
-"""Builds the C library of the probe (trainer/native/rows.c), where there is a C compiler: $CC, or cc.
+"""Builds the C library of the probe (trainer/native), where there is a C compiler: $CC, or cc.
 
 Without one tfscale works as well, and measuring costs a step more (docs/cost.md).
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = "trainer/native/rows.c"
+SOURCES = ("trainer/native/rows.c", "trainer/native/steps.c")
 LIBRARY = "trainer/tfscale/trainer/probe/rows.so"
 OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-pthread", "-shared", "-fPIC")
 
@@ -23,9 +23,10 @@ class Native(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         root = Path(self.root)
         (root / LIBRARY).unlink(missing_ok=True)
+        sources = [root / source for source in SOURCES]
         compiler = shlex.split(os.environ.get("CC") or "cc")
         try:
-            subprocess.run([*compiler, *OPTIONS, root / SOURCE, "-o", root / LIBRARY, "-ldl"], check=True)
+            subprocess.run([*compiler, *OPTIONS, *sources, "-o", root / LIBRARY, "-ldl", "-lm"], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"without {LIBRARY}: {error}")
             return

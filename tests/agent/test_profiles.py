@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from report_connection import Connection, connected
+from report_connection import Connection, connected, serving
 from tfscale.agent.profiles import (
     Order,
     ProfileBusyError,
@@ -18,7 +18,6 @@ from tfscale.agent.profiles import (
     Told,
 )
 from tfscale.agent.reports import Reports
-from tfscale.agent.servers import ReportServer
 from tfscale.core.errors import UsageError
 from tfscale.core.task import Task
 from tfscale.v1 import report_pb2
@@ -32,13 +31,10 @@ async def socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tupl
     path = tmp_path_factory.mktemp("s") / "r.sock"
     reports = Reports(Task.parse("worker:1"))
     reports.begin(3, 2)
-    server = ReportServer(path, reports)
-    await server.start()
-    async with connected(path) as connection:
+    async with serving(path, reports), connected(path) as connection:
         connection.say(report_pb2.TaskReport(hello=HELLO))
         await connection.accepted()
         yield reports, connection
-    await server.stop()
 
 
 async def listening(profiler: Profiler) -> asyncio.Task[Order]:

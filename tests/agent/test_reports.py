@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_connection import connected, said
+from report_connection import connected, said, serving
 from tfscale.agent.reports import Reports
 from tfscale.agent.servers import ReportServer, ServerError
 from tfscale.core.framing import framed
@@ -24,10 +24,8 @@ async def served(path: Path) -> AsyncIterator[Reports]:
     """Reports that expect generation 3, attempt 2."""
     reports = Reports(TASK)
     reports.begin(3, 2)
-    server = ReportServer(path, reports)
-    await server.start()
-    yield reports
-    await server.stop()
+    async with serving(path, reports):
+        yield reports
 
 
 @pytest.fixture
@@ -179,9 +177,7 @@ async def test_a_new_attempt_ends_the_old_ones_connection_and_keeps_its_last_ste
 async def test_an_agent_that_ends_lets_go_of_a_process_that_does_not(path: Path) -> None:
     reports = Reports(TASK)
     reports.begin(3, 2)
-    server = ReportServer(path, reports)
-    await server.start()
-    async with connected(path) as connection:
+    async with serving(path, reports) as server, connected(path) as connection:
         connection.say(hello())
         await connection.accepted()
         await server.stop()

@@ -1,4 +1,4 @@
-"""A connection to an agent's reports, as the probe in a training process has one."""
+"""An agent's reports, and a connection to them, as the probe in a training process has one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,29 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tfscale.agent.reports import Reports
+from tfscale.agent.servers import ReportServer
 from tfscale.core.framing import HEADER_BYTES, framed, length
 from tfscale.v1 import report_pb2
+
+
+@asynccontextmanager
+async def serving(socket: Path, reports: Reports) -> AsyncIterator[ReportServer]:
+    """Who hears what is said on this socket, as often as if it made frames all the time."""
+
+    async def hear() -> None:
+        while True:
+            reports.hear()
+            await asyncio.sleep(0.01)
+
+    server = ReportServer(socket, reports)
+    await server.start()
+    hearing = asyncio.create_task(hear())
+    try:
+        yield server
+    finally:
+        hearing.cancel()
+        await server.stop()
 
 
 class Connection:

@@ -139,7 +139,7 @@ def test_what_nobody_could_read_of_an_area_is_counted_and_thrown_away(
 
 @pytest.mark.usefixtures("ring")
 def test_a_library_for_rows_of_another_width_is_not_used() -> None:
-    from tfscale.trainer.probe.ring import LIBRARY
+    from tfscale.trainer.probe.native import LIBRARY
     from tfscale.trainer.probe.row import WIDTH
 
     library = ctypes.CDLL(str(LIBRARY))

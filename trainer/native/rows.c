@@ -26,9 +26,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "rows.h"
+
 #define OP "TfscaleStamp"
-/* Numbers in a row, its kind among them. */
-#define WIDTH 8
 /* Rows that are kept until they are read; a power of two. */
 #define SLOTS 65536u
 /* Of a graph's rows, that wait for more stamps at a time. */
@@ -265,8 +265,32 @@ const char *tfscale_register(void *library, int width) {
     return well ? NULL : OP;
 }
 
-/* Collectives that were entered since the last call. */
 uint64_t tfscale_entered(void) { return atomic_exchange_explicit(&entered, 0, memory_order_relaxed); }
+
+/* Whether the slot of this ticket has its row, which is copied then; -1 where it was written over, 0 not yet. */
+static int read_row(uint64_t ticket, double *into) {
+    Slot *slot = &slots[ticket % SLOTS];
+    uint64_t signature = atomic_load_explicit(&slot->signature, memory_order_acquire);
+    if (signature <= ticket) return 0;
+    for (int place = 0; place < WIDTH; place++)
+        into[place] = atomic_load_explicit(&slot->numbers[place], memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    bool whole = signature == ticket + 1 && atomic_load_explicit(&slot->signature, memory_order_relaxed) == signature;
+    return whole ? 1 : -1;
+}
+
+int64_t rows_seen(double *into, uint64_t most) {
+    uint64_t end = atomic_load_explicit(&drawn, memory_order_acquire), seen = 0;
+    if (end - due > SLOTS) return -1;
+    for (; due + seen < end && seen < most; seen++) {
+        int found = read_row(due + seen, into + WIDTH * seen);
+        if (found < 0) return -1;
+        if (!found) break;
+    }
+    return (int64_t)seen;
+}
+
+void rows_drop(uint64_t number) { due += number; }
 
 /* Moves at most `most` rows of WIDTH numbers to `into`, oldest first, and says how many; adds to `lost` those that were
  * written over before they were read. One caller at a time. */
@@ -277,13 +301,9 @@ uint64_t tfscale_take(double *into, uint64_t most, uint64_t *lost) {
         due = end - SLOTS;
     }
     for (; due < end && taken < most; due++) {
-        Slot *slot = &slots[due % SLOTS];
-        uint64_t signature = atomic_load_explicit(&slot->signature, memory_order_acquire);
-        if (signature <= due) break;
-        for (int place = 0; place < WIDTH; place++)
-            into[WIDTH * taken + place] = atomic_load_explicit(&slot->numbers[place], memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
-        if (signature == due + 1 && atomic_load_explicit(&slot->signature, memory_order_relaxed) == signature)
+        int found = read_row(due, into + WIDTH * taken);
+        if (!found) break;
+        if (found > 0)
             taken++;
         else
             ++*lost;

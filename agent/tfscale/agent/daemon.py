@@ -220,6 +220,7 @@ class Daemon:
             self._leave.set()
 
     def _publish(self) -> None:
+        self._reports.hear()
         frame = Frame(
             sequence=self._sequence,
             at=time.time(),

@@ -1,18 +1,23 @@
-"""What the probe in the training process reports, over a Unix socket: one connection an attempt, and checked."""
+"""What the probe in the training process reports, over a Unix socket: one connection an attempt, and checked.
+
+It is heard when a frame is made: an agent that was woken for each report would take that from the training, too
+(docs/cost.md).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import socket
 from contextlib import aclosing
 from dataclasses import replace
 
 from google.protobuf.message import DecodeError
 from tfscale.agent import wire
+from tfscale.agent.connection import Connection
 from tfscale.agent.profiles import Profiler
 from tfscale.agent.stacks import Listener
 from tfscale.core.errors import TfscaleError
-from tfscale.core.framing import HEADER_BYTES, FramingError, framed, length
+from tfscale.core.framing import FramingError
 from tfscale.core.records import (
     SCHEMA_VERSION,
     Activity,
@@ -40,7 +45,9 @@ class Reports:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._attempt: tuple[int, int] = (0, 0)
-        self._reporter: object | None = None
+        self._connections: dict[Connection, asyncio.Task[None] | None] = {}
+        """And who gives each of them orders, once it has said who it is."""
+        self._reporter: Connection | None = None
         self.listener: Listener | None = None
         """The process that reports, where it can be asked for its stacks."""
         self.profiler = Profiler()
@@ -55,7 +62,8 @@ class Reports:
         self._checkpoint: float | None = None
 
     def begin(self, generation: int, attempt: int) -> None:
-        """Expect another attempt; what an earlier one still sends is refused."""
+        """Expect another attempt; what an earlier one sends from now on is refused."""
+        self.hear()
         if (generation, attempt) != self._attempt:
             self._attempt = (generation, attempt)
             self._reporter = self.listener = self.probe = self.collective = self.training = None
@@ -73,32 +81,58 @@ class Reports:
         self._activities = {key: activity for key, activity in self._activities.items() if activity.end is None}
         return taken
 
-    async def listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One reporter's connection, until it ends."""
-        connection = object()
-        orders: asyncio.Task[None] | None = None
+    def accept(self, process: socket.socket) -> None:
+        """Hear who has connected: at once until it has said who it is, then by `hear`."""
+        connection = Connection(process)
+        self._connections[connection] = None
+        asyncio.get_running_loop().add_reader(connection, self._hear, connection)
+
+    def hear(self) -> None:
+        """Collect what was said since the last call."""
+        for connection in tuple(self._connections):
+            self._hear(connection)
+
+    def close(self) -> None:
+        """Collect what was said, and hear nobody any more."""
+        self.hear()
+        for connection in tuple(self._connections):
+            self._let_go(connection)
+
+    def _hear(self, connection: Connection) -> None:
         try:
-            async for report in _messages(reader):
+            for report in connection.messages():
                 if self._reporter is not connection:
                     self._admit(report)
-                    self._reporter = connection
-                    self.listener = _listener(report.hello)
-                    _reply(writer, report_pb2.ReportReply(accepted=report_pb2.Accepted()))
-                    orders = asyncio.create_task(self._give_orders(writer))
+                    self._greet(connection, report.hello)
                 self._collect(report)
         except (Refusal, FramingError, DecodeError, wire.WireError) as error:
-            _reply(writer, report_pb2.ReportReply(refused=str(error)))
-        finally:
-            if orders is not None:
-                orders.cancel()
-            if self._reporter is connection:
-                self._reporter = self.listener = None
-            writer.close()
+            connection.reply(report_pb2.ReportReply(refused=str(error)))
+            self._let_go(connection)
+        else:
+            if connection.is_over:
+                self._let_go(connection)
 
-    async def _give_orders(self, writer: asyncio.StreamWriter) -> None:
+    def _greet(self, connection: Connection, hello: report_pb2.Hello) -> None:
+        asyncio.get_running_loop().remove_reader(connection)
+        self._reporter = connection
+        self.listener = _listener(hello)
+        connection.reply(report_pb2.ReportReply(accepted=report_pb2.Accepted()))
+        self._connections[connection] = asyncio.create_task(self._give_orders(connection))
+
+    def _let_go(self, connection: Connection) -> None:
+        orders = self._connections.pop(connection)
+        if orders is None:
+            asyncio.get_running_loop().remove_reader(connection)
+        else:
+            orders.cancel()
+        if self._reporter is connection:
+            self._reporter = self.listener = None
+        connection.close()
+
+    async def _give_orders(self, connection: Connection) -> None:
         async with aclosing(self.profiler.listen()) as orders:
             async for order in orders:
-                _reply(writer, report_pb2.ReportReply(profile=wire.order_message(order)))
+                connection.reply(report_pb2.ReportReply(profile=wire.order_message(order)))
 
     def _admit(self, report: report_pb2.TaskReport) -> None:
         """Whether it is of the attempt that runs. Raises Refusal."""
@@ -135,21 +169,6 @@ class Reports:
         """A new attempt goes on from the checkpoint that an earlier one has written."""
         self._checkpoint = probe.checkpoint or self._checkpoint
         return replace(probe, checkpoint=self._checkpoint)
-
-
-async def _messages(reader: asyncio.StreamReader) -> AsyncIterator[report_pb2.TaskReport]:
-    """What comes, until the other end is gone; what it had not finished is nothing. Raises FramingError and
-    DecodeError."""
-    while True:
-        try:
-            message = await reader.readexactly(length(await reader.readexactly(HEADER_BYTES)))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return
-        yield report_pb2.TaskReport.FromString(message)
-
-
-def _reply(writer: asyncio.StreamWriter, reply: report_pb2.ReportReply) -> None:
-    writer.write(framed(reply.SerializeToString()))
 
 
 def _listener(hello: report_pb2.Hello) -> Listener | None:

@@ -20,7 +20,8 @@ from tfscale.core.errors import TfscaleError
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 _AGENT = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
-_GRACE = 0.5
+_GRACE, _RETRY = 0.5, 1.0
+"""Seconds."""
 
 
 class ServerError(TfscaleError):
@@ -74,30 +75,37 @@ class ReportServer:
     def __init__(self, path: Path, reports: Reports) -> None:
         self._path = path
         self._reports = reports
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._accepting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Raises ServerError when the socket cannot be made."""
+        listening = socket.socket(socket.AF_UNIX)
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._path.unlink(missing_ok=True)  # an agent that was killed has left it
-            self._server = await asyncio.start_unix_server(self._connected, self._path)
+            listening.bind(str(self._path))
             self._path.chmod(0o600)
         except OSError:
+            listening.close()
             raise ServerError(f"cannot serve the task's reports on {self._path}: look at that folder") from None
+        listening.listen()
+        listening.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept(listening))
 
     async def stop(self) -> None:
-        if self._server is None:
+        if self._accepting is None:
             return
-        self._server.close()
-        if self._connections:
-            # What a process that ends has said last may be on its way still.
-            _, late = await asyncio.wait(self._connections, timeout=_GRACE)
-            for connection in late:
-                connection.cancel()
+        self._accepting.cancel()
+        await asyncio.wait([self._accepting])
+        self._reports.close()
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = asyncio.create_task(self._reports.listen(reader, writer))
-        self._connections.add(connection)
-        connection.add_done_callback(self._connections.discard)
+    async def _accept(self, listening: socket.socket) -> None:
+        with listening:
+            while True:
+                try:
+                    process, _ = await asyncio.get_running_loop().sock_accept(listening)
+                except OSError:
+                    # Out of files, for example: it may have them again.
+                    await asyncio.sleep(_RETRY)
+                else:
+                    self._reports.accept(process)

@@ -91,6 +91,11 @@ class Activities:
                 if not self._depths[kind]:
                     self._ended.append(Activity(kind, self._begun.pop(kind), time.time()))
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether anything lasts, or has ended since the last call of `drain`."""
+        return bool(self._begun or self._ended or self._told)
+
     def drain(self) -> list[Activity]:
         """What has ended since the last call, and what has begun and still lasts."""
         with self._lock:

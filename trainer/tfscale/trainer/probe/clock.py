@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 TOLERANCE = 0.0005
 """Seconds that the offset between wall and monotonic clock may move between two reads; slewing stays below it."""
+_NARROW = TOLERANCE / 5
+"""Seconds that a sample may take without a second opinion."""
 
 
 class ClockWatch:
@@ -18,17 +20,19 @@ class ClockWatch:
 
     def jumped(self) -> bool:
         """Whether the wall clock was set since the last call."""
-        offset = self._sample()
-        moved = abs(offset - self._offset) > TOLERANCE
-        self._offset = offset
-        return moved
+        before, self._offset = self._offset, self._sample()
+        return abs(self._offset - before) > TOLERANCE
 
     def _sample(self) -> float:
-        # The narrowest of three brackets: a pause of this thread between the two reads is no jump.
-        samples = []
-        for _ in range(3):
-            before = self._steady()
-            wall = self._wall()
-            after = self._steady()
-            samples.append((after - before, wall - (before + after) / 2))
-        return min(samples)[1]
+        brackets = [self._bracket()]
+        # The narrowest of four: a pause of this thread between two readings is no jump.
+        while brackets[0][0] > _NARROW and len(brackets) < 4:
+            brackets.append(self._bracket())
+        return min(brackets)[1]
+
+    def _bracket(self) -> tuple[float, float]:
+        """Seconds that one sample took, and the offset."""
+        before = self._steady()
+        wall = self._wall()
+        after = self._steady()
+        return after - before, wall - (before + after) / 2

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from tfscale.trainer.probe.plain import PARTS, StepColumns, UsualRow, are_usual, fold, fold_rows, usual_row
+from tfscale.trainer.probe.plain import PARTS, StepColumns, UsualRow, are_usual, fold, usual_row
 from tfscale.trainer.probe.row import NO_ROWS, together
 from tfscale.trainer.probe.spans import Kind, Site, Span
 from tfscale.trainer.probe.steps import Step, StepAssembler
@@ -32,6 +32,21 @@ class Fold:
         """Later than those of which the table tells."""
         self._table = NO_SPANS
         self._spans: list[Span] = []
+        self._usual: UsualRow | None = None
+
+    @property
+    def usual(self) -> UsualRow | None:
+        """What each of the rows that came last tells, where nothing but such rows is left."""
+        return None if len(self._table.end) or self._spans else self._usual
+
+    def take_rows(self) -> np.ndarray:
+        """What is left of rows, for whoever goes on from here."""
+        taken, self._rows = self._rows, NO_ROWS
+        return taken
+
+    def give_back(self, rows: np.ndarray) -> None:
+        """Rows that were taken, and of which nothing was told."""
+        self._rows = rows
 
     def feed(
         self, rows: np.ndarray, spans: Sequence[Span], pauses: Sequence[Interval], horizon: float
@@ -40,22 +55,19 @@ class Fold:
         did meanwhile."""
         self._rows = together([self._rows, rows])
         self._spans += spans
-        usual = self._usual_row()
+        self._usual = None if self._spans else self._usual_row()
         over = len(self._rows)
-        while usual is not None and over and self._rows[over - 1, usual.updated] > horizon:
-            over -= 1
+        if self._usual is not None:
+            # Whole rows are kept, else spans.
+            while over and self._rows[over - 1, self._usual.moments[-1]] > horizon:
+                over -= 1
         settled, self._rows = self._rows[:over], self._rows[over:]
-        if usual is not None and over >= _MANY and not pauses and not len(self._table.end):
-            steps = fold_rows(settled, usual, self._assembler)
-            if steps is not None:
-                return steps
         self._table = joined([self._table, self._kinds.table(settled)])
         return self._of_spans(pauses, horizon)
 
     def _usual_row(self) -> UsualRow | None:
-        """What each of many rows tells, where nothing comes between them; whole ones are kept then, else spans."""
-        kind = self._kinds.only(self._rows) if len(self._rows) >= _MANY and not self._spans else None
-        return None if kind is None else usual_row(kind)
+        kind = self._kinds.only(self._rows)
+        return None if kind is None else usual_row(*kind)
 
     def _of_spans(self, pauses: Sequence[Interval], horizon: float) -> Sequence[Step]:
         until = None if self._spans else self._last_run(horizon)

@@ -44,6 +44,7 @@ class Lines:
     def __init__(self, path: Path, task: str, generation: int = 0, attempt: int = 1) -> None:
         self.refused: str | None = None
         """Never: whoever measures again may do it into a file that can be written."""
+        self.messages: None = None
         self._is_broken = False
         self._task = task
         self._status = TaskStatus(TaskState.RUNNING, generation, attempt, os.getpid(), time.time())

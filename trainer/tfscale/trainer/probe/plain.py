@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple, overload
 
 import numpy as np
-from tfscale.trainer.probe.spans import Counter, Kind, Program, Site
+from tfscale.trainer.probe.spans import Kind, Program, Site
 from tfscale.trainer.probe.steps import IDLE_SECONDS, REMEMBERED, Step, StepAssembler, Tail
 from tfscale.trainer.probe.table import RowKind, SpanTable, numbers_in
 from tfscale.trainer.probe.timeline import UNKNOWN
@@ -92,12 +92,13 @@ def _place(site: Site) -> int:
 
 
 class UsualRow(NamedTuple):
-    """Where the numbers of a step stand in rows each of which tells one, and nothing else."""
+    """Where the numbers of a step stand in rows of one kind, each of which tells one, and nothing else."""
 
+    kind: int
     input: Site
     gradients: Site
     run: Site
-    moments: list[int]
+    moments: tuple[int, ...]
     """The five edges of its own."""
     examples: int | None
     bytes: int | None
@@ -109,54 +110,14 @@ class UsualRow(NamedTuple):
         return self.moments[-1]
 
 
-def usual_row(kind: RowKind) -> UsualRow | None:
+def usual_row(number: int, kind: RowKind) -> UsualRow | None:
     """None where rows of this kind tell something else."""
     spans = {_place(site): (site, fields) for site, fields in kind.spans}
     if len(kind.spans) != PARTS or spans.keys() != {_INPUT, _REDUCE, _RUN}:
         return None
     (input_, asked), (gradients, entered), (run, updated) = (spans[place] for place in range(PARTS))
-    moments = [asked.begin, asked.end, entered.begin, entered.end, updated.end]
-    return UsualRow(input_, gradients, run, moments, asked.amount, entered.amount)
-
-
-def fold_rows(rows: np.ndarray, usual: UsualRow, assembler: StepAssembler) -> StepColumns | None:
-    """What `assembler.feed` makes of the spans in these rows. None, and nothing is done, where they do not follow each
-    other as steps do.
-
-    It comes once a second, when its code has left the processor's caches: that takes longer than what it does. So each
-    function of numpy that is not called is worth 10 to 20 us (docs/cost.md).
-    """
-    tail = assembler.tail
-    if tail is None:
-        return None
-    edges = _edges(rows[:, usual.moments].T, tail)
-    # Collectives run one after the other. All but the first of these do in any case, or no legs are left.
-    edges[_ENTERED, 0] = max(edges[_ENTERED, 0], min(tail.reduced, edges[_REDUCED, 0]))
-    legs = edges[1:] - edges[:-1]
-    if not legs.min() >= 0.0:
-        return None
-    phases = legs[: _WAIT + 1]
-    _take_pauses(phases[_HOST], edges, assembler)
-    sizes = _sums(usual.gradients.bytes, rows, usual.bytes)
-    if not usual.gradients.collective:
-        phases[_WAIT] = UNKNOWN
-        sizes = [0.0] * len(rows)
-    found = StepColumns(
-        first=tail.sequence,
-        end=edges[_REDUCED],
-        phases=phases,
-        bytes=list(map(round, sizes)),
-        examples=_sums(usual.input.examples, rows, usual.examples),
-        global_step=_counted(usual.run.counter, len(rows)),
-        program=usual.run.program,
-    )
-    _go_on(assembler, tail, found, edges, edges[_REDUCED, -1].item())
-    return found
-
-
-def _sums(fixed: int, rows: np.ndarray, place: int | None) -> list[float]:
-    """What is fixed with the site, and what each row says beyond it."""
-    return [float(fixed)] * len(rows) if place is None else [fixed + more for more in rows[:, place].tolist()]
+    moments = asked.begin, asked.end, entered.begin, entered.end, updated.end
+    return UsualRow(number, input_, gradients, run, moments, asked.amount, entered.amount)
 
 
 def fold(spans: SpanTable, sites: Sequence[Site], assembler: StepAssembler) -> StepColumns | None:
@@ -191,7 +152,9 @@ def fold(spans: SpanTable, sites: Sequence[Site], assembler: StepAssembler) -> S
         global_step=_count(sites, steps.site[:, _RUN]),
         program=run.program,
     )
-    _go_on(assembler, tail, found, edges, spans.end[(places == _REDUCE) | (places == _BESIDE)][-1].item())
+    last = spans.end[(places == _REDUCE) | (places == _BESIDE)][-1].item()
+    after = Tail(tail.sequence + len(found), edges[_REDUCED, -1].item(), edges[_UPDATED, -1].item(), last)
+    assembler.go_on(after, max(found.bytes))
     return found
 
 
@@ -261,12 +224,6 @@ def _take_pauses(host: np.ndarray, edges: np.ndarray, assembler: StepAssembler) 
     assembler.remember(lasted[seen:][-REMEMBERED:].tolist())
 
 
-def _go_on(assembler: StepAssembler, tail: Tail, found: StepColumns, edges: np.ndarray, reduced: float) -> None:
-    """These steps came after `tail`; the newest reduction was over at `reduced`."""
-    after = Tail(tail.sequence + len(found), edges[_REDUCED, -1].item(), edges[_UPDATED, -1].item(), reduced)
-    assembler.go_on(after, max(found.bytes))
-
-
 def _amounts(sites: Sequence[Site], steps: SpanTable, place: int) -> np.ndarray:
     """Bytes of each step's gradients, or examples of its batch."""
     numbers = steps.site[:, place]
@@ -282,15 +239,8 @@ def _count(sites: Sequence[Site], runs: np.ndarray) -> list[int] | None:
     counts = np.zeros(len(runs), np.int64)
     counters = {id(sites[number].counter): sites[number].counter for number in numbers_in(runs)}
     for counter in counters.values():
-        of_it = np.isin(runs, [number for number in numbers_in(runs) if sites[number].counter is counter])
-        counts[of_it] = _counted(counter, int(of_it.sum())) or 0
+        counted = np.isin(runs, [number for number in numbers_in(runs) if sites[number].counter is counter])
+        if counter is not None:
+            counts[counted] = counter.base + counter.count + 1 + np.arange(counted.sum())
+            counter.count += int(counted.sum())
     return None if None in counters.values() else counts.tolist()
-
-
-def _counted(counter: Counter | None, number: int) -> range | None:
-    """Has so many iterations been counted; the number of each."""
-    if counter is None:
-        return None
-    first = counter.base + counter.count + 1
-    counter.count += number
-    return range(first, first + number)

@@ -18,6 +18,7 @@ from tfscale.trainer.probe import hooks, tpu
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
 from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.columns import without_phases
+from tfscale.trainer.probe.express import Express
 from tfscale.trainer.probe.fold import Fold
 from tfscale.trainer.probe.keras_hooks import KerasHooks
 from tfscale.trainer.probe.parameter_server import ParameterServer
@@ -46,6 +47,9 @@ class Probe:
         self._status = Status()
         self._assembler = StepAssembler()
         self._fold = Fold(self.recorder.sites.all, self.recorder.row_kinds, self._assembler)
+        self._express = Express(self._fold, self._assembler)
+        self._told_amounts: tuple[int, float] | None = None
+        """Of the newest steps that went the short way."""
         self._clock = ClockWatch()
         self._entered = 0
         self._left = 0
@@ -153,14 +157,50 @@ class Probe:
     def _report(self, horizon: float) -> None:
         with self._reading:
             try:
-                report = Report(self._collective()) if self._status.disabled else self._read(horizon)
+                jumped = self._clock.jumped()
+                if self._express.is_on and self._went_express(horizon, jumped):
+                    return
+                report = Report(self._collective()) if self._status.disabled else self._read(horizon, jumped)
             except Exception as error:
                 self.fail(error)
                 report = Report(self._collective())
             self._send(report)
+            self._board(horizon)
 
-    def _read(self, horizon: float) -> Report:
-        """The steps that were finished before `horizon`, and what else there is to say."""
+    def _board(self, horizon: float) -> None:
+        """Let the steps that come from now on go the short way, as long as nothing else comes."""
+        if math.isinf(horizon) or self._has_news() or self._parameter_server.workers or len(self._sinks) != 1:
+            return
+        messages, staging = self._sinks[0].messages, self.recorder.staging
+        if messages is not None and staging is not None:
+            self._express.begin(staging, messages, self._collective())
+
+    def _went_express(self, horizon: float, jumped: bool) -> bool:
+        """Whether nothing has come but usual steps, which were told."""
+        if jumped or math.isinf(horizon) or self._has_news() or not self._express.go(horizon):
+            self._entered, self._left, self._entered_at = self._express.end()
+            return False
+        collective = self._express.collective
+        self._was_inside = collective.entered > collective.left
+        if self._express.amounts != self._told_amounts:
+            self._told_amounts = self._express.amounts
+            self._status = self._status.with_step(*self._told_amounts)
+        training = self._progress.read()
+        if training != self._told_training or self._status != self._told_status:
+            self._send(Report(collective, training=training))
+        return True
+
+    def _has_news(self) -> bool:
+        """Whether there is more to look at than rows."""
+        return bool(
+            self.recorder.eager
+            or self._activities.has_changed
+            or self._status is not self._told_status
+            or self.recorder.xla_seen is not self._status.xla
+        )
+
+    def _read(self, horizon: float, jumped: bool) -> Report:
+        """The steps that were finished before `horizon`, and what else there is to say; the clock may have `jumped`."""
         changes = self._activities.drain()
         rows, eager, lost = self.recorder.drain()
         # Counted after the spans were read: what was left had been entered before.
@@ -172,7 +212,7 @@ class Probe:
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         measured = self._parameter_server.workers.drain()
-        if self._clock.jumped():
+        if self._clock.jumped() or jumped:
             steps = without_phases(steps)
             measured = [each._replace(steps=without_phases(each.steps)) for each in measured]
         by_workers = [step for each in measured for step in each.steps]

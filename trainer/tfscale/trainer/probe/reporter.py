@@ -14,12 +14,14 @@ from google.protobuf.message import DecodeError
 from tfscale.core.framing import HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe import stacks, wire
 from tfscale.trainer.probe.identity import Identity
-from tfscale.trainer.probe.report import Report
+from tfscale.trainer.probe.report import Messages, Report
 from tfscale.v1 import report_pb2
 from tfscale.v1.telemetry_pb2 import ProbeStatus
 
 SCHEMA_VERSION = 1
 _RETRY_SECONDS = 0.5
+_AT_ONCE = 16 << 10
+"""Bytes: Linux puts up to 32 KiB into one buffer."""
 
 
 class Obey(Protocol):
@@ -45,9 +47,13 @@ class Reporter:
         self._stack_signal = stacks.listen()
         self.refused: str | None = None
         """Why the agent does not want this process's reports."""
+        self.messages = Messages(wire.head(identity).SerializeToString(), self._tell)
         self._changed = threading.Condition()
-        """Of the following four, and of what closes."""
-        self._reports: deque[report_pb2.TaskReport] = deque()
+        """Of the following five, and of what closes."""
+        self._reports: deque[bytes] = deque()
+        """Messages (`TaskReport`)."""
+        self._is_sending = False
+        """Whether the thread sends what was queued."""
         self._lost = 0
         self._probe: ProbeStatus | None = None
         self._agent: socket.socket | None = None
@@ -62,6 +68,10 @@ class Reporter:
         with self._changed:
             if message.HasField("probe"):
                 self._probe = message.probe
+            self._queue(message.SerializeToString())
+
+    def _tell(self, message: bytes) -> None:
+        with self._changed:
             self._queue(message)
 
     def close(self, timeout: float) -> None:
@@ -71,14 +81,23 @@ class Reporter:
             self._changed.notify()
         self._thread.join(timeout)
 
-    def _queue(self, message: report_pb2.TaskReport) -> None:
+    def _queue(self, message: bytes) -> None:
         while len(self._reports) >= self._capacity:
-            self._lost += sum(len(batch.sequence) + batch.lost for batch in self._reports.popleft().steps)
-        if message.steps:
-            message.steps[0].lost += self._lost
+            oldest = report_pb2.TaskReport.FromString(self._reports.popleft())
+            self._lost += sum(len(batch.sequence) + batch.lost for batch in oldest.steps)
+        if self._lost:
+            message = self._with_lost(message)
+        if self._agent is None or self._reports or self._is_sending or not _is_sent(self._agent, framed(message)):
+            self._reports.append(message)
+            self._changed.notify()
+
+    def _with_lost(self, message: bytes) -> bytes:
+        """What it says, and that steps before it were lost, where it tells of steps."""
+        report = report_pb2.TaskReport.FromString(message)
+        if report.steps:
+            report.steps[0].lost += self._lost
             self._lost = 0
-        self._reports.append(message)
-        self._changed.notify()
+        return report.SerializeToString()
 
     def _deliver(self) -> None:
         while self.refused is None:
@@ -104,23 +123,24 @@ class Reporter:
         listener.start()
         while report := self._oldest(agent):
             try:
-                agent.sendall(framed(report.SerializeToString()))
+                agent.sendall(framed(report))
             except OSError:
                 with self._changed:
                     self._reports.appendleft(report)
                 raise
         if self._agent is not agent:
             return False
-        # The agent closes its end when it has read all.
+        # What was sent waits for the agent, also when this process has ended.
         agent.shutdown(socket.SHUT_WR)
-        listener.join()
         return True
 
-    def _oldest(self, agent: socket.socket) -> report_pb2.TaskReport | None:
+    def _oldest(self, agent: socket.socket) -> bytes | None:
         """The next report, when there is one; None where there is none and the process ends, or the agent has gone."""
         with self._changed:
+            self._is_sending = False
             self._changed.wait_for(lambda: self._reports or self._closing.is_set() or self._agent is not agent)
-            return self._reports.popleft() if self._reports and self._agent is agent else None
+            self._is_sending = bool(self._reports) and self._agent is agent
+            return self._reports.popleft() if self._is_sending else None
 
     def _listen(self, agent: socket.socket, replies: BinaryIO) -> None:
         """Do what the agent says, until it goes."""
@@ -129,7 +149,7 @@ class Reporter:
             with self._changed:
                 # An agent that comes later has not asked for it.
                 if self._agent is agent:
-                    self._queue(report_pb2.TaskReport(profile=report))
+                    self._queue(report_pb2.TaskReport(profile=report).SerializeToString())
 
         try:
             with suppress(OSError, FramingError, DecodeError), replies:
@@ -154,6 +174,20 @@ class Reporter:
             pid=os.getpid(),
             stack_signal=self._stack_signal,
         )
+
+
+def _is_sent(agent: socket.socket, frame: bytes) -> bool:
+    """Whether it went at once. One that is not too long goes as a whole, or not at all."""
+    if len(frame) > _AT_ONCE:
+        return False
+    try:
+        sent = agent.send(frame, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+    except OSError:
+        return False
+    if sent < len(frame):
+        # What comes after a part of a message would be taken for its rest.
+        agent.shutdown(socket.SHUT_RDWR)
+    return sent == len(frame)
 
 
 def _next(replies: BinaryIO) -> report_pb2.ReportReply | None:

@@ -1,7 +1,6 @@
 """Rows in a ring of this process, which stamps of our own fill, for less than a staging area costs.
 
-To read them costs next to nothing (docs/cost.md). The library (`trainer/native/rows.c`) is built when tfscale is
-installed, if there is a C compiler.
+To read them costs next to nothing (docs/cost.md). The ring is `trainer/native/rows.c`.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.python.framework import op_def_registry, ops
 from tfscale.trainer.probe.apart import freed
+from tfscale.trainer.probe.native import library
 from tfscale.trainer.probe.row import WIDTH, Taken, together
 
 OP = "TfscaleStamp"
-LIBRARY = Path(__file__).with_name("rows.so")
 _AT_ONCE = 1024
 """Rows that one call takes."""
 
@@ -29,12 +28,9 @@ _AT_ONCE = 1024
 class Ring:
     """The rows of this process: there is one, whose newest 65,536 wait to be read. Any thread may write, one reads."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self._take = library.tfscale_take
-        self._take.restype = ctypes.c_uint64
-        self._take.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64))
-        self._entered = library.tfscale_entered
-        self._entered.restype = ctypes.c_uint64
+    def __init__(self, native: ctypes.CDLL) -> None:
+        self._take = native.tfscale_take
+        self._entered = native.tfscale_entered
         self._rows = np.empty((_AT_ONCE, WIDTH))
         self._address = self._rows.ctypes.data
         self._numbers = itertools.count()
@@ -86,15 +82,13 @@ def _made(values: Sequence[tf.Tensor], takes: Sequence[tf.Tensor], enters: bool,
 def ring() -> Ring | None:
     """The ring of this process, None where the library was not built, or was for other rows or another TensorFlow."""
     framework = next(Path(tf.sysconfig.get_lib()).glob("libtensorflow_framework.so.*"), None)
+    found = library()
     # TensorFlow ends a process that registers an op twice.
-    if framework is None or not LIBRARY.exists() or op_def_registry.get(OP) is not None:
+    if framework is None or found is None or op_def_registry.get(OP) is not None:
         return None
     try:
         loaded = ctypes.CDLL(str(framework), os.RTLD_NOLOAD | os.RTLD_LAZY)
-        library = ctypes.CDLL(str(LIBRARY))
     except OSError:
         return None
-    library.tfscale_register.restype = ctypes.c_char_p
-    library.tfscale_register.argtypes = (ctypes.c_void_p, ctypes.c_int)
-    missing = library.tfscale_register(loaded._handle, WIDTH)
-    return Ring(library) if missing is None else None
+    missing = found.tfscale_register(loaded._handle, WIDTH)
+    return Ring(found) if missing is None else None

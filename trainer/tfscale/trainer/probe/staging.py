@@ -74,6 +74,11 @@ class Staging:
         found = (name for name in self._accelerators if name.endswith(f"{kind}:{number or 0}"))
         return next(found, None)
 
+    @property
+    def in_ring(self) -> bool:
+        """Whether rows wait in this process's ring."""
+        return isinstance(self._rows, Ring)
+
     def write(self, number: int, values: Sequence[tf.Operation | tf.Tensor]) -> None:
         """Record a row of this number when all of its values, at most WIDTH - 1, are known: stamps, each of one row
         only, and float64 scalars."""

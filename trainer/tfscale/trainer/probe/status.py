@@ -36,13 +36,15 @@ class Status:
             local = max(steps.examples)
         else:
             local = max(step.examples for step in steps if step.program is newest.program)
-        workers = newest.program.replicas / newest.program.local_replicas
+        return replace(self, measuring=True, program=newest.program).with_step(newest.bytes, local)
+
+    def with_step(self, reduced_bytes: int, examples: float) -> Status:
+        """This status once a step of its program has reduced so many bytes, of so many examples on this worker."""
+        workers = self.program.replicas / self.program.local_replicas if self.program else 1
         return replace(
             self,
-            measuring=True,
-            program=newest.program,
-            reduced_bytes_per_step=newest.bytes or None,
-            examples_per_step=round(local * workers) or self.examples_per_step,
+            reduced_bytes_per_step=reduced_bytes or None,
+            examples_per_step=round(examples * workers) or self.examples_per_step,
         )
 
     @property

@@ -100,10 +100,13 @@ class RowKinds:
         numbers = rows[:, 0].astype(np.int64)
         return joined([self._kinds[number].table(rows[numbers == number]) for number in numbers_in(numbers)])
 
-    def only(self, rows: np.ndarray) -> RowKind | None:
-        """The kind of all these rows, None where there are several, or no rows."""
-        numbers = set(rows[:, 0].tolist())
-        return self._kinds[int(numbers.pop())] if len(numbers) == 1 else None
+    def only(self, rows: np.ndarray) -> tuple[int, RowKind] | None:
+        """The kind of all these rows, and its number; None where there are several, or no rows."""
+        numbers = set(map(int, rows[:, 0].tolist()))
+        if len(numbers) != 1:
+            return None
+        (number,) = numbers
+        return number, self._kinds[number]
 
     def collectives(self, rows: np.ndarray) -> int:
         """Spans in which replicas meet, in all these rows."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tfscale.trainer.probe.activities import Activity
 from tfscale.trainer.probe.columns import report_batches
 from tfscale.trainer.probe.identity import Identity
@@ -19,12 +21,19 @@ def message(identity: Identity, report: Report) -> report_pb2.TaskReport:
         activities=map(_activity, report.activities),
         coordinator=None if report.coordinator is None else _coordinator(report.coordinator),
         steps=[
-            telemetry_pb2.StepBatch(
-                generation=identity.generation, attempt=identity.attempt, reporter=identity.task, **columns
-            )
+            telemetry_pb2.StepBatch(**_reporter(identity), **columns)
             for columns in report_batches(identity.task, report)
         ],
     )
+
+
+def head(identity: Identity) -> telemetry_pb2.StepBatch:
+    """What each batch of the process's own steps begins with."""
+    return telemetry_pb2.StepBatch(**_reporter(identity), subject=identity.task)
+
+
+def _reporter(identity: Identity) -> dict[str, Any]:
+    return {"generation": identity.generation, "attempt": identity.attempt, "reporter": identity.task}
 
 
 def _probe_status(status: Status) -> telemetry_pb2.ProbeStatus:
