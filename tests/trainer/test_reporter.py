@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from local_cluster import wait_until
 from report_listener import ReportListener
+from tfscale.core.framing import HEADER_BYTES, framed, length
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.report import Collective, Report
 from tfscale.trainer.probe.reporter import Reporter
 from tfscale.trainer.probe.spans import Program
 from tfscale.trainer.probe.status import Status
 from tfscale.trainer.probe.steps import Step
-from tfscale.v1 import report_pb2
+from tfscale.v1 import report_pb2, telemetry_pb2
 
 
 class Agent:
@@ -72,6 +75,7 @@ def test_hello_comes_first_and_all_is_delivered_at_the_end(identity: Identity) -
     for number in range(5):
         reporter.send(steps(number))
     reporter.close(timeout=5)
+    agent.wait_for(6)
     hello = agent.heard[0].hello
     assert (hello.task, hello.generation, hello.attempt) == ("worker:1", 3, 2)
     assert sequences(agent) == list(range(5))
@@ -114,6 +118,63 @@ def test_a_process_that_is_refused_says_no_more(identity: Identity) -> None:
     assert reporter.refused == "another process reports"
     assert agent.heard == []
     agent.kill()
+
+
+def message(first: int, number: int = 1) -> bytes:
+    """Steps as a message already."""
+    batch = telemetry_pb2.StepBatch(sequence=range(first, first + number), end=[1.0] * number)
+    return report_pb2.TaskReport(steps=[batch]).SerializeToString()
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_messages_and_reports_come_in_their_order_however_long_they_are(identity: Identity, connected: bool) -> None:
+    agent = Agent(Path(identity.socket)) if connected else None
+    reporter = Reporter(identity, obey)
+    if agent is not None:
+        agent.wait_for(1)
+    lengths = [1, 1, 5000, 1, 100_000, 1, 1, 3000] * 4
+    for number, many in enumerate(lengths):
+        reporter.send(steps(number)) if number % 3 == 1 else reporter.messages.tell(message(number, many))
+    agent = agent or Agent(Path(identity.socket))
+    agent.wait_for(1 + len(lengths))
+    assert sequences(agent) == list(range(len(lengths)))
+    reporter.close(timeout=5)
+    agent.kill()
+
+
+def test_messages_that_give_way_are_counted(identity: Identity) -> None:
+    reporter = Reporter(identity, obey, capacity=2)
+    for number in range(4):
+        reporter.messages.tell(message(10 * number, 10))
+    agent = Agent(Path(identity.socket))
+    agent.wait_for(3)
+    assert sequences(agent) == [20, 30]
+    assert [report.steps[0].lost for report in agent.heard[1:]] == [10, 10]
+    reporter.close(timeout=5)
+    agent.kill()
+
+
+def test_a_process_ends_though_its_agent_reads_later(identity: Identity) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(identity.socket)
+        server.listen()
+        reporter = Reporter(identity, obey)
+        with server.accept()[0] as agent, agent.makefile("rb") as heard:
+            agent.sendall(framed(report_pb2.ReportReply(accepted=report_pb2.Accepted()).SerializeToString()))
+            for number in range(10):
+                reporter.messages.tell(message(number))
+            begun = time.monotonic()
+            reporter.close(timeout=30)
+            assert time.monotonic() - begun < 10
+            told = [report.steps[0].sequence[0] for report in _reports(heard.read()) if report.steps]
+            assert told == list(range(10))
+
+
+def _reports(heard: bytes) -> Iterator[report_pb2.TaskReport]:
+    while heard:
+        end = HEADER_BYTES + length(heard[:HEADER_BYTES])
+        yield report_pb2.TaskReport.FromString(heard[HEADER_BYTES:end])
+        heard = heard[end:]
 
 
 def order(number: int, seconds: float) -> report_pb2.ReportReply:
@@ -169,9 +230,9 @@ def test_a_process_that_is_refused_later_says_no_more(identity: Identity) -> Non
     reporter = Reporter(identity, obey)
     agent.wait_for(1)
     agent.reply(report_pb2.ReportReply(refused="one of an attempt that has ended"))
+    wait_until(lambda: reporter.refused == "one of an attempt that has ended")
     agent.kill()
     reporter.close(timeout=5)
-    assert reporter.refused == "one of an attempt that has ended"
 
 
 def test_whoever_speaks_another_protocol_is_no_agent(identity: Identity) -> None:

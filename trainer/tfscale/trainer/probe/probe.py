@@ -184,9 +184,10 @@ class Probe:
         self._was_inside = collective.entered > collective.left
         if self._express.amounts != self._told_amounts:
             self._told_amounts = self._express.amounts
-            self._status = self._status.with_step(*self._told_amounts)
+            status = self._status.with_step(*self._told_amounts)
+            self._status = self._status if status == self._status else status
         training = self._progress.read()
-        if training != self._told_training or self._status != self._told_status:
+        if training != self._told_training or self._status is not self._told_status:
             self._send(Report(collective, training=training))
         return True
 

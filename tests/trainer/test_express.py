@@ -1,0 +1,247 @@
+"""The short way of usual steps, in this process's ring: what it tells is what the long way would."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loop_rows import Loop, loops, usual
+from tfscale.trainer.probe.columns import PHASES, batches
+from tfscale.trainer.probe.fold import Fold
+from tfscale.trainer.probe.report import Collective, Messages, Report
+from tfscale.trainer.probe.row import WIDTH
+from tfscale.trainer.probe.steps import StepAssembler
+from tfscale.v1 import report_pb2, telemetry_pb2
+
+pytestmark = pytest.mark.tensorflow
+
+HEAD = telemetry_pb2.StepBatch(generation=3, attempt=2, reporter="worker:1", subject="worker:1")
+
+
+@pytest.fixture(scope="module")
+def ring() -> Any:
+    from tfscale.trainer.probe.ring import ring
+
+    ring = ring()
+    if ring is None and shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
+        pytest.skip("no C compiler here: rows go to a staging area")
+    assert ring is not None
+    return ring
+
+
+@pytest.fixture(scope="module")
+def write(ring: Any) -> Callable[[np.ndarray], None]:
+    """Write rows into the ring, as graphs do."""
+    import tensorflow as tf
+
+    def writer(kind: int) -> Any:
+        @tf.function(input_signature=[tf.TensorSpec((None, WIDTH), tf.float64)])
+        def of_kind(rows: Any) -> None:
+            for row in rows:
+                ring.write(kind, [row[place] for place in range(1, WIDTH)])
+
+        return of_kind
+
+    writers: dict[int, Any] = {}
+
+    def written(rows: np.ndarray) -> None:
+        for row in rows:
+            kind = int(row[0])
+            writers.setdefault(kind, writer(kind))(row[None])
+
+    return written
+
+
+@pytest.fixture
+def empty(ring: Any) -> Iterator[Any]:
+    ring.clear()
+    yield ring
+    ring.clear()
+
+
+class Told(NamedTuple):
+    """All that was told of a loop, the newest state, and how often either way was gone."""
+
+    columns: dict[str, list[float]]
+    tail: Any
+    counted: int
+    left: int
+    short: int
+
+
+def told(loop: Loop, write: Callable[[np.ndarray], None], ends: Sequence[float], delay: float, short: bool) -> Told:
+    """What is found when the ring is read at these times, the newest `delay` seconds unsettled."""
+    from tfscale.trainer.probe.express import Express
+    from tfscale.trainer.probe.ring import ring
+    from tfscale.trainer.probe.staging import Staging
+
+    rows = ring()
+    assert rows is not None
+    rows.clear()
+    staging, assembler = Staging([], rows), StepAssembler()
+    fold = Fold(loop.sites.all, loop.kinds, assembler)
+    express = Express(fold, assembler)
+    found: list[telemetry_pb2.StepBatch] = []
+
+    def tell(message: bytes) -> None:
+        (batch,) = report_pb2.TaskReport.FromString(message).steps
+        assert (batch.generation, batch.attempt, batch.reporter, batch.subject) == (3, 2, "worker:1", "worker:1")
+        found.append(batch)
+
+    messages = Messages(HEAD.SerializeToString(), tell)
+    assert loop.run.counter is not None
+    loop.run.counter.count = 0
+    left, went, before = 0, 0, 0.0
+    for end in [*ends, math.inf]:
+        write(loop.read(before, end))
+        before = end
+        if express.is_on:
+            if end < math.inf and express.go(end - delay):
+                went += 1
+                continue
+            _, left, _ = express.end()
+        taken = rows.take().rows
+        left += loop.kinds.collectives(taken)
+        steps = fold.feed(taken, [], [], end - delay)
+        assembler.drain_activities(end if end < math.inf else loop.at)
+        found += [telemetry_pb2.StepBatch(**columns) for columns in batches("worker:1", steps, 0)]
+        if short:
+            express.begin(staging, messages, Collective(0, left, None))
+    columns = {
+        name: [value for batch in found for value in _column(batch, name)]
+        for name in ("sequence", "global_step", "end", *PHASES)
+    }
+    return Told(columns, assembler.tail, loop.run.counter.count, left, went)
+
+
+def _column(batch: telemetry_pb2.StepBatch, name: str) -> Sequence[float]:
+    return list(getattr(batch, name)) or [math.nan] * len(batch.sequence)
+
+
+@settings(max_examples=60, deadline=None)
+@given(loops(), st.lists(st.floats(0, 1), min_size=2, max_size=8), st.sampled_from([0.0, 0.003, 0.02]))
+def test_the_short_way_tells_what_the_long_way_does(
+    write: Callable[[np.ndarray], None], loop: Loop, cuts: list[float], delay: float
+) -> None:
+    ends = sorted(1000 + cut * (loop.at - 1000) for cut in cuts)
+    mine, theirs = (told(loop, write, ends, delay, short) for short in (True, False))
+    assert theirs.short == 0
+    for name, column in theirs.columns.items():
+        np.testing.assert_allclose(mine.columns[name], column, rtol=1e-6, atol=1e-6, err_msg=name)
+    assert mine[1:4] == theirs[1:4]
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize("collective", [True, False])
+def test_usual_steps_go_the_short_way(write: Callable[[np.ndarray], None], collective: bool) -> None:
+    loop = Loop(collective)
+    for each in range(100):
+        loop.step((2, 3, 5, 20 + each % 3, 10), amount=float(each % 2))
+    found = told(loop, write, [1000.5, 1001.5, 1002.5, 1003.5], 0.02, short=True)
+    assert found.short == 3
+    assert found.columns["sequence"] == list(range(100))
+    assert found.columns["global_step"] == list(range(8, 108))
+    assert all(map(math.isnan, found.columns["reduce"])) is not collective
+
+
+@pytest.mark.usefixtures("empty")
+def test_what_is_unusual_goes_the_long_way_and_only_that(write: Callable[[np.ndarray], None]) -> None:
+    loop = Loop()
+    for part in range(2):
+        for _ in range(60):
+            loop.step((2, 3, 5, 20, 10))
+        if not part:
+            loop.at += 1.5
+    # The first, and the read with the pause, or none at all.
+    assert told(loop, write, [1000.5, 1001.5, 1002.3, 1004.5, 1005.5, 1006], 0.02, short=True).short == 4
+
+
+@pytest.mark.usefixtures("empty")
+def test_metrics_beside_the_steps_go_the_long_way(write: Callable[[np.ndarray], None]) -> None:
+    assert told(usual(100), write, [1000.5, 1001.5, 1002.5, 1003.5], 0.02, short=True).short == 0
+
+
+class Ear:
+    """A sink that takes messages."""
+
+    refused = None
+
+    def __init__(self) -> None:
+        self.messages = Messages(HEAD.SerializeToString(), self._tell)
+        self.reports: list[Report] = []
+        self.told: list[report_pb2.TaskReport] = []
+
+    def send(self, report: Report) -> None:
+        self.reports.append(report)
+
+    def _tell(self, message: bytes) -> None:
+        self.told.append(report_pb2.TaskReport.FromString(message))
+
+    def close(self, _timeout: float) -> None:
+        pass
+
+
+def test_a_probe_lets_steps_go_the_short_way_until_there_is_something_else_to_say(
+    empty: Any, write: Callable[[np.ndarray], None]
+) -> None:
+    from tfscale.trainer.probe.activities import CHECKPOINT
+    from tfscale.trainer.probe.probe import Probe
+    from tfscale.trainer.probe.staging import Staging
+
+    probe, ear = Probe(), Ear()
+    probe.recorder.staging = Staging([], empty)
+    probe.add(ear)
+    loop = Loop(sites=probe.recorder.sites, kinds=probe.recorder.row_kinds)
+    # What activities are told to last goes by the clock.
+    loop.at = time.time()
+    before = [0.0]
+
+    def read(amount: float = 0.0) -> tuple[int, int]:
+        """How many steps each way told, of a second of 25."""
+        for _ in range(25):
+            loop.step((2, 3, 5, 20, 10), amount=amount)
+        write(loop.read(before[0], loop.at))
+        before[0] = loop.at
+        ear.reports.clear(), ear.told.clear()
+        probe._report(loop.at - 0.02)
+        short = sum(len(batch.sequence) for report in ear.told for batch in report.steps)
+        return sum(len(report.steps) for report in ear.reports), short
+
+    assert read() == (24, 0)
+    assert read() == (0, 25)
+    assert (ear.told[0].collective.entered, ear.told[0].collective.left) == (0, 50)
+    # The sizes that the long way has told are those of its last steps.
+    assert ear.reports == []
+    assert read(amount=4.0) == (0, 25)
+    (report,) = ear.reports
+    assert report.status is not None
+    assert (report.status.reduced_bytes_per_step, report.status.examples_per_step) == (1008, 72)
+    with probe._activities.during(CHECKPOINT):
+        assert read() == (25, 0)
+    assert read() == (25, 0)
+    assert read() == (0, 25)
+    probe.flush()
+    assert [step.sequence for report in ear.reports for step in report.steps] == [149]
+    assert ear.reports[-1].collective.left == 150
+    probe.remove(ear)
+
+
+def test_a_run_of_another_program_is_told_of_by_the_long_way(empty: Any, write: Callable[[np.ndarray], None]) -> None:
+    loop = Loop()
+    for part in range(2):
+        for _ in range(40):
+            loop.step((2, 3, 5, 20, 10))
+        if not part:
+            loop.trace_again()
+    found = told(loop, write, [1000.5, 1001, 1001.5, 1002, 1002.5, 1003], 0.02, short=True)
+    assert found.columns["sequence"] == list(range(80))
+    assert found.short == 3
+    assert len(empty.take().rows) == 0
