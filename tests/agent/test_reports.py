@@ -174,6 +174,31 @@ async def test_a_new_attempt_ends_the_old_ones_connection_and_keeps_its_last_ste
         assert (reports.probe, reports.strategy) == (None, "MirroredStrategy")
 
 
+async def test_what_is_said_waits_until_a_frame_is_made_or_another_attempt_begins(path: Path) -> None:
+    def steps(number: int) -> report_pb2.TaskReport:
+        batch = telemetry_pb2.StepBatch(subject="worker:1", sequence=[number], end=[1.0])
+        return report_pb2.TaskReport(steps=[batch])
+
+    reports = Reports(TASK)
+    reports.begin(3, 2)
+    server = ReportServer(path, reports)
+    await server.start()
+    async with connected(path) as connection:
+        connection.say(hello())
+        await connection.accepted()
+        connection.say(steps(1))
+        await asyncio.sleep(0.1)
+        assert reports.take_steps() == ()
+        reports.hear()
+        assert [batch.sequence[0] for batch in reports.take_steps()] == [1]
+        connection.say(steps(2))
+        await asyncio.sleep(0.1)
+        # The process has died, and another is about to be started.
+        reports.begin(3, 3)
+        assert [batch.sequence[0] for batch in reports.take_steps()] == [2]
+    await server.stop()
+
+
 async def test_an_agent_that_ends_lets_go_of_a_process_that_does_not(path: Path) -> None:
     reports = Reports(TASK)
     reports.begin(3, 2)

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -283,17 +284,24 @@ def test_areas_are_apart_and_what_is_written_can_be_forgotten(staging: Any, step
     assert len(staging.read()[0]) == 0
 
 
-def test_without_its_library_or_a_second_time_there_is_no_ring(
-    ring: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
+def test_without_its_library_or_a_second_time_there_is_no_ring(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tfscale.trainer.probe import ring as module
 
     assert module.ring() is ring and module.ring.__wrapped__() is None
     monkeypatch.setattr(module, "OP", "TfscaleStampOfAnother")
-    monkeypatch.setattr(module, "LIBRARY", tmp_path / "rows.so")
+    monkeypatch.setattr(module, "library", lambda: None)
     assert module.ring.__wrapped__() is None
+
+
+def test_a_library_that_is_not_there_or_another_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from tfscale.trainer.probe import native
+
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "rows.so")
+    assert native.library.__wrapped__() is None
     (tmp_path / "rows.so").write_text("no library")
-    assert module.ring.__wrapped__() is None
+    assert native.library.__wrapped__() is None
+    monkeypatch.setattr(native, "LIBRARY", Path("libm.so.6"))
+    assert native.library.__wrapped__() is None
 
 
 def test_a_probe_that_failed_empties_the_area_that_its_graphs_go_on_to_fill(
