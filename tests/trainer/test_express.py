@@ -189,49 +189,88 @@ class Ear:
         pass
 
 
-def test_a_probe_lets_steps_go_the_short_way_until_there_is_something_else_to_say(
+class Training:
+    """A loop that a probe reads and an ear hears."""
+
+    def __init__(self, ring: Any, write: Callable[[np.ndarray], None]) -> None:
+        from tfscale.trainer.probe.probe import Probe
+        from tfscale.trainer.probe.staging import Staging
+
+        self.probe, self.ear = Probe(), Ear()
+        self.probe.recorder.staging = Staging([], ring)
+        self.probe.add(self.ear)
+        self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.row_kinds)
+        # What activities are told to last goes by the clock.
+        self.loop.at = time.time()
+        self._write = write
+        self._read_until = 0.0
+
+    def second(self, amount: float = 0.0) -> tuple[int, int]:
+        """How many steps each way tells, of 25."""
+        for _ in range(25):
+            self.loop.step((2, 3, 5, 20, 10), amount=amount)
+        self._write(self.loop.read(self._read_until, self.loop.at))
+        self._read_until = self.loop.at
+        self.ear.reports.clear()
+        self.ear.told.clear()
+        self.probe._report(self.loop.at - 0.02)
+        short = sum(len(batch.sequence) for report in self.ear.told for batch in report.steps)
+        return sum(len(report.steps) for report in self.ear.reports), short
+
+
+def test_steps_go_the_short_way_until_there_is_something_else_to_say(
     empty: Any, write: Callable[[np.ndarray], None]
 ) -> None:
     from tfscale.trainer.probe.activities import CHECKPOINT
-    from tfscale.trainer.probe.probe import Probe
-    from tfscale.trainer.probe.staging import Staging
 
-    probe, ear = Probe(), Ear()
-    probe.recorder.staging = Staging([], empty)
-    probe.add(ear)
-    loop = Loop(sites=probe.recorder.sites, kinds=probe.recorder.row_kinds)
-    # What activities are told to last goes by the clock.
-    loop.at = time.time()
-    before = [0.0]
-
-    def read(amount: float = 0.0) -> tuple[int, int]:
-        """How many steps each way told, of a second of 25."""
-        for _ in range(25):
-            loop.step((2, 3, 5, 20, 10), amount=amount)
-        write(loop.read(before[0], loop.at))
-        before[0] = loop.at
-        ear.reports.clear(), ear.told.clear()
-        probe._report(loop.at - 0.02)
-        short = sum(len(batch.sequence) for report in ear.told for batch in report.steps)
-        return sum(len(report.steps) for report in ear.reports), short
-
-    assert read() == (24, 0)
-    assert read() == (0, 25)
+    training = Training(empty, write)
+    probe, ear = training.probe, training.ear
+    assert training.second() == (24, 0)
+    assert training.second() == (0, 25)
     assert (ear.told[0].collective.entered, ear.told[0].collective.left) == (0, 50)
-    # The sizes that the long way has told are those of its last steps.
-    assert ear.reports == []
-    assert read(amount=4.0) == (0, 25)
-    (report,) = ear.reports
-    assert report.status is not None
-    assert (report.status.reduced_bytes_per_step, report.status.examples_per_step) == (1008, 72)
     with probe._activities.during(CHECKPOINT):
-        assert read() == (25, 0)
-    assert read() == (25, 0)
-    assert read() == (0, 25)
+        assert training.second() == (25, 0)
+    assert training.second() == (25, 0)
+    assert training.second() == (0, 25)
     probe.flush()
-    assert [step.sequence for report in ear.reports for step in report.steps] == [149]
-    assert ear.reports[-1].collective.left == 150
+    assert [step.sequence for report in ear.reports for step in report.steps] == [124]
+    assert ear.reports[-1].collective.left == 125
     probe.remove(ear)
+
+
+def test_the_size_of_a_step_is_told_when_it_changes(empty: Any, write: Callable[[np.ndarray], None]) -> None:
+    training = Training(empty, write)
+
+    def told() -> list[tuple[int | None, int | None]]:
+        statuses = [report.status for report in training.ear.reports if report.status]
+        return [(status.reduced_bytes_per_step, status.examples_per_step) for status in statuses]
+
+    assert training.second() == (24, 0)
+    assert told() == [(1000, 64)]
+    assert training.second() == (0, 25)
+    assert told() == []
+    assert training.second(amount=4.0) == (0, 25)
+    assert told() == [(1008, 72)]
+    training.loop.evaluation()
+    assert training.second() == (25, 0)
+    # One step with more examples was not settled before.
+    newest = told()
+    assert newest == [(1000, 72)]
+    short = 0
+    while not short:
+        _, short = training.second(amount=4.0)
+        newest += told()
+    assert newest[-1] == (1008, 72)
+
+
+def test_a_probe_that_failed_tells_no_more_steps(
+    empty: Any, write: Callable[[np.ndarray], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = Training(empty, write)
+    assert [training.second(), training.second()] == [(24, 0), (0, 25)]
+    training.probe.fail(RuntimeError("broken on purpose"))
+    assert "broken on purpose" in capsys.readouterr().err
+    assert [training.second(), training.second(), training.second()] == [(0, 0)] * 3
 
 
 def test_a_run_of_another_program_is_told_of_by_the_long_way(empty: Any, write: Callable[[np.ndarray], None]) -> None:

@@ -32,6 +32,8 @@ from tfscale.trainer.probe.workers import Coordinator
 
 _SETTLING_SECONDS = 0.02
 """Spans younger than this wait for the next read: a neighbour with an earlier end may still be on its way."""
+_CLOSING_SECONDS = 2 * PERIOD
+"""For what does not fit into the socket until the agent makes its next frame."""
 
 
 class Probe:
@@ -152,7 +154,7 @@ class Probe:
         thread.join(1.0)
         self.flush()
         for sink in self._sinks:
-            sink.close(1.0)
+            sink.close(_CLOSING_SECONDS)
 
     def _report(self, horizon: float) -> None:
         with self._reading:
@@ -169,10 +171,13 @@ class Probe:
 
     def _board(self, horizon: float) -> None:
         """Let the steps that come from now on go the short way, as long as nothing else comes."""
-        if math.isinf(horizon) or self._has_news() or self._parameter_server.workers or len(self._sinks) != 1:
+        if self._status.disabled or math.isinf(horizon) or self._has_news():
+            return
+        if self._parameter_server.workers or len(self._sinks) != 1:
             return
         messages, staging = self._sinks[0].messages, self.recorder.staging
         if messages is not None and staging is not None:
+            self._told_amounts = None
             self._express.begin(staging, messages, self._collective())
 
     def _went_express(self, horizon: float, jumped: bool) -> bool:
