@@ -13,8 +13,9 @@ data = tf.data.Dataset.from_tensor_slices((tf.random.normal((256, 8)), tf.zeros(
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def compiled(rate: float) -> keras.Model:
-    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8), keras.layers.Dense(4)])
+def compiled(rate: float, depth: int = 1) -> keras.Model:
+    layers = [keras.layers.Dense(8) for _ in range(depth)]
+    model = keras.Sequential([keras.Input((8,)), *layers, keras.layers.Dense(4)])
     model.compile(keras.optimizers.SGD(rate), loss)
     return model
 
@@ -41,7 +42,8 @@ with measure("/dev/full"):
     compiled(0.1).fit(data, verbose=0)
 
 with measure(folder / "nan.jsonl"):
-    compiled(1e38).fit(data, epochs=2, verbose=0, validation_data=data)
+    # To trace so many layers is no matter of some milliseconds, which are not told.
+    compiled(1e38, depth=20).fit(data, epochs=2, verbose=0, validation_data=data)
 
 # Longer than the probe waits between two looks; and steps that nobody asked to be measured.
 time.sleep(1.2)
