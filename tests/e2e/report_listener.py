@@ -58,7 +58,7 @@ class ReportListener:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as reports:
-            for number, report in enumerate(iter(lambda: _next(reports), None)):
+            for number, report in enumerate(iter(lambda: next_report(reports), None)):
                 if self._refuse:
                     self.reply(report_pb2.ReportReply(refused=self._refuse))
                     return
@@ -67,7 +67,7 @@ class ReportListener:
                 self._hear(report)
 
 
-def _next(reports: BinaryIO) -> report_pb2.TaskReport | None:
+def next_report(reports: BinaryIO) -> report_pb2.TaskReport | None:
     with suppress(ConnectionError):
         header = reports.read(HEADER_BYTES)
         if len(header) == HEADER_BYTES:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from local_cluster import wait_until
-from report_listener import ReportListener
-from tfscale.core.framing import HEADER_BYTES, framed, length
+from report_listener import ReportListener, next_report
+from tfscale.core.framing import framed
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.report import Collective, Report
 from tfscale.trainer.probe.reporter import Reporter
@@ -166,15 +166,8 @@ def test_a_process_ends_though_its_agent_reads_later(identity: Identity) -> None
             begun = time.monotonic()
             reporter.close(timeout=30)
             assert time.monotonic() - begun < 10
-            told = [report.steps[0].sequence[0] for report in _reports(heard.read()) if report.steps]
+            told = [report.steps[0].sequence[0] for report in iter(lambda: next_report(heard), None) if report.steps]
             assert told == list(range(10))
-
-
-def _reports(heard: bytes) -> Iterator[report_pb2.TaskReport]:
-    while heard:
-        end = HEADER_BYTES + length(heard[:HEADER_BYTES])
-        yield report_pb2.TaskReport.FromString(heard[HEADER_BYTES:end])
-        heard = heard[end:]
 
 
 def order(number: int, seconds: float) -> report_pb2.ReportReply:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,19 +15,6 @@ pytestmark = pytest.mark.tensorflow
 
 RING = 1 << 16
 """Rows that it keeps."""
-
-
-@pytest.fixture
-def ring() -> Iterator[Any]:
-    from tfscale.trainer.probe.ring import ring
-
-    ring = ring()
-    if ring is None and shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
-        pytest.skip("no C compiler here: rows go to a staging area")
-    assert ring is not None
-    ring.clear()
-    yield ring
-    ring.clear()
 
 
 @pytest.fixture

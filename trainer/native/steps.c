@@ -41,7 +41,7 @@ typedef struct {
 
 /* Columns of the steps of one read. */
 typedef struct {
-    double end[MOST], lasted[MOST];
+    double end[MOST];
     float phases[PHASES][MOST];
 } Columns;
 
@@ -120,7 +120,7 @@ static int fold(Course *course, uint64_t number) {
         }
         if (!(row[course->updated] >= reduced) || legs[1] > course->idle) return 0;
         columns.end[step] = reduced;
-        columns.lasted[step] = reduced - exit;
+        course->lasted[(course->steps + (int64_t)step) % REMEMBERED] = reduced - exit;
         exit = reduction = reduced;
         updated = row[course->updated];
         if (course->examples) course->most_examples = fmax(course->most_examples, row[course->examples]);
@@ -165,8 +165,6 @@ uint64_t tfscale_steps(Course *course, const double *early, uint64_t number, dou
     unsigned char collective[64];
     unsigned char *to = put_bytes(message, REPORT_COLLECTIVE, collective, put_collective(collective, course));
     to = put_bytes(to, REPORT_STEPS, batch, put_steps(batch, course, over));
-    for (uint64_t step = over > REMEMBERED ? over - REMEMBERED : 0; step < over; step++)
-        course->lasted[(course->steps + (int64_t)step) % REMEMBERED] = columns.lasted[step];
     course->steps += (int64_t)over;
     course->sequence += (int64_t)over;
     course->iteration += (int64_t)over;

@@ -49,7 +49,7 @@ class Express:
         self._early = np.ascontiguousarray(self._fold.take_rows())
         self._course = Course(
             kind=usual.kind,
-            moments=tuple(usual.moments),
+            moments=usual.moments,
             examples_place=usual.examples or 0,
             bytes_place=usual.bytes or 0,
             collectives=collectives,

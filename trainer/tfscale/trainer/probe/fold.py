@@ -59,7 +59,7 @@ class Fold:
         over = len(self._rows)
         if self._usual is not None:
             # Whole rows are kept, else spans.
-            while over and self._rows[over - 1, self._usual.moments[-1]] > horizon:
+            while over and self._rows[over - 1, self._usual.updated] > horizon:
                 over -= 1
         settled, self._rows = self._rows[:over], self._rows[over:]
         self._table = joined([self._table, self._kinds.table(settled)])

@@ -102,10 +102,10 @@ class RowKinds:
 
     def only(self, rows: np.ndarray) -> tuple[int, RowKind] | None:
         """The kind of all these rows, and its number; None where there are several, or no rows."""
-        numbers = set(map(int, rows[:, 0].tolist()))
+        numbers = set(rows[:, 0].tolist())
         if len(numbers) != 1:
             return None
-        (number,) = numbers
+        number = int(numbers.pop())
         return number, self._kinds[number]
 
     def collectives(self, rows: np.ndarray) -> int:
