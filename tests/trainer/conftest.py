@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+from tfscale.trainer.probe.row import WIDTH
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +29,26 @@ def ring(process_ring: Any) -> Iterator[Any]:
     process_ring.clear()
     yield process_ring
     process_ring.clear()
+
+
+@pytest.fixture(scope="session")
+def write(process_ring: Any) -> Callable[[np.ndarray], None]:
+    """Write rows into the ring, as graphs do."""
+    import tensorflow as tf
+
+    def writer(kind: int) -> Any:
+        @tf.function(input_signature=[tf.TensorSpec((None, WIDTH), tf.float64)])
+        def of_kind(rows: Any) -> None:
+            for row in rows:
+                process_ring.write(kind, [row[place] for place in range(1, WIDTH)])
+
+        return of_kind
+
+    writers: dict[int, Any] = {}
+
+    def written(rows: np.ndarray) -> None:
+        for row in rows:
+            kind = int(row[0])
+            writers.setdefault(kind, writer(kind))(row[None])
+
+    return written

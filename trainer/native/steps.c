@@ -7,37 +7,16 @@
 #include <time.h>
 
 #include "rows.h"
+#include "steps.h"
 
 /* Rows of one read; more are left to others. */
 #define MOST 4096
-/* Newest steps, by which it is told what is usual. */
-#define REMEMBERED 64
 #define PHASES 5
 /* Bytes of a whole number in a message, at the most. */
 #define LONGEST 10
 /* Bytes with which a batch of steps, and all, may begin. */
 #define HEAD 512
 #define BATCH (HEAD + MOST * (2 * LONGEST + 8 + 4 * PHASES) + 128)
-
-/* What each row tells, and how far steps were told. As in tfscale/trainer/probe/native.py, each field has 8 bytes. */
-typedef struct {
-    int64_t kind;                                     /* Of all rows. */
-    int64_t asked, ready, entering, reduced, updated; /* The places of a step's edges in its row, */
-    int64_t examples, bytes;                          /* and of what is beyond the fixed; 0 where nothing is. */
-    int64_t collectives;                              /* Of a row: 1 where replicas reduce its gradients, or 0. */
-    int64_t counts;                                   /* Whether the optimizer's iterations are known. */
-    double idle;                                      /* Seconds on the host beyond which they may be a pause. */
-    const unsigned char *head;                        /* What a batch of steps begins with, */
-    int64_t head_length;                              /* at most HEAD bytes. */
-    int64_t sequence, iteration;                      /* Of the next step. */
-    double exit, after_update, after_reduction;       /* Where the steps so far end: `Tail`. */
-    int64_t entered, left, waiting;                   /* Collectives so far; those that rows tell which wait; */
-    double entered_at;                                /* when the newest was entered, NaN without any. */
-    double most_examples, newest_bytes;               /* Of the newest read, beyond the fixed. */
-    double most_bytes;                                /* Of all steps, beyond the fixed. */
-    int64_t steps;                                    /* So far. */
-    double lasted[REMEMBERED];                        /* Seconds from end to end, of step n at n % REMEMBERED. */
-} Course;
 
 /* Columns of the steps of one read. */
 typedef struct {
@@ -48,6 +27,7 @@ typedef struct {
 static double rows[MOST][WIDTH];
 static Columns columns;
 static unsigned char batch[BATCH], message[BATCH + 128];
+static Told told;
 
 /* Fields of protos/tfscale/v1/report.proto and telemetry.proto, and how protobuf writes them. */
 enum { REPORT_COLLECTIVE = 3, REPORT_STEPS = 4 };
@@ -145,29 +125,43 @@ static void count_entered(Course *course) {
 /* Bytes of one course, for whoever lays it out elsewhere. */
 uint64_t tfscale_course_size(void) { return sizeof(Course); }
 
-/* Takes the rows of usual steps that were over by `horizon`, those of `early` before those in the ring, and says how long
- * the report is that tells them, at `told`. 0 where something else has come, or nothing: then nothing is changed. */
-uint64_t tfscale_steps(Course *course, const double *early, uint64_t number, double horizon, const void **told) {
-    if (number > MOST || course->head_length > HEAD) return 0;
+const Told *steps_told(Course *course, const double *early, uint64_t number, double horizon) {
+    if (number > MOST || course->head_length > HEAD) return NULL;
     memcpy(rows, early, number * sizeof *rows);
     int64_t more = rows_seen(rows[number], MOST - number);
-    if (more < 0 || number + (uint64_t)more == MOST) return 0;
+    if (more < 0 || number + (uint64_t)more == MOST) return NULL;
+    /* Counted after the rows were seen: what was left had been entered before. */
+    count_entered(course);
     uint64_t all = number + (uint64_t)more, over = all;
     while (over && !(rows[over - 1][course->updated] <= horizon)) over--;
-    Course next = *course;
+    Course *after = &told.after;
+    *after = *course;
     /* All that came early is over by now. */
-    if (!over || over < number || !fold(&next, over)) return 0;
-    *course = next;
-    rows_drop(over - number);
-    count_entered(course);
-    course->left += (int64_t)over * course->collectives;
-    course->waiting = (int64_t)(all - over) * course->collectives;
+    if (!over || over < number || !fold(after, over)) return NULL;
+    after->left += (int64_t)over * course->collectives;
+    after->waiting = (int64_t)(all - over) * course->collectives;
     unsigned char collective[64];
-    unsigned char *to = put_bytes(message, REPORT_COLLECTIVE, collective, put_collective(collective, course));
+    unsigned char *to = put_bytes(message, REPORT_COLLECTIVE, collective, put_collective(collective, after));
     to = put_bytes(to, REPORT_STEPS, batch, put_steps(batch, course, over));
-    course->steps += (int64_t)over;
-    course->sequence += (int64_t)over;
-    course->iteration += (int64_t)over;
-    *told = message;
-    return (uint64_t)(to - message);
+    after->steps += (int64_t)over;
+    after->sequence += (int64_t)over;
+    after->iteration += (int64_t)over;
+    told.message = message;
+    told.length = (uint64_t)(to - message);
+    told.taken = over - number;
+    return &told;
+}
+
+void steps_go_on(Course *course, const Told *these) {
+    *course = these->after;
+    rows_drop(these->taken);
+}
+
+/* Tells such steps, if there are any: the length of the report, which lies at `message`, or 0. */
+uint64_t tfscale_steps(Course *course, const double *early, uint64_t number, double horizon, const void **message_at) {
+    const Told *found = steps_told(course, early, number, horizon);
+    if (!found) return 0;
+    steps_go_on(course, found);
+    *message_at = found->message;
+    return found->length;
 }

@@ -9,6 +9,8 @@ from tfscale.core.errors import TfscaleError
 HEADER_BYTES = 4
 LONGEST = 64 << 20
 """Bytes of a message: more are nobody's, but another protocol's letters taken for a length."""
+AT_ONCE = 16 << 10
+"""Bytes of a message, with its length, that goes as a whole or not at all: Linux puts up to 32 KiB into one buffer."""
 _HEADER = struct.Struct("!I")
 
 

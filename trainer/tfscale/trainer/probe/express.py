@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 
 import numpy as np
+from tfscale.core.framing import AT_ONCE, HEADER_BYTES
+from tfscale.core.moments import PERIOD, READ
+from tfscale.trainer.probe.clock import NARROW, TOLERANCE, ClockWatch
 from tfscale.trainer.probe.fold import Fold
-from tfscale.trainer.probe.native import Course, library
+from tfscale.trainer.probe.native import Course, Round, library
 from tfscale.trainer.probe.plain import UsualRow
 from tfscale.trainer.probe.report import Collective, Messages
 from tfscale.trainer.probe.row import NO_ROWS
@@ -29,10 +33,15 @@ class Express:
         self._told = ctypes.c_void_p()
         self._course = Course()
         self._early = NO_ROWS
-        """Rows that the long way has taken and not told."""
+        """Rows that the long way had taken and not told."""
         self._usual: UsualRow | None = None
         self._staging: Staging
         self._messages: Messages
+        self._entered = 0
+        """Collectives, when it began."""
+        self._is_riding = False
+        self._is_long = False
+        """Whether the newest message was, for one that is sent at once."""
 
     @property
     def is_on(self) -> bool:
@@ -66,20 +75,58 @@ class Express:
             left=collective.left - collectives * len(self._early),
             entered_at=math.nan if collective.entered_at is None else collective.entered_at,
         )
+        self._entered = collective.entered
         self._usual = usual
 
     def go(self, horizon: float) -> bool:
         """Tell the steps that were over by then. False where there is something else to see: then nothing was done."""
         assert self._library is not None
-        early, course = self._early, self._course
-        entered = course.entered
-        address = early.ctypes.data if len(early) else None
-        length = self._library.tfscale_steps(course, address, len(early), horizon, self._told)
+        length: int = self._library.tfscale_steps(self._course, *self._rows_to_tell(), horizon, self._told)
         if length:
-            self._early = NO_ROWS
-            self._staging.entered += course.entered - entered
+            self._is_long = HEADER_BYTES + length > AT_ONCE
             self._messages.tell(ctypes.string_at(self._told, length))
         return bool(length)
+
+    def _rows_to_tell(self) -> tuple[int, int]:
+        """Where the early ones lie, and how many."""
+        early = self._untold
+        return early.ctypes.data, len(early)
+
+    @property
+    def _untold(self) -> np.ndarray:
+        """The early rows, until they have been told."""
+        return NO_ROWS if self._course.steps else self._early
+
+    def mount(self) -> bool:
+        """Have `ride` begin, unless somebody calls for a halt before. False where it cannot."""
+        if self._library is None or not self.is_on or self._is_long:
+            return False
+        self._is_riding = True
+        self._library.tfscale_mount()
+        return True
+
+    def ride(self, clock: ClockWatch, settling: float) -> bool:
+        """Stay in the library, and tell the steps of each read, as long as there is nothing else to see, and after
+        `mount`; `settling` seconds after a step was over it is told. False where whoever called for a halt did not want
+        to wait for the next moment at which to read, which else has come."""
+        assert self._library is not None
+        agent = self._messages.lend(self.halt)
+        if agent is None:
+            self.halt()
+            return False
+        offset = ctypes.pointer(clock.offset)
+        round_ = Round(PERIOD, READ, settling, offset, TOLERANCE, NARROW, AT_ONCE)
+        try:
+            return bool(self._library.tfscale_ride(self._course, round_, *self._rows_to_tell(), agent))
+        finally:
+            self._is_riding = False
+            os.close(agent)
+
+    def halt(self, now: bool = False) -> None:
+        """Have `ride` do nothing more when this returns. It ends at the next moment at which to read, or `now`."""
+        if self._library is not None and (self._is_riding or now):
+            self._library.tfscale_halt(now)
+            self._is_riding = False
 
     @property
     def collective(self) -> Collective:
@@ -113,6 +160,7 @@ class Express:
             tail = Tail(course.sequence, course.exit, course.updated, course.reduced)
             most = (usual.gradients.bytes + round(course.most_bytes)) * usual.gradients.collective
             self._assembler.go_on(tail, most)
-        early, self._early = self._early, NO_ROWS
+        self._staging.entered += course.entered - self._entered
+        early = self._untold
         self._fold.give_back(early)
         return self._after(len(early) * course.collectives)

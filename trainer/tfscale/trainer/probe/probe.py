@@ -40,8 +40,8 @@ class Probe:
     """Owns the recorder and the thread that reports. Any failure inside is told once and ends the measuring only."""
 
     def __init__(self) -> None:
-        self.recorder = Recorder(on_failure=self.fail, on_run=self.start)
-        self._activities = Activities()
+        self.recorder = Recorder(on_failure=self.fail, on_run=self.start, on_news=self._halt)
+        self._activities = Activities(on_change=self._halt)
         self._announcer = Announcer()
         self._progress = Progress()
         self._keras = KerasHooks(self.recorder, self._activities, self._progress)
@@ -50,8 +50,6 @@ class Probe:
         self._assembler = StepAssembler()
         self._fold = Fold(self.recorder.sites.all, self.recorder.row_kinds, self._assembler)
         self._express = Express(self._fold, self._assembler)
-        self._told_amounts: tuple[int, float] | None = None
-        """Of the newest steps that went the short way."""
         self._clock = ClockWatch()
         self._entered = 0
         self._left = 0
@@ -82,8 +80,8 @@ class Probe:
 
     def add(self, sink: Sink) -> None:
         """Report to this sink, too, what is recorded from now on."""
-        self.flush()
-        with self._reading:
+        with self._alone():
+            self._flush()
             self._sinks.append(sink)
             # Whoever comes late has heard nothing yet.
             self._told_status = self._told_training = None
@@ -92,8 +90,8 @@ class Probe:
 
     def remove(self, sink: Sink) -> None:
         """Report to this sink all that has been recorded, and close it. The measuring goes on: another may come."""
-        self.flush()
-        with self._reading:
+        with self._alone():
+            self._flush()
             self._sinks.remove(sink)
         sink.close(0.0)
 
@@ -112,7 +110,7 @@ class Probe:
             return
         self.recorder.disable()
         self._parameter_server.stop()
-        self._status = replace(self._status, disabled=f"the probe failed and measures no more: {error!r}")
+        self._set_status(replace(self._status, disabled=f"the probe failed and measures no more: {error!r}"))
         print(f"tfscale: {self._status.disabled}; the training goes on", file=sys.stderr)
         with contextlib.suppress(Exception):
             self.start()
@@ -120,25 +118,45 @@ class Probe:
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """In this block nothing is read or reported, and what is traced carries no stamps."""
-        with self._reading, self.recorder.paused():
+        with self._alone(), self.recorder.paused():
             yield
 
     def flush(self) -> None:
         """Report all that has been recorded so far."""
+        with self._alone():
+            self._flush()
+
+    def _flush(self) -> None:
         self._parameter_server.settle()
         self._report(math.inf)
 
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody reads in this block but whoever is in it."""
+        with self._reading:
+            self._halt()
+            yield
+
+    def _halt(self) -> None:
+        """Have the thread come back that reads: there is more to see than rows."""
+        self._express.halt()
+
+    def _set_status(self, status: Status) -> None:
+        self._status = status
+        self._halt()
+
     def _strategy_made(self, strategy: Any) -> None:
-        self._status = replace(self._status, program=program_of(strategy))
+        self._set_status(replace(self._status, program=program_of(strategy)))
         self._parameter_server.strategy_made(strategy)
         self.start()
 
     def _watch(self) -> None:
-        while not self._stop.wait(until_next(time.time() - READ, 0)):
+        for _ in self._moments():
             if self._reading.locked():
                 # Whoever pauses the probe, or reads all, wants nothing of this read; the next one has it.
                 continue
-            self._report(time.time() - _SETTLING_SECONDS)
+            with self._reading:
+                self._report(time.time() - _SETTLING_SECONDS)
             if self._status.disabled:
                 break
             if self._sinks and all(sink.refused is not None for sink in self._sinks):
@@ -149,25 +167,51 @@ class Probe:
             with contextlib.suppress(Exception):
                 self.recorder.forget()
 
+    def _moments(self) -> Iterator[None]:
+        """When there is something to read, until the probe is to stop."""
+        while not self._stop.wait(until_next(time.time() - READ, 0)):
+            yield
+            while self._has_ridden():
+                yield
+
+    def _has_ridden(self) -> bool:
+        """Whether the library has read by itself, and something has come now that it leaves to others."""
+        try:
+            return self._mounted() and self._express.ride(self._clock, _SETTLING_SECONDS)
+        except Exception as error:
+            self.fail(error)
+            return False
+
+    def _mounted(self) -> bool:
+        """Whether the library can go on by itself."""
+        with self._reading:
+            if not self._express.mount():
+                return False
+            # Whoever has something to say from here on calls for a halt.
+            if self._stop.is_set() or self._has_news() or self._progress.epoch is not None or not self._is_size_told():
+                self._halt()
+                return False
+            return True
+
     def _finish(self, thread: threading.Thread) -> None:
         self._stop.set()
+        self._express.halt(now=True)
         thread.join(1.0)
         self.flush()
         for sink in self._sinks:
             sink.close(_CLOSING_SECONDS)
 
     def _report(self, horizon: float) -> None:
-        with self._reading:
-            try:
-                jumped = self._clock.jumped()
-                if self._express.is_on and self._went_express(horizon, jumped):
-                    return
-                report = Report(self._collective()) if self._status.disabled else self._read(horizon, jumped)
-            except Exception as error:
-                self.fail(error)
-                report = Report(self._collective())
-            self._send(report)
-            self._board(horizon)
+        try:
+            jumped = self._clock.jumped()
+            if self._express.is_on and self._went_express(horizon, jumped):
+                return
+            report = Report(self._collective()) if self._status.disabled else self._read(horizon, jumped)
+        except Exception as error:
+            self.fail(error)
+            report = Report(self._collective())
+        self._send(report)
+        self._board(horizon)
 
     def _board(self, horizon: float) -> None:
         """Let the steps that come from now on go the short way, as long as nothing else comes."""
@@ -177,24 +221,27 @@ class Probe:
             return
         messages, staging = self._sinks[0].messages, self.recorder.staging
         if messages is not None and staging is not None:
-            self._told_amounts = None
             self._express.begin(staging, messages, self._collective())
 
     def _went_express(self, horizon: float, jumped: bool) -> bool:
         """Whether nothing has come but usual steps, which were told."""
+        told = self._express.collective
+        self._was_inside = told.entered > told.left
         if jumped or math.isinf(horizon) or self._has_news() or not self._express.go(horizon):
             self._entered, self._left, self._entered_at = self._express.end()
             return False
         collective = self._express.collective
         self._was_inside = collective.entered > collective.left
-        if self._express.amounts != self._told_amounts:
-            self._told_amounts = self._express.amounts
-            status = self._status.with_step(*self._told_amounts)
-            self._status = self._status if status == self._status else status
+        if not self._is_size_told():
+            self._status = self._status.with_step(*self._express.amounts)
         training = self._progress.read()
         if training != self._told_training or self._status is not self._told_status:
             self._send(Report(collective, training=training))
         return True
+
+    def _is_size_told(self) -> bool:
+        """Whether the steps that go the short way are as large as the status says."""
+        return self._status.with_step(*self._express.amounts) == self._status
 
     def _has_news(self) -> bool:
         """Whether there is more to look at than rows."""
