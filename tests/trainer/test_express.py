@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loop_rows import Loop, loops, usual
+from loop_rows import MS, Loop, loops, usual
 from report_listener import next_report
 from tfscale.trainer.probe import express as express_module
 from tfscale.trainer.probe.clock import ClockWatch
@@ -31,13 +31,14 @@ HEAD = telemetry_pb2.StepBatch(generation=3, attempt=2, reporter="worker:1", sub
 
 
 class Told(NamedTuple):
-    """All that was told of a loop, the newest state, and how often either way was gone."""
+    """All that was told of a loop, the newest state, and how often the short way was gone, and tried."""
 
     columns: dict[str, list[float]]
     tail: Any
     counted: int
     left: int
     short: int
+    tried: int
 
 
 def told(
@@ -70,11 +71,12 @@ def told(
     messages = Messages(HEAD.SerializeToString(), tell, lambda _: line and os.dup(line[0].fileno()))
     assert loop.run.counter is not None
     loop.run.counter.count = 0
-    left, went, before = 0, 0, 0.0
+    left, went, tried, before = 0, 0, 0, 0.0
     for end in [*ends, math.inf]:
         write(loop.read(before, end))
         before = end
         if express.is_on:
+            tried += 1
             if line is not None:
                 assert express.mount()
                 # At the next moment there is nothing more.
@@ -97,7 +99,7 @@ def told(
         name: [value for batch in found for value in _column(batch, name)]
         for name in ("sequence", "global_step", "end", *PHASES)
     }
-    return Told(columns, assembler.tail, loop.run.counter.count, left, went)
+    return Told(columns, assembler.tail, loop.run.counter.count, left, went, tried)
 
 
 def _column(batch: telemetry_pb2.StepBatch, name: str) -> Sequence[float]:
@@ -320,3 +322,16 @@ def test_a_run_of_another_program_is_told_of_by_the_long_way(ring: Any, write: C
     assert found.columns["sequence"] == list(range(80))
     assert found.short == 3
     assert len(ring.take().rows) == 0
+
+
+@pytest.mark.usefixtures("ring")
+def test_what_is_never_told_the_short_way_is_tried_less_and_less_often(write: Callable[[np.ndarray], None]) -> None:
+    loop = Loop()
+    for _ in range(600):
+        # The next batch is fetched ahead.
+        loop.at -= 3 * MS
+        loop.step((2, 3, 5, 20, 10))
+    found = told(loop, write, [1000.0 + each / 2 for each in range(1, 47)], 0.02, short=True)
+    # At the 2nd, 4th, 8th, 16th, 32nd.
+    assert (found.short, found.tried) == (0, 5)
+    assert found.columns["sequence"] == list(range(600))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -140,6 +142,21 @@ def test_who_pauses_the_probe_is_alone(ridden: Ridden) -> None:
         ridden.train(2 * PERIOD)
         assert len(ridden.heard) == told
     ridden.train(PERIOD)
+    ridden.end()
+
+
+def test_a_process_that_was_forked_rides_not(ridden: Ridden) -> None:
+    begun = time.monotonic()
+    with warnings.catch_warnings():
+        # Later Pythons warn of it in a process with threads.
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if not child:
+        with ridden.probe._activities.during(CHECKPOINT):
+            os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0)
+    assert time.monotonic() - begun < PERIOD
+    assert ridden.reads_in(PERIOD) == 0
     ridden.end()
 
 

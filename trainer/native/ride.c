@@ -32,7 +32,7 @@ static bool riding, dismounted;
 
 /* The other threads of a process that was forked are not in it. */
 static void stand(void) {
-    riding = false;
+    riding = dismounted = false;
     pthread_mutex_init(&lock, NULL);
 }
 
@@ -110,7 +110,7 @@ void tfscale_halt(int now) {
     pthread_once(&once, prepare);
     pthread_mutex_lock(&lock);
     riding = false;
-    dismounted = now;
+    dismounted |= now;
     pthread_cond_signal(&called);
     pthread_mutex_unlock(&lock);
 }

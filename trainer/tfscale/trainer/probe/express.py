@@ -18,6 +18,9 @@ from tfscale.trainer.probe.row import NO_ROWS
 from tfscale.trainer.probe.staging import Staging
 from tfscale.trainer.probe.steps import IDLE_SECONDS, REMEMBERED, StepAssembler, Tail
 
+_LONGEST_REST = 15
+"""Reads."""
+
 
 class Express:
     """Goes on from where the long way was, and gives back how far it came.
@@ -42,6 +45,8 @@ class Express:
         self._is_riding = False
         self._is_long = False
         """Whether the newest message was, for one that is sent at once."""
+        self._rest = self._left_of_rest = 0
+        """Reads in which it is not tried, after those in which it told nothing: 1, 3, 7, 15."""
 
     @property
     def is_on(self) -> bool:
@@ -51,6 +56,9 @@ class Express:
         """Go on, if the newest rows are of usual steps and nothing is left but such."""
         usual, tail = self._fold.usual, self._assembler.tail
         if self._library is None or not staging.in_ring or usual is None or tail is None:
+            return
+        if self._left_of_rest:
+            self._left_of_rest -= 1
             return
         self._staging, self._messages = staging, messages
         collectives = int(usual.gradients.collective)
@@ -152,6 +160,8 @@ class Express:
         usual, course = self._usual, self._course
         assert usual is not None
         self._usual = None
+        self._rest = 0 if course.steps else min(2 * self._rest + 1, _LONGEST_REST)
+        self._left_of_rest = self._rest
         if usual.run.counter is not None:
             usual.run.counter.count += course.steps
         if course.steps:

@@ -188,7 +188,8 @@ class Probe:
             if not self._express.mount():
                 return False
             # Whoever has something to say from here on calls for a halt.
-            if self._stop.is_set() or self._has_news() or self._progress.epoch is not None or not self._is_size_told():
+            is_asked = self._stop.is_set() or self._has_news() or self._progress.epoch is not None
+            if is_asked or not self._is_size_told():
                 self._halt()
                 return False
             return True
