@@ -60,7 +60,7 @@ class Case(NamedTuple):
     turns_for_reads: int
     """More, of each of some pairs."""
     peer_steps: int
-    """In a slice that is compared with another: a sixth of a second, also where collectives come on top."""
+    """In a slice whose median is compared with another's."""
 
 
 class Step(NamedTuple):
@@ -82,8 +82,8 @@ STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distri
 CASES = {
     "0.5 ms": Case(8, 0.0, 38 if SEVERAL else 75, 300 if SEVERAL else 600, 83 if SEVERAL else 300),
     "2 ms": Case(420, 0.0, 28 if SEVERAL else 56, 160 if SEVERAL else 500, 30 if SEVERAL else 133),
-    "20 ms": Case(8, 0.0192, 14 if SEVERAL else 10, 32, 7 if SEVERAL else 8),
-    "100 ms": Case(8, 0.0992, 3, 8, 3),
+    "20 ms": Case(8, 0.0192, 14 if SEVERAL else 10, 32, 16),
+    "100 ms": Case(8, 0.0992, 3, 8, 6),
 }
 WARM_UP = 120
 """Steps until TensorFlow has found out which ops are too cheap to be handed to another thread: it assumes 1e8 cycles of
@@ -154,7 +154,7 @@ def rounds_in(seconds: float, steps: Steps) -> int:
     some, times = 200, []
     for rounds in (0, some):
         lasting(rounds=rounds)
-        times.append(statistics.median(timed(steps, 1) for _ in range(20)))
+        times.append(statistics.median(timed(steps) for _ in range(20)))
     return round(1e6 * seconds * some / (times[1] - times[0]))
 
 
@@ -204,12 +204,13 @@ def loops(case: Case, stamped_first: bool) -> tuple[Steps, Steps]:
 
 
 class Turns(keras.callbacks.Callback):
-    """Has another callback look at the batches of every other slice (A B, B A, ...), and times the slices."""
+    """Has another callback look at the batches of every other slice (A B, B A, ...), and times the batches."""
 
     def __init__(self, callback: Any, steps: int) -> None:
         super().__init__()
         self.callback, self.steps = callback, steps
-        self.begun = 0.0
+        self.ended = 0.0
+        self.slice: list[float] = []
         self.times: dict[bool, list[float]] = {True: [], False: []}
 
     def on_train_begin(self, logs: Any = None) -> None:
@@ -225,17 +226,20 @@ class Turns(keras.callbacks.Callback):
         return pair % 2 == second
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if batch % self.steps == 0:
-            self.begun = time.perf_counter()
+        if batch == 0:
+            self.ended = time.perf_counter()
         if self.looks(batch):
             self.callback.on_train_batch_begin(batch, logs)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if self.looks(batch):
             self.callback.on_train_batch_end(batch, logs)
+        now = time.perf_counter()
+        self.slice.append(1e6 * (now - self.ended))
+        self.ended = now
         if (batch + 1) % self.steps == 0:
-            took = time.perf_counter() - self.begun
-            self.times[self.looks(batch)].append(1e6 * took / self.steps)
+            self.times[self.looks(batch)].append(statistics.median(self.slice))
+            self.slice.clear()
 
 
 def logged(case: Case, number: int) -> dict[str, Any]:
@@ -255,7 +259,7 @@ def compared(pair: tuple[Steps, Steps], steps: int, number: int, on: During, off
     for turn, kind in itertools.product(range(number), (0, 1)):
         kind = (kind + turn) % 2
         with (on, off)[kind]():
-            times[kind].append(timed(pair[kind], steps))
+            times[kind].append(statistics.median(timed(pair[kind]) for _ in range(steps)))
     return summary(*times)
 
 
@@ -267,7 +271,7 @@ def interleaved(pairs: list[tuple[Steps, Steps]], turns: int) -> Iterator[Step]:
             kind = (second + turn) % 2
             for step in range(1 + IN_TURN):
                 begin = time.time()
-                yield Step(number, kind, step > 0, begin, timed(pair[kind], 1))
+                yield Step(number, kind, step > 0, begin, timed(pair[kind]))
 
 
 def of_stamps(steps: list[Step]) -> dict[str, Any]:
@@ -317,10 +321,11 @@ def of_both(stamps: dict[str, Any], reads: dict[str, Any]) -> dict[str, Any]:
     return {**stamps, "added": added, "low": added - below, "high": added + above}
 
 
-def timed(run: Steps, steps: int) -> float:
+def timed(run: Steps) -> float:
+    """Microseconds of one step."""
     begin = time.perf_counter()
-    run(steps)
-    return 1e6 * (time.perf_counter() - begin) / steps
+    run(1)
+    return 1e6 * (time.perf_counter() - begin)
 
 
 def summary(with_: list[float], without: list[float]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tfscale.trainer.probe.activities import CHECKPOINT
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.reporter import Reporter
 from tfscale.trainer.probe.spans import Kind, Span
-from tfscale.v1 import report_pb2
+from tfscale.v1 import report_pb2, telemetry_pb2
 
 pytestmark = pytest.mark.tensorflow
 
@@ -73,6 +73,12 @@ class Ridden:
             time.sleep(max(0.0, self.loop.at - time.time()))
             self._write(self.loop.read(before, self.loop.at))
 
+    def train_until_python_is_not_asked(self) -> None:
+        for _ in range(10):
+            if self.reads_in(2 * PERIOD) == 0:
+                return
+        raise AssertionError(f"Python was asked {len(self.reads)} times")
+
     def reads_in(self, seconds: float, amount: float = 0.0) -> int:
         """How often Python is asked while it trains."""
         self.reads.clear()
@@ -95,7 +101,7 @@ class Ridden:
 @pytest.fixture
 def ridden(ring: Any, write: Callable[[np.ndarray], None], tmp_path: Path) -> Iterator[Ridden]:
     ridden = Ridden(ring, write, tmp_path / "s")
-    ridden.train(2 * PERIOD)
+    ridden.train_until_python_is_not_asked()
     yield ridden
     thread = ridden.probe._thread
     assert thread is not None
@@ -120,17 +126,17 @@ def test_python_is_not_asked_while_nothing_but_usual_steps_comes(ridden: Ridden)
 def test_what_else_there_is_to_say_is_told_as_ever(ridden: Ridden) -> None:
     probe = ridden.probe
     with probe._activities.during(CHECKPOINT):
-        assert ridden.reads_in(PERIOD) == 1
-    assert ridden.reads_in(2 * PERIOD) > 0
-    assert ridden.reads_in(2 * PERIOD) == 0
+        assert ridden.reads_in(1.5 * PERIOD) > 0
+    ridden.train_until_python_is_not_asked()
     now = time.time()
     probe.recorder._append(Span(probe.recorder.sites.eager(Kind.RUN, "by itself"), now, now))
     assert ridden.reads_in(2 * PERIOD) > 0
-    kinds = [each.kind for report in ridden.heard for each in report.activities]
-    assert kinds
-    ridden.train(2 * PERIOD)
+    assert {each.kind for report in ridden.heard for each in report.activities} == {
+        telemetry_pb2.ACTIVITY_KIND_CHECKPOINT
+    }
+    ridden.train_until_python_is_not_asked()
     # A step that is larger than those before.
-    assert ridden.reads_in(PERIOD, amount=4.0) > 0
+    assert ridden.reads_in(1.5 * PERIOD, amount=4.0) > 0
     ridden.end()
     sizes = [report.probe.reduced_bytes_per_step for report in ridden.heard if report.HasField("probe")]
     assert sizes[-1] == 1008
@@ -146,7 +152,6 @@ def test_who_pauses_the_probe_is_alone(ridden: Ridden) -> None:
 
 
 def test_a_process_that_was_forked_rides_not(ridden: Ridden) -> None:
-    begun = time.monotonic()
     with warnings.catch_warnings():
         # Later Pythons warn of it in a process with threads.
         warnings.simplefilter("ignore")
@@ -155,8 +160,7 @@ def test_a_process_that_was_forked_rides_not(ridden: Ridden) -> None:
         with ridden.probe._activities.during(CHECKPOINT):
             os._exit(0)
     assert os.waitpid(child, 0) == (child, 0)
-    assert time.monotonic() - begun < PERIOD
-    assert ridden.reads_in(PERIOD) == 0
+    assert ridden.reads_in(2 * PERIOD) == 0
     ridden.end()
 
 
@@ -164,8 +168,7 @@ def test_an_agent_that_goes_is_followed_by_another(ridden: Ridden) -> None:
     ridden.agent.close()
     ridden.train(2 * PERIOD)
     ridden.listen()
-    ridden.train(2 * PERIOD)
-    assert ridden.reads_in(2 * PERIOD) == 0
+    ridden.train_until_python_is_not_asked()
     ridden.end()
 
 
@@ -177,8 +180,7 @@ def test_an_agent_that_does_not_read_is_waited_for(ridden: Ridden) -> None:
     ridden.agent_reads.clear()
     assert ridden.reads_in(5 * PERIOD) >= 2
     ridden.agent_reads.set()
-    ridden.train(PERIOD)
-    assert ridden.reads_in(2 * PERIOD) == 0
+    ridden.train_until_python_is_not_asked()
     ridden.end()
 
 

@@ -55,27 +55,51 @@ def looped(staging: Any) -> Callable[[int], None]:
     return run
 
 
-@pytest.mark.parametrize("first", [[1.0, 2.0], ["a", "b"], [True]], ids=str)
-def test_a_stamp_for_which_others_wait_takes_a_tensor(ring: Any, first: list[Any]) -> None:
+@pytest.mark.parametrize("first", [[1.0, 2.0], ["a", "b"], [True], []], ids=str)
+def test_a_stamp_for_which_others_wait_hands_a_tensor_on(ring: Any, first: list[Any]) -> None:
     import tensorflow as tf
     from tfscale.trainer.probe.staging import Staging
 
-    staging, takes = Staging([], ring), []
+    staging, inputs = Staging([], ring), []
 
     @tf.function
     def step(batch: Any) -> Any:
         stamp = staging.stamp([batch], first=batch)
-        takes.append((list(stamp.inputs), batch))
+        inputs.append((list(stamp.inputs), [batch]))
         staging.write(4, [stamp])
-        with tf.control_dependencies([stamp]):
-            return tf.identity(batch)
+        assert stamp.outputs[0].shape == batch.shape
+        return stamp.outputs[0]
 
     before = time.time()
-    assert step(tf.constant(first)).shape == (len(first),)
-    ((inputs, batch),) = takes
-    assert inputs == [batch]
+    assert step(tf.constant(first)).numpy().tolist() == tf.constant(first).numpy().tolist()
+    ((takes, batch),) = inputs
+    assert takes == batch
     rows, _ = staging.read()
     assert before <= rows[0, 1] <= time.time()
+
+
+def test_what_is_exported_of_a_stamp_that_hands_a_tensor_on_is_its_tensor(ring: Any) -> None:
+    import tensorflow as tf
+    from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
+    from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
+    from tfscale.trainer.probe.export import write_nothing
+    from tfscale.trainer.probe.staging import Staging
+
+    staging = Staging([], ring)
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        stamp = staging.stamp([batch], first=batch)
+        staging.write(4, [stamp])
+        return 2.0 * stamp.outputs[0]
+
+    exported = MetaGraphDef()
+    exported.graph_def.library.function.append(step.get_concrete_function(tf.ones(3)).function_def)
+    write_nothing(exported)
+    operations = function_def_to_graph(exported.graph_def.library.function[0]).get_operations()
+    assert not any(op.type.startswith("Tfscale") for op in operations)
+    (product,) = (op for op in operations if op.type == "Mul")
+    assert [each.op.type for each in product.inputs] == ["Const", "Identity"]
 
 
 @pytest.mark.parametrize(("accelerators", "device"), [(["/device:GPU:0"], ""), ([], "/device:CPU:1")], ids=str)

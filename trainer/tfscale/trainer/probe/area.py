@@ -36,9 +36,9 @@ class Area:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def stamp(self, enters: bool, _takes: Sequence[tf.Tensor]) -> tf.Operation:
-        """The op of the graph being traced that takes the time, and no tensors; an entering is staged at once, as a
-        row."""
+    def stamp(self, enters: bool, _of: tf.Tensor | None) -> tf.Operation:
+        """The op of the graph being traced that takes the time, and hands nothing on; an entering is staged at once,
+        as a row."""
         stamp = freed(gen_logging_ops.timestamp().op)
         if enters:
             with beside([stamp]):

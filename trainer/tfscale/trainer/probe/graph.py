@@ -33,6 +33,8 @@ def after(stamp: tf.Operation, batch: Any) -> Any:
 
 
 def _held(leaf: Any, stamp: tf.Operation) -> Any:
+    if any(leaf is tensor for tensor in stamp.inputs):
+        return stamp.outputs[0]
     here = isinstance(leaf, tf.Tensor) and leaf.graph is stamp.graph
     return tf.identity(leaf) if here else leaf
 

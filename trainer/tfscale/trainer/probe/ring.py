@@ -20,7 +20,8 @@ from tfscale.trainer.probe.apart import freed
 from tfscale.trainer.probe.native import library
 from tfscale.trainer.probe.row import WIDTH, Taken, together
 
-OP = "TfscaleStamp"
+OP, OP_OF = "TfscaleStamp", "TfscaleStampOf"
+_BY_REFERENCE = (tf.resource, tf.variant)
 _AT_ONCE = 1024
 """Rows that one call takes."""
 
@@ -35,10 +36,13 @@ class Ring:
         self._address = self._rows.ctypes.data
         self._numbers = itertools.count()
 
-    def stamp(self, enters: bool, takes: Sequence[tf.Tensor]) -> tf.Operation:
-        """The op of the graph being traced that takes the time, for the row in which it is to be written, and these
-        tensors, of which it does nothing."""
-        return _made([], takes, enters, row=-1, places=0, whole=0, kind=0)
+    def stamp(self, enters: bool, of: tf.Tensor | None) -> tf.Operation:
+        """The op of the graph being traced that takes the time, for the row in which it is to be written; where it can,
+        it is one `of` a tensor, which it hands on."""
+        row = {"row": -1, "places": 0, "whole": 0, "kind": 0}
+        if of is None or of.dtype in _BY_REFERENCE:
+            return _made(OP, [], [], enters, row, N=AttrValue(i=0))
+        return _made(OP_OF, [of], [of.dtype], enters, row, T=AttrValue(type=of.dtype.as_datatype_enum))
 
     def write(self, kind: int, values: Sequence[tf.Operation | tf.Tensor]) -> None:
         """Have a row written, of the graph being traced, when all its stamps are taken and all its values known."""
@@ -54,7 +58,8 @@ class Ring:
             for name, number in {**row, "places": taken}.items():
                 stamp._set_attr(name, AttrValue(i=number))
         if others:
-            _made([value for value in values if isinstance(value, tf.Tensor)], [], False, places=others, **row)
+            tensors = [value for value in values if isinstance(value, tf.Tensor)]
+            _made(OP, tensors, [], False, {**row, "places": others}, N=AttrValue(i=len(tensors)))
 
     def take(self) -> Taken:
         """The rows since the last call, the newest of those that were not taken in time, and what was entered."""
@@ -71,11 +76,17 @@ class Ring:
         self.take()
 
 
-def _made(values: Sequence[tf.Tensor], takes: Sequence[tf.Tensor], enters: bool, **numbers: int) -> tf.Operation:
-    attributes = {name: AttrValue(i=number) for name, number in {**numbers, "N": len(values)}.items()}
-    attributes["enters"] = AttrValue(b=enters)
-    attributes["T"] = AttrValue(list=AttrValue.ListValue(type=[each.dtype.as_datatype_enum for each in takes]))
-    return freed(ops.get_default_graph().create_op(OP, [*values, *takes], [], attrs=attributes))
+def _made(
+    op: str,
+    inputs: Sequence[tf.Tensor],
+    outputs: Sequence[tf.DType],
+    enters: bool,
+    row: dict[str, int],
+    **attributes: AttrValue,
+) -> tf.Operation:
+    numbers = {name: AttrValue(i=number) for name, number in row.items()}
+    attributes = {**attributes, **numbers, "enters": AttrValue(b=enters)}
+    return freed(ops.get_default_graph().create_op(op, inputs, outputs, attrs=attributes))
 
 
 @functools.cache

@@ -37,10 +37,11 @@ class Staging:
         collective as entered then if it `enters` one.
 
         Of all that can go on when an op is done TensorFlow begins with what takes its tensors, and comes last to what
-        only waits for it. A stamp for which others wait takes the tensor `first`, of `after`.
+        only waits for it. A stamp for which others wait takes the tensor `first`, of `after`, if it can, and hands it
+        on.
         """
         with beside(self._done_on_devices(after)):
-            return self._rows.stamp(enters, [] if first is None or not self._is_here(first) else [first])
+            return self._rows.stamp(enters, None if first is None or not self._is_here(first) else first)
 
     def _is_here(self, tensor: tf.Tensor) -> bool:
         """Whether it need not be copied for an op on the first CPU."""
