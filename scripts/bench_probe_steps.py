@@ -80,17 +80,17 @@ TASK = json.loads(os.environ["TF_CONFIG"])
 SEVERAL = len(TASK["cluster"]["worker"]) > 1
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
 CASES = {
-    "0.5 ms": Case(8, 0.0, 38 if SEVERAL else 75, 300 if SEVERAL else 600, 83 if SEVERAL else 300),
-    "2 ms": Case(420, 0.0, 28 if SEVERAL else 56, 160 if SEVERAL else 500, 30 if SEVERAL else 133),
-    "20 ms": Case(8, 0.0192, 14 if SEVERAL else 10, 32, 16),
-    "100 ms": Case(8, 0.0992, 3, 8, 6),
+    "0.5 ms": Case(8, 0.0, 13 if SEVERAL else 25, 300 if SEVERAL else 600, 83 if SEVERAL else 300),
+    "2 ms": Case(420, 0.0, 10 if SEVERAL else 19, 160 if SEVERAL else 500, 30 if SEVERAL else 133),
+    "20 ms": Case(8, 0.0192, 5 if SEVERAL else 4, 32, 16),
+    "100 ms": Case(8, 0.0992, 1, 8, 6),
 }
 WARM_UP = 120
 """Steps until TensorFlow has found out which ops are too cheap to be handed to another thread: it assumes 1e8 cycles of
 each, takes a tenth off at each run, and calls 8,000 cheap (`ExecutorImpl::KernelStats`)."""
 IN_TURN = 10
 """Single steps of one kind that follow each other, after one that is not counted."""
-PAIRS, PEER_PAIRS = (2, 2) if QUICK else (32, 30)
+PAIRS, PEER_PAIRS = (2, 2) if QUICK else (96, 30)
 PAIRS_FOR_READS = 1 if QUICK else 4
 """A program that trains has one graph: a read of the steps of two goes the long way."""
 TOLD = 0.0
@@ -264,11 +264,12 @@ def compared(pair: tuple[Steps, Steps], steps: int, number: int, on: During, off
 
 
 def interleaved(pairs: list[tuple[Steps, Steps]], turns: int) -> Iterator[Step]:
-    """Single steps of one pair after another, some of either graph in turn: A B B A, then B A A B."""
+    """Single steps of one pair after another, some of either graph in turn: A B B A, then B A A B; of every other pair
+    the other way round."""
     # Counted and not timed: workers that did not end together would wait for each other for ever.
     for (number, pair), turn in itertools.product(enumerate(pairs), range(turns)):
         for second in (0, 1, 1, 0):
-            kind = (second + turn) % 2
+            kind = (second + turn + number) % 2
             for step in range(1 + IN_TURN):
                 begin = time.time()
                 yield Step(number, kind, step > 0, begin, timed(pair[kind]))
