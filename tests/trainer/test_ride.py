@@ -115,7 +115,8 @@ def ridden(ring: Any, write: Callable[[np.ndarray], None], tmp_path: Path) -> It
 def test_python_is_not_asked_while_nothing_but_usual_steps_comes(ridden: Ridden) -> None:
     told = len(ridden.heard)
     assert ridden.reads_in(3 * PERIOD) == 0
-    assert len(ridden.heard) - told == 3
+    # As many as moments fell into this time.
+    assert 2 <= len(ridden.heard) - told <= 4
     newest = ridden.heard[-1]
     # One may not be settled yet.
     assert newest.collective.left - len(ridden.sequences) in (0, 1)
