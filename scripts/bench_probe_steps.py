@@ -104,7 +104,8 @@ MOST = 10_000.0
 
 _kept: list[Any] = []
 
-Steps = Callable[[int], None]
+Run = Callable[[], None]
+"""Of one step."""
 During = Callable[[], AbstractContextManager[Any]]
 
 
@@ -149,12 +150,12 @@ def lasting(seconds: float = 0.0, rounds: int = 0) -> None:
     Lasting.rounds.assign(rounds)
 
 
-def rounds_in(seconds: float, steps: Steps) -> int:
+def rounds_in(seconds: float, run: Run) -> int:
     """As many as take so long."""
     some, times = 200, []
     for rounds in (0, some):
         lasting(rounds=rounds)
-        times.append(statistics.median(timed(steps) for _ in range(20)))
+        times.append(statistics.median(timed(run) for _ in range(20)))
     return round(1e6 * seconds * some / (times[1] - times[0]))
 
 
@@ -170,7 +171,7 @@ def model(case: Case) -> Any:
     return keras.Sequential([*layers, *[Lasting()] * bool(case.lasting), keras.layers.Dense(10)])
 
 
-def loops(case: Case, stamped_first: bool) -> tuple[Steps, Steps]:
+def loops(case: Case, stamped_first: bool) -> tuple[Run, Run]:
     """A custom training loop of one model, traced with stamps and without, in either order."""
     with STRATEGY.scope():
         trained, optimizer = model(case), keras.optimizers.SGD(0.01)
@@ -185,18 +186,18 @@ def loops(case: Case, stamped_first: bool) -> tuple[Steps, Steps]:
         gradients = tape.gradient(value, trained.trainable_variables)
         optimizer.apply_gradients(zip(gradients, trained.trainable_variables, strict=True))
 
-    def traced(stamped: bool) -> Steps:
+    def traced(stamped: bool) -> Run:
         @tf.function
         def step(iterator: Any) -> None:
             STRATEGY.run(replica, args=next(iterator))
 
-        def steps(number: int) -> None:
-            for _ in range(number):
-                step(iterator)
+        def run() -> None:
+            step(iterator)
 
         with nullcontext() if stamped else probe().paused():
-            steps(WARM_UP)
-        return steps
+            for _ in range(WARM_UP):
+                run()
+        return run
 
     lasting()
     both = {stamped: traced(stamped) for stamped in (stamped_first, not stamped_first)}
@@ -253,7 +254,7 @@ def logged(case: Case, number: int) -> dict[str, Any]:
     return summary(turns.times[True][1:], turns.times[False][1:])
 
 
-def compared(pair: tuple[Steps, Steps], steps: int, number: int, on: During, off: During) -> dict[str, Any]:
+def compared(pair: tuple[Run, Run], steps: int, number: int, on: During, off: During) -> dict[str, Any]:
     """Microseconds a step with and without, slices of both in turn."""
     times: tuple[list[float], list[float]] = [], []
     for turn, kind in itertools.product(range(number), (0, 1)):
@@ -263,7 +264,7 @@ def compared(pair: tuple[Steps, Steps], steps: int, number: int, on: During, off
     return summary(*times)
 
 
-def interleaved(pairs: list[tuple[Steps, Steps]], turns: int) -> Iterator[Step]:
+def interleaved(pairs: list[tuple[Run, Run]], turns: int) -> Iterator[Step]:
     """Single steps of one pair after another, some of either graph in turn: A B B A, then B A A B; of every other pair
     the other way round."""
     # Counted and not timed: workers that did not end together would wait for each other for ever.
@@ -322,10 +323,10 @@ def of_both(stamps: dict[str, Any], reads: dict[str, Any]) -> dict[str, Any]:
     return {**stamps, "added": added, "low": added - below, "high": added + above}
 
 
-def timed(run: Steps) -> float:
-    """Microseconds of one step."""
+def timed(run: Run) -> float:
+    """Microseconds."""
     begin = time.perf_counter()
-    run(1)
+    run()
     return 1e6 * (time.perf_counter() - begin)
 
 

@@ -117,6 +117,13 @@ def heard(agent: socket.socket) -> list[bytes]:
     return [report.SerializeToString() for report in iter(lambda: next_report(reports), None)]
 
 
+def assert_same(mine: Told, theirs: Told) -> None:
+    """Either way they were told."""
+    for name, column in theirs.columns.items():
+        np.testing.assert_allclose(mine.columns[name], column, rtol=1e-6, atol=1e-6, err_msg=name)
+    assert mine[1:4] == theirs[1:4]
+
+
 @settings(max_examples=60, deadline=None)
 @given(loops(), st.lists(st.floats(0, 1), min_size=2, max_size=8), st.sampled_from([0.0, 0.003, 0.02]))
 def test_the_short_way_tells_what_the_long_way_does(
@@ -125,9 +132,7 @@ def test_the_short_way_tells_what_the_long_way_does(
     ends = sorted(1000 + cut * (loop.at - 1000) for cut in cuts)
     mine, theirs = (told(loop, write, ends, delay, short) for short in (True, False))
     assert theirs.short == 0
-    for name, column in theirs.columns.items():
-        np.testing.assert_allclose(mine.columns[name], column, rtol=1e-6, atol=1e-6, err_msg=name)
-    assert mine[1:4] == theirs[1:4]
+    assert_same(mine, theirs)
 
 
 @pytest.fixture(scope="module")
@@ -156,9 +161,7 @@ def test_the_library_by_itself_tells_what_the_long_way_does(
     ends = sorted(1000 + cut * (loop.at - 1000) for cut in cuts)
     mine = told(loop, write, ends, 0.0, short=True, line=line)
     theirs = told(loop, write, ends, 0.0, short=False)
-    for name, column in theirs.columns.items():
-        np.testing.assert_allclose(mine.columns[name], column, rtol=1e-6, atol=1e-6, err_msg=name)
-    assert mine[1:4] == theirs[1:4]
+    assert_same(mine, theirs)
 
 
 @pytest.mark.usefixtures("moments", "ring")

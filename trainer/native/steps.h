@@ -28,7 +28,7 @@ typedef struct {
 typedef struct {
     const void *message;
     uint64_t length;
-    Course after; /* The course, once it was told. */
+    Course after;   /* The course, once it was told. */
     uint64_t taken; /* Rows of the ring that it tells. */
 } Told;
 

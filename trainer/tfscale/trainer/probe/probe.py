@@ -231,13 +231,11 @@ class Probe:
         if jumped or math.isinf(horizon) or self._has_news() or not self._express.go(horizon):
             self._entered, self._left, self._entered_at = self._express.end()
             return False
-        collective = self._express.collective
-        self._was_inside = collective.entered > collective.left
         if not self._is_size_told():
             self._status = self._status.with_step(*self._express.amounts)
         training = self._progress.read()
         if training != self._told_training or self._status is not self._told_status:
-            self._send(Report(collective, training=training))
+            self._send(Report(self._express.collective, training=training))
         return True
 
     def _is_size_told(self) -> bool:
