@@ -1,5 +1,6 @@
 """How the training goes, from what Keras handed to its callbacks."""
 
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,8 @@ from tfscale.trainer.probe.progress import Progress
 
 def progress(logs: Any) -> Progress:
     made = Progress()
-    made.epoch, made.logs = 2, logs
+    made.epoch_begun(2)
+    made.batch_ended(logs, SimpleNamespace())
     return made
 
 
@@ -27,3 +29,37 @@ def test_the_loss_is_told_where_it_is_known(logs: Any, loss: float | None, finit
     told = progress(logs).read()
     assert told is not None
     assert (told.epoch, told.loss, told.finite) == (2, loss, finite)
+
+
+def test_of_a_fit_that_is_over_the_last_state_is_told_once() -> None:
+    made = progress({"loss": 0.5})
+    assert made.read() == made.read() is not None
+    made.batch_ended({"loss": 0.25}, SimpleNamespace())
+    made.ended()
+    assert made.is_on
+    told = made.read()
+    assert told is not None
+    assert told.loss == 0.25
+    assert (made.is_on, made.read()) == (False, None)
+
+
+def test_the_next_fit_is_told_from_its_first_epoch_on() -> None:
+    made = progress({"loss": 0.5})
+    made.ended()
+    made.epoch_begun(0)
+    told = made.read()
+    assert told is not None
+    assert (told.epoch, told.loss) == (0, None)
+
+
+def test_the_model_of_a_fit_that_is_over_can_be_freed() -> None:
+    class Model:
+        pass
+
+    made, model = progress({}), Model()
+    made.batch_ended({}, model)
+    gone = weakref.ref(model)
+    made.ended()
+    made.read()
+    del model
+    assert gone() is None

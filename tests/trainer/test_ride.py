@@ -143,6 +143,21 @@ def test_what_else_there_is_to_say_is_told_as_ever(ridden: Ridden) -> None:
     assert sizes[-1] == 1008
 
 
+def test_a_fit_is_asked_for_until_it_is_over(ridden: Ridden) -> None:
+    progress = ridden.probe._progress
+    for fit in range(2):
+        progress.epoch_begun(fit)
+        for batch in range(2):
+            progress.batch_ended({"loss": 1.0 / (1 + batch)}, None)
+            assert ridden.reads_in(2 * PERIOD) > 0
+        progress.batch_ended({"loss": 0.25}, None)
+        progress.ended()
+        ridden.train_until_python_is_not_asked()
+    ridden.end()
+    told = [(each.training.epoch, each.training.loss) for each in ridden.heard if each.HasField("training")]
+    assert told == [(fit, loss) for fit in range(2) for loss in (1.0, 0.5, 0.25)]
+
+
 def test_who_pauses_the_probe_is_alone(ridden: Ridden) -> None:
     with ridden.probe.paused():
         told = len(ridden.heard)

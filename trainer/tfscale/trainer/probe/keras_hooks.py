@@ -67,17 +67,20 @@ class KerasHooks:
         progress = self._progress
 
         def epoch_begin(method: Method, callbacks: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
-            progress.epoch = int(epoch)
+            progress.epoch_begun(int(epoch))
             return method(callbacks, epoch, *args, **kwargs)
 
         def batch_end(method: Method, callbacks: Any, batch: Any, logs: Any = None, *args: Any, **kwargs: Any) -> Any:
-            # Only remembered: to look at the numbers here would wait for them.
-            progress.logs = logs
-            progress.model = callbacks.model if hasattr(callbacks, "model") else callbacks._model
+            progress.batch_ended(logs, callbacks.model if hasattr(callbacks, "model") else callbacks._model)
             return method(callbacks, batch, logs, *args, **kwargs)
+
+        def train_end(method: Method, *args: Any, **kwargs: Any) -> Any:
+            progress.ended()
+            return method(*args, **kwargs)
 
         wrap(kind, "on_epoch_begin", epoch_begin)
         wrap(kind, "on_train_batch_end", batch_end)
+        wrap(kind, "on_train_end", train_end)
 
     def _model(self, kind: type) -> None:
         activities = self._activities

@@ -43,7 +43,7 @@ class Probe:
         self.recorder = Recorder(on_failure=self.fail, on_run=self.start, on_news=self._halt)
         self._activities = Activities(on_change=self._halt)
         self._announcer = Announcer()
-        self._progress = Progress()
+        self._progress = Progress(on_begin=self._halt)
         self._keras = KerasHooks(self.recorder, self._activities, self._progress)
         self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
@@ -188,7 +188,7 @@ class Probe:
             if not self._express.mount():
                 return False
             # Whoever has something to say from here on calls for a halt.
-            is_asked = self._stop.is_set() or self._has_news() or self._progress.epoch is not None
+            is_asked = self._stop.is_set() or self._has_news() or self._progress.is_on
             if is_asked or not self._is_size_told():
                 self._halt()
                 return False
@@ -234,7 +234,7 @@ class Probe:
         if not self._is_size_told():
             self._status = self._status.with_step(*self._express.amounts)
         training = self._progress.read()
-        if training != self._told_training or self._status is not self._told_status:
+        if training not in (None, self._told_training) or self._status is not self._told_status:
             self._send(Report(self._express.collective, training=training))
         return True
 
