@@ -2,15 +2,15 @@
 
 Steps are called from Python one by one, as `fit` does it. A pair are two graphs that train one model, one traced while
 the probe is on, with stamps, and one while it is paused. They run in turn, ten steps of either, so that a neighbour on
-the machine meets both. The medians of two tens that follow each other are compared, and of all such differences the
-median is the pair's: bursts do not move it. What stamps add is the median of all pairs: two graphs of the same ops
-differ, too, by where they lie in memory.
+the machine meets both; of long steps one by one, since a machine is not as fast a second later. The medians of two
+turns that follow each other are compared, and of all such differences the median is the pair's: bursts do not move it.
+What stamps add is the median of all pairs: two graphs of the same ops differ, too, by where they lie in memory.
 
 The probe reads once a second, as always, and tells its agent. What that takes from the steps it meets, beyond what such
-steps take usually, is compared with the same at moments when nothing is read, in longer runs of a few pairs. What the
-probe adds is the sum of both. What the agent takes when it looks at its host and tells its frame is found in the same
-way. Several workers change in lock-step, since each step's collectives hold them together; each has a core of its own,
-with its agent, as it has a host.
+steps take usually, is compared with the same shortly before and after, in longer runs of a few graphs with stamps. What
+the probe adds is the sum of both. What the agent takes when it looks at its host and tells its frame is found in the
+same way. Several workers change in lock-step, since each step's collectives hold them together; each has a core of its
+own, with its agent, as it has a host.
 
 Steps of 20 and 100 ms compute for most of that time. While stamps are compared they do so until the time is over: so
 what a neighbour takes of it is the same with stamps and without. It would hide what a read takes, too; for reads they
@@ -55,10 +55,13 @@ class Case(NamedTuple):
     """Of the model."""
     lasting: float
     """Seconds of each step in which it computes, or sleeps, until they are over."""
+    pairs: int
+    in_turn: int
+    """Steps of one graph that follow each other, after one that is not counted; or 1, which is."""
     turns: int
-    """Of each pair: in one each of its graphs runs twice, ten steps."""
-    turns_for_reads: int
-    """More, of each of some pairs."""
+    """Of each pair: in one each of its graphs has its turn twice."""
+    steps_for_reads: int
+    """Of each of some graphs with stamps, one after the other."""
     peer_steps: int
     """In a slice whose median is compared with another's."""
 
@@ -80,25 +83,20 @@ TASK = json.loads(os.environ["TF_CONFIG"])
 SEVERAL = len(TASK["cluster"]["worker"]) > 1
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
 CASES = {
-    "0.5 ms": Case(8, 0.0, 13 if SEVERAL else 25, 300 if SEVERAL else 600, 83 if SEVERAL else 300),
-    "2 ms": Case(420, 0.0, 10 if SEVERAL else 19, 160 if SEVERAL else 500, 30 if SEVERAL else 133),
-    "20 ms": Case(8, 0.0192, 5 if SEVERAL else 4, 32, 16),
-    "100 ms": Case(8, 0.0992, 1, 8, 6),
+    "0.5 ms": Case(8, 0.0, 96, 10, 13 if SEVERAL else 25, 13_200 if SEVERAL else 26_400, 83 if SEVERAL else 300),
+    "2 ms": Case(420, 0.0, 96, 10, 10 if SEVERAL else 19, 7_000 if SEVERAL else 22_000, 30 if SEVERAL else 133),
+    "20 ms": Case(8, 0.0192, 192, 1, 25, 2_800, 16),
+    "100 ms": Case(8, 0.0992, 192, 1, 5, 600, 6),
 }
 WARM_UP = 120
 """Steps until TensorFlow has found out which ops are too cheap to be handed to another thread: it assumes 1e8 cycles of
 each, takes a tenth off at each run, and calls 8,000 cheap (`ExecutorImpl::KernelStats`)."""
-IN_TURN = 10
-"""Single steps of one kind that follow each other, after one that is not counted."""
-PAIRS, PEER_PAIRS = (2, 2) if QUICK else (96, 30)
-PAIRS_FOR_READS = 1 if QUICK else 4
-"""A program that trains has one graph: a read of the steps of two goes the long way."""
+PEER_PAIRS = 2 if QUICK else 30
+GRAPHS_FOR_READS = 1 if QUICK else 4
 TOLD = 0.0
 """When in each period the agents, of so few, look at their hosts and tell their frames."""
 TAKES = 0.02
 """Seconds by which a read, or a frame, has taken what it takes away."""
-QUIET = (0.3, 0.4, 0.5, 0.6, 0.7)
-"""When in each period nothing is read, nor told by an agent."""
 MOST = 10_000.0
 """Microseconds that are taken away at the most: more is a neighbour's."""
 
@@ -117,7 +115,7 @@ class Lasting(keras.layers.Layer):
     rounds = tf.Variable(0, trainable=False)
     """At the least."""
     weights_of_rounds = tf.random.normal((32, 256, 256), stddev=1 / 16)
-    """More than a core's own caches hold."""
+    """More than a core's own caches hold: all are used once, and then one, which neighbours do not slow down."""
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         return inputs + 0.0 * (self._slept if ASLEEP else self._computed)(tf.stop_gradient(inputs))
@@ -130,7 +128,8 @@ class Lasting(keras.layers.Layer):
             return tf.logical_or(tf.timestamp() < end, done < self.rounds)
 
         def round_(done: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return done + 1, tf.nn.relu(tf.matmul(values, self.weights_of_rounds[done % 32]))
+            weights = self.weights_of_rounds[tf.where(done < 32, done, 0)]
+            return done + 1, tf.nn.relu(tf.matmul(values, weights))
 
         _, values = tf.while_loop(goes_on, round_, [tf.constant(0), tf.ones((32, 256))], parallel_iterations=1)
         return values[:1, :1]
@@ -264,33 +263,43 @@ def compared(pair: tuple[Run, Run], steps: int, number: int, on: During, off: Du
     return summary(*times)
 
 
-def interleaved(pairs: list[tuple[Run, Run]], turns: int) -> Iterator[Step]:
+def interleaved(pairs: list[tuple[Run, Run]], in_turn: int, turns: int) -> Iterator[Step]:
     """Single steps of one pair after another, some of either graph in turn: A B B A, then B A A B; of every other pair
     the other way round."""
+    first = int(in_turn > 1)
     # Counted and not timed: workers that did not end together would wait for each other for ever.
     for (number, pair), turn in itertools.product(enumerate(pairs), range(turns)):
         for second in (0, 1, 1, 0):
             kind = (second + turn + number) % 2
-            for step in range(1 + IN_TURN):
+            for step in range(first + in_turn):
                 begin = time.time()
-                yield Step(number, kind, step > 0, begin, timed(pair[kind]))
+                yield Step(number, kind, step >= first, begin, timed(pair[kind]))
 
 
-def of_stamps(steps: list[Step]) -> dict[str, Any]:
+def in_a_row(graphs: list[Run], number: int) -> Iterator[Step]:
+    """So many single steps of one graph after another: a program that trains has one graph, and its steps are read the
+    short way."""
+    for (graph, run), _ in itertools.product(enumerate(graphs), range(number)):
+        begin = time.time()
+        yield Step(graph, 0, True, begin, timed(run))
+
+
+def of_stamps(steps: list[Step], in_turn: int) -> dict[str, Any]:
     """What stamps add to a step."""
     with_, without = [], []
     for _, steps_of_pair in itertools.groupby((step for step in steps if step.counted), key=lambda step: step.pair):
-        tens: tuple[list[float], list[float]] = [], []
-        while ten := list(itertools.islice(steps_of_pair, IN_TURN)):
-            tens[ten[0].kind].append(statistics.median(step.took for step in ten))
-        usual = statistics.median(tens[1])
+        turns: tuple[list[float], list[float]] = [], []
+        while turn := list(itertools.islice(steps_of_pair, in_turn)):
+            turns[turn[0].kind].append(statistics.median(step.took for step in turn))
+        usual = statistics.median(turns[1])
         without.append(usual)
-        with_.append(usual + statistics.median(one - other for one, other in zip(*tens, strict=True)))
+        with_.append(usual + statistics.median(one - other for one, other in zip(*turns, strict=True)))
     return summary(with_, without)
 
 
 def taken_at(moment: float, steps: list[Step]) -> dict[str, Any]:
-    """What is taken from the steps at this moment of each period, on the average of all steps."""
+    """What is taken from the steps at this moment of each period, beyond what is shortly before and after, on the
+    average of all steps."""
     begin, took = np.array([step.begin for step in steps]), np.array([step.took for step in steps])
     end = begin + took / 1e6
     usual: dict[Any, list[float]] = defaultdict(list)
@@ -298,22 +307,23 @@ def taken_at(moment: float, steps: list[Step]) -> dict[str, Any]:
         usual[step[:3]].append(step.took)
     usually = {kind: statistics.median(times) for kind, times in usual.items()}
     beyond = np.cumsum([0.0, *(step.took - usually[step[:3]] for step in steps)])
-    periods = np.arange(begin[0] // PERIOD + 1, begin[-1] // PERIOD) * PERIOD
+    periods = np.arange(begin[0] // PERIOD + 2, begin[-1] // PERIOD - 1) * PERIOD
+    beside = TAKES + 1.5e-6 * took.mean()
 
-    def taken(at: float) -> np.ndarray:
-        """Microseconds beyond the usual in the steps that go on then, and shortly after."""
+    def taken(at: float) -> np.ma.MaskedArray:
+        """Microseconds beyond the usual in the steps that go on then, and shortly after, where they meet nothing
+        else."""
         first = np.searchsorted(end, periods + at)
         last = np.searchsorted(begin, periods + at + TAKES)
-        # A long step may meet the next frame, too.
-        met = end[last - 1] < periods + PERIOD
-        return np.clip(beyond[last] - beyond[first], -MOST, MOST)[met]
+        elses = [each + lap for each in (READ, TOLD) for lap in (-PERIOD, 0.0, PERIOD) if each + lap != at]
+        met = [(begin[first] <= periods + each) & (periods + each < end[last - 1]) for each in elses]
+        return np.ma.array(np.clip(beyond[last] - beyond[first], -MOST, MOST), mask=np.any(met, axis=0))
 
-    quiet = np.concatenate([taken(each) for each in QUIET])
-    then = taken(moment)
+    quiet = np.ma.stack([taken(moment - beside), taken(moment + beside)]).mean(axis=0)
+    more = (taken(moment) - quiet).compressed()
     share = took.mean() / (1e6 * PERIOD)
-    added = share * (then.mean() - quiet.mean())
-    around = 2 * share * (then.var() / len(then) + quiet.var() / len(quiet)) ** 0.5
-    return {"pairs": len(then), "added": added, "low": added - around, "high": added + around}
+    added, around = share * more.mean(), 2 * share * more.std() / len(more) ** 0.5
+    return {"pairs": len(more), "added": added, "low": added - around, "high": added + around}
 
 
 def of_both(stamps: dict[str, Any], reads: dict[str, Any]) -> dict[str, Any]:
@@ -363,13 +373,13 @@ def probe_and_peers(cases: dict[str, Case]) -> Iterator[dict[str, Any]]:
     """The profiler comes last: starting and stopping it beside collectives sometimes crashes the process."""
     plain = {}
     for name, case in cases.items():
-        pairs = [loops(case, stamped_first=number % 2 == 0) for number in range(PAIRS)]
+        pairs = [loops(case, stamped_first=number % 2 == 0) for number in range(2 if QUICK else case.pairs)]
         lasting(case.lasting)
-        stamps = of_stamps(list(interleaved(pairs, case.turns)))
+        stamps = of_stamps(list(interleaved(pairs, case.in_turn, case.turns)), case.in_turn)
         if case.lasting and not ASLEEP:
             lasting(rounds=rounds_in(case.lasting, pairs[0][1]))
         cpu = threads_cpu()
-        steps = list(interleaved(pairs[:PAIRS_FOR_READS], case.turns_for_reads))
+        steps = list(in_a_row([stamped for stamped, _ in pairs[:GRAPHS_FOR_READS]], case.steps_for_reads))
         used = 1e6 * (threads_cpu() - cpu) / len(steps)
         lasting(case.lasting)
         reads = taken_at(READ, steps)
