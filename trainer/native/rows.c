@@ -1,12 +1,12 @@
 /* A TensorFlow op that takes the time, and writes it into a row of numbers: the stamps of a graph fill one row together,
  * which goes into a ring when it is full.
  *
- * TfscaleStamp(values: N * double; row, places, whole, kind: int; enters: bool) has no outputs. Without values it takes the
- * time, else it writes those. `places` are the bits of its places in the row, `whole` those of all; `row` tells one row of
- * the process's graphs from another, -1 none. TfscaleStampOf(tensor: T; the same) takes the time, and hands the tensor on.
- * Their kernels are registered through TensorFlow's C API, which is stable across versions; the functions are looked up in
- * the library that the process has loaded already, so that this one is built without TensorFlow, and by itself does nothing.
- * tfscale/trainer/probe/ring.py is its only user.
+ * TfscaleStamp(tensors: T...; row, places, whole, kind: int; timed, enters: bool) has no outputs. Where it is `timed` it
+ * takes the time, and looks at no tensor; else it writes those, doubles. `places` are the bits of its places in the row,
+ * `whole` those of all; `row` tells one row of the process's graphs from another, -1 none. Its kernel is registered through
+ * TensorFlow's C API, which is stable across versions; the functions are looked up in the library that the process has
+ * loaded already, so that this one is built without TensorFlow, and by itself does nothing. tfscale/trainer/probe/ring.py
+ * is its only user.
  *
  * Which stamps belong together is told by the step in which TensorFlow runs them, and by the iteration of a loop in it.
  * Where a function is called several times in one of these, its calls follow each other, and a stamp belongs to the oldest
@@ -29,7 +29,6 @@
 #include "rows.h"
 
 #define OP "TfscaleStamp"
-#define OP_OF "TfscaleStampOf"
 /* Rows that are kept until they are read; a power of two. */
 #define SLOTS 65536u
 /* Of a graph's rows, that wait for more stamps at a time. */
@@ -63,9 +62,8 @@ typedef struct {
 typedef struct {
     Row *row;
     unsigned places, whole;
-    int values;
     double kind;
-    bool enters;
+    bool timed, enters;
 } Stamp;
 
 static Slot slots[SLOTS];
@@ -88,18 +86,11 @@ static struct {
     uint64_t (*frame)(void *context);
     int64_t (*iteration)(void *context);
     void (*input)(void *context, int index, void **tensor, void *status);
-    void (*set_output)(void *context, int index, const void *tensor, void *status);
     void *(*data)(const void *tensor);
     void (*delete_tensor)(void *);
     void *(*new_op)(const char *name);
     void (*add_input)(void *op, const char *specification);
-    void (*add_output)(void *op, const char *specification);
     void (*add_attribute)(void *op, const char *specification);
-    void (*set_shapes)(void *op, void (*infer)(void *shapes, void *status));
-    void *(*new_shape)(void);
-    void (*delete_shape)(void *);
-    void (*shape_of_input)(void *shapes, int index, void *shape, void *status);
-    void (*shape_of_output)(void *shapes, int index, void *shape, void *status);
     void (*set_stateful)(void *op, bool);
     void (*register_op)(void *op, void *status);
     void *(*new_kernel)(const char *op, const char *device, void *(*create)(void *), void (*compute)(void *, void *),
@@ -120,18 +111,11 @@ static const struct {
     {"TF_GetFrameId", &tf.frame},
     {"TF_GetIterId", &tf.iteration},
     {"TF_GetInput", &tf.input},
-    {"TF_SetOutput", &tf.set_output},
     {"TF_TensorData", &tf.data},
     {"TF_DeleteTensor", &tf.delete_tensor},
     {"TF_NewOpDefinitionBuilder", &tf.new_op},
     {"TF_OpDefinitionBuilderAddInput", &tf.add_input},
-    {"TF_OpDefinitionBuilderAddOutput", &tf.add_output},
     {"TF_OpDefinitionBuilderAddAttr", &tf.add_attribute},
-    {"TF_OpDefinitionBuilderSetShapeInferenceFunction", &tf.set_shapes},
-    {"TF_NewShapeHandle", &tf.new_shape},
-    {"TF_DeleteShapeHandle", &tf.delete_shape},
-    {"TF_ShapeInferenceContextGetInput", &tf.shape_of_input},
-    {"TF_ShapeInferenceContextSetOutput", &tf.shape_of_output},
     {"TF_OpDefinitionBuilderSetIsStateful", &tf.set_stateful},
     {"TF_RegisterOpDefinition", &tf.register_op},
     {"TF_NewKernelBuilder", &tf.new_kernel},
@@ -158,26 +142,29 @@ static Row *row_of(int64_t number) {
     return found;
 }
 
-static int64_t attribute(void *construction, const char *name, void *status) {
-    int64_t number = 0;
-    tf.int64_attribute(construction, name, &number, status);
-    return number;
+static int64_t number(void *construction, const char *attribute, void *status) {
+    int64_t found = 0;
+    tf.int64_attribute(construction, attribute, &found, status);
+    return found;
+}
+
+static bool truth(void *construction, const char *attribute, void *status) {
+    unsigned char found = 0;
+    tf.bool_attribute(construction, attribute, &found, status);
+    return found;
 }
 
 static void *create(void *construction) {
     Stamp *stamp = malloc(sizeof *stamp);
     if (!stamp) return NULL;
     void *status = tf.new_status();
-    unsigned char enters = 0;
-    tf.bool_attribute(construction, "enters", &enters, status);
     *stamp = (Stamp){
-        .row = row_of(attribute(construction, "row", status)),
-        .places = (unsigned)attribute(construction, "places", status),
-        .whole = (unsigned)attribute(construction, "whole", status),
-        /* Where there is no such attribute, none. */
-        .values = (int)attribute(construction, "N", status),
-        .kind = (double)attribute(construction, "kind", status),
-        .enters = enters,
+        .row = row_of(number(construction, "row", status)),
+        .places = (unsigned)number(construction, "places", status),
+        .whole = (unsigned)number(construction, "whole", status),
+        .kind = (double)number(construction, "kind", status),
+        .timed = truth(construction, "timed", status),
+        .enters = truth(construction, "enters", status),
     };
     tf.delete_status(status);
     return stamp;
@@ -213,9 +200,9 @@ static void write_time(Open *open, unsigned places, double time) {
         if (places >> place & 1) open->numbers[place] = time;
 }
 
-static void write_values(Open *open, unsigned places, void *context, int values) {
+static void write_values(Open *open, unsigned places, void *context) {
     void *status = tf.new_status();
-    for (int place = 0, index = 0; places >> place && index < values; place++) {
+    for (int place = 0, index = 0; places >> place; place++) {
         if (!(places >> place & 1)) continue;
         void *tensor = NULL;
         tf.input(context, index++, &tensor, status);
@@ -237,10 +224,10 @@ static void compute(void *kernel, void *context) {
     Passage passage = {tf.step(context), tf.frame(context), tf.iteration(context)};
     pthread_mutex_lock(&row->lock);
     Open *open = open_of(row, &passage, stamp->places);
-    if (stamp->values)
-        write_values(open, stamp->places, context, stamp->values);
-    else
+    if (stamp->timed)
         write_time(open, stamp->places, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+    else
+        write_values(open, stamp->places, context);
     open->filled |= stamp->places;
     if (open->filled == stamp->whole) {
         append(stamp->kind, open->numbers);
@@ -250,51 +237,11 @@ static void compute(void *kernel, void *context) {
     pthread_mutex_unlock(&row->lock);
 }
 
-static void compute_of(void *kernel, void *context) {
-    compute(kernel, context);
-    void *status = tf.new_status(), *tensor = NULL;
-    tf.input(context, 0, &tensor, status);
-    if (tensor) {
-        tf.set_output(context, 0, tensor, status);
-        tf.delete_tensor(tensor);
-    }
-    tf.delete_status(status);
-}
+static const char *const attributes[] = {"T: list(type) >= 0", "row: int",    "places: int",  "whole: int",
+                                         "kind: int",          "timed: bool", "enters: bool"};
 
-/* The tensor that is handed on keeps its shape. */
-static void infer_shape(void *shapes, void *status) {
-    void *shape = tf.new_shape();
-    tf.shape_of_input(shapes, 0, shape, status);
-    if (tf.code(status) == 0) tf.shape_of_output(shapes, 0, shape, status);
-    tf.delete_shape(shape);
-}
-
-static void *new_op(const char *name) {
-    void *op = tf.new_op(name);
-    tf.add_attribute(op, "row: int");
-    tf.add_attribute(op, "places: int");
-    tf.add_attribute(op, "whole: int");
-    tf.add_attribute(op, "kind: int");
-    tf.add_attribute(op, "enters: bool");
-    tf.set_stateful(op, true);
-    return op;
-}
-
-/* Whether they could be registered. */
-static bool registered(const char *name, void *op, void (*computes)(void *, void *)) {
-    void *status = tf.new_status();
-    tf.register_op(op, status);
-    bool well = tf.code(status) == 0;
-    if (well) {
-        tf.register_kernel(name, tf.new_kernel(name, "CPU", create, computes, free), status);
-        well = tf.code(status) == 0;
-    }
-    tf.delete_status(status);
-    return well;
-}
-
-/* Registers ops and kernels in the library of this handle, for rows of `width` numbers. NULL, or what stands in the way:
- * what is missing there, or "WIDTH" where this library's rows are others. Call it once. */
+/* Registers op and kernel in the library of this handle, for rows of `width` numbers. NULL, or what stands in the way: what
+ * is missing there, "WIDTH" where this library's rows are others, or the op. Call it once. */
 const char *tfscale_register(void *library, int width) {
     if (width != WIDTH) return "WIDTH";
     for (size_t index = 0; index < sizeof functions / sizeof *functions; index++) {
@@ -302,15 +249,15 @@ const char *tfscale_register(void *library, int width) {
         if (!found) return functions[index].name;
         memcpy(functions[index].where, &found, sizeof found);
     }
-    void *op = new_op(OP), *op_of = new_op(OP_OF);
-    tf.add_input(op, "values: N * double");
-    tf.add_attribute(op, "N: int >= 0");
-    tf.add_input(op_of, "tensor: T");
-    tf.add_output(op_of, "output: T"); /* As of `Identity`, which takes its place in a SavedModel. */
-    tf.add_attribute(op_of, "T: type");
-    tf.set_shapes(op_of, infer_shape);
-    if (!registered(OP, op, compute)) return OP;
-    return registered(OP_OF, op_of, compute_of) ? NULL : OP_OF;
+    void *op = tf.new_op(OP), *status = tf.new_status();
+    tf.add_input(op, "tensors: T");
+    for (size_t index = 0; index < sizeof attributes / sizeof *attributes; index++) tf.add_attribute(op, attributes[index]);
+    tf.set_stateful(op, true);
+    tf.register_op(op, status);
+    if (tf.code(status) == 0) tf.register_kernel(OP, tf.new_kernel(OP, "CPU", create, compute, free), status);
+    bool registered = tf.code(status) == 0;
+    tf.delete_status(status);
+    return registered ? NULL : OP;
 }
 
 uint64_t tfscale_entered(void) { return atomic_exchange_explicit(&entered, 0, memory_order_relaxed); }

@@ -37,8 +37,7 @@ class Area:
         self._name = name
 
     def stamp(self, enters: bool, _of: tf.Tensor | None) -> tf.Operation:
-        """The op of the graph being traced that takes the time, and hands nothing on; an entering is staged at once,
-        as a row."""
+        """The op of the graph being traced that takes the time; an entering is staged at once, as a row."""
         stamp = freed(gen_logging_ops.timestamp().op)
         if enters:
             with beside([stamp]):

@@ -11,13 +11,11 @@ _WRITE = (area.OP, ring.OP)
 
 
 def write_nothing(exported: MetaGraphDef) -> None:
-    """Turn the ops that write rows into ops that do nothing, or hand on what they were handed."""
+    """Turn the ops that write rows into ops that do nothing."""
     for function in exported.graph_def.library.function:
         for node in function.node_def:
             if node.op in _WRITE and MARK in node.attr:
                 _empty(node)
-            elif node.op == ring.OP_OF:
-                _hand_on(node)
 
 
 def _empty(node: NodeDef) -> None:
@@ -26,10 +24,3 @@ def _empty(node: NodeDef) -> None:
     node.op = "NoOp"
     node.input[:] = before
     node.attr.clear()
-
-
-def _hand_on(node: NodeDef) -> None:
-    handed = node.attr["T"]
-    node.op = "Identity"
-    node.attr.clear()
-    node.attr["T"].CopyFrom(handed)

@@ -28,15 +28,13 @@ def after(stamp: tf.Operation, batch: Any) -> Any:
     replicas = len(first.values) if isinstance(first, values.DistributedValues) else 1
     leaves = tf.nest.flatten(batch, expand_composites=True)
     with ops.control_dependencies([stamp]):
-        leaves[:replicas] = [_held(leaf, stamp) for leaf in leaves[:replicas]]
+        leaves[:replicas] = [_held(leaf, stamp.graph) for leaf in leaves[:replicas]]
     return tf.nest.pack_sequence_as(batch, leaves, expand_composites=True)
 
 
-def _held(leaf: Any, stamp: tf.Operation) -> Any:
-    if any(leaf is tensor for tensor in stamp.inputs):
-        return stamp.outputs[0]
-    here = isinstance(leaf, tf.Tensor) and leaf.graph is stamp.graph
-    return tf.identity(leaf) if here else leaf
+def _held(leaf: Any, graph: Any) -> Any:
+    # An op of its own: what uses the tensor, and waited for the stamp itself, would not be fused with others.
+    return tf.identity(leaf) if isinstance(leaf, tf.Tensor) and leaf.graph is graph else leaf
 
 
 def replica_tensors(handed: Any) -> list[list[tf.Tensor]]:

@@ -20,7 +20,7 @@ from tfscale.trainer.probe.apart import freed
 from tfscale.trainer.probe.native import library
 from tfscale.trainer.probe.row import WIDTH, Taken, together
 
-OP, OP_OF = "TfscaleStamp", "TfscaleStampOf"
+OP = "TfscaleStamp"
 _BY_REFERENCE = (tf.resource, tf.variant)
 _AT_ONCE = 1024
 """Rows that one call takes."""
@@ -38,11 +38,9 @@ class Ring:
 
     def stamp(self, enters: bool, of: tf.Tensor | None) -> tf.Operation:
         """The op of the graph being traced that takes the time, for the row in which it is to be written; where it can,
-        it is one `of` a tensor, which it hands on."""
-        row = {"row": -1, "places": 0, "whole": 0, "kind": 0}
-        if of is None or of.dtype in _BY_REFERENCE:
-            return _made(OP, [], [], enters, row, N=AttrValue(i=0))
-        return _made(OP_OF, [of], [of.dtype], enters, row, T=AttrValue(type=of.dtype.as_datatype_enum))
+        it takes a tensor that it is `of`, and does nothing with it."""
+        tensors = [] if of is None or of.dtype in _BY_REFERENCE else [of]
+        return _made(tensors, {"row": -1, "places": 0, "whole": 0, "kind": 0}, timed=True, enters=enters)
 
     def write(self, kind: int, values: Sequence[tf.Operation | tf.Tensor]) -> None:
         """Have a row written, of the graph being traced, when all its stamps are taken and all its values known."""
@@ -59,7 +57,7 @@ class Ring:
                 stamp._set_attr(name, AttrValue(i=number))
         if others:
             tensors = [value for value in values if isinstance(value, tf.Tensor)]
-            _made(OP, tensors, [], False, {**row, "places": others}, N=AttrValue(i=len(tensors)))
+            _made(tensors, {**row, "places": others}, timed=False, enters=False)
 
     def take(self) -> Taken:
         """The rows since the last call, the newest of those that were not taken in time, and what was entered."""
@@ -76,17 +74,12 @@ class Ring:
         self.take()
 
 
-def _made(
-    op: str,
-    inputs: Sequence[tf.Tensor],
-    outputs: Sequence[tf.DType],
-    enters: bool,
-    row: dict[str, int],
-    **attributes: AttrValue,
-) -> tf.Operation:
-    numbers = {name: AttrValue(i=number) for name, number in row.items()}
-    attributes = {**attributes, **numbers, "enters": AttrValue(b=enters)}
-    return freed(ops.get_default_graph().create_op(op, inputs, outputs, attrs=attributes))
+def _made(tensors: Sequence[tf.Tensor], row: dict[str, int], **flags: bool) -> tf.Operation:
+    attributes = {name: AttrValue(i=number) for name, number in row.items()}
+    attributes |= {name: AttrValue(b=flag) for name, flag in flags.items()}
+    types = AttrValue.ListValue(type=[tensor.dtype.as_datatype_enum for tensor in tensors])
+    op = ops.get_default_graph().create_op(OP, tensors, [], attrs={**attributes, "T": AttrValue(list=types)})
+    return freed(op)
 
 
 @functools.cache

@@ -37,8 +37,7 @@ class Staging:
         collective as entered then if it `enters` one.
 
         Of all that can go on when an op is done TensorFlow begins with what takes its tensors, and comes last to what
-        only waits for it. A stamp for which others wait takes the tensor `first`, of `after`, if it can, and hands it
-        on.
+        only waits for it. A stamp for which others wait takes the tensor `first`, of `after`, if it can.
         """
         with beside(self._done_on_devices(after)):
             return self._rows.stamp(enters, None if first is None or not self._is_here(first) else first)
