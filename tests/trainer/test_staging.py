@@ -68,7 +68,7 @@ def test_a_stamp_for_which_others_wait_takes_a_tensor(ring: Any, first: list[Any
         stamp = staging.stamp([batch], first=batch)
         inputs.append((list(stamp.inputs), [batch]))
         staging.write(4, [stamp])
-        return after(stamp, batch)
+        return after(stamp, batch, whole=True)
 
     before = time.time()
     assert step(tf.constant(first)).numpy().tolist() == tf.constant(first).numpy().tolist()
@@ -92,7 +92,7 @@ def test_what_is_exported_of_a_stamp_that_takes_a_tensor_does_nothing(ring: Any)
     def step(batch: Any) -> Any:
         stamp = staging.stamp([batch], first=batch)
         staging.write(4, [stamp])
-        return 2.0 * after(stamp, batch)
+        return 2.0 * after(stamp, batch, whole=True)
 
     exported = MetaGraphDef()
     exported.graph_def.library.function.append(step.get_concrete_function(tf.ones(3)).function_def)

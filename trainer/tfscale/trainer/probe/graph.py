@@ -22,19 +22,37 @@ def dense_tensors(value: Any) -> list[tf.Tensor]:
     return found
 
 
-def after(stamp: tf.Operation, batch: Any) -> Any:
-    """The same batch, whose first component, of each replica, nobody can use before the stamp was taken."""
+def begin_with_arguments(stamp: tf.Operation) -> None:
+    """Have a stamp wait for the arguments of its graph that the ops need which wait for it.
+
+    They are there when the graph begins, and whoever hands them on goes on with the stamp, and then with those ops.
+    What waits for nothing is a job of its own for TensorFlow's pool (docs/spikes/cost.md).
+    """
+    needed = dict.fromkeys(tensor.op for op in stamp._control_outputs for tensor in op.inputs)
+    stamp._add_control_inputs([op for op in needed if op.type == "Placeholder" and not op.control_inputs])
+
+
+def after(stamp: tf.Operation, batch: Any, whole: bool) -> Any:
+    """The same batch, which nobody can use before the stamp was taken: if it is to be `whole`, of one replica, no
+    component of it; else the first one, of each replica.
+
+    What hands out a batch makes a job for TensorFlow's pool of each op that can go on then. Of a whole batch there is
+    one, the stamp, and all else goes on from there.
+    """
     first = next(iter(tf.nest.flatten(batch)), None)
     replicas = len(first.values) if isinstance(first, values.DistributedValues) else 1
     leaves = tf.nest.flatten(batch, expand_composites=True)
     with ops.control_dependencies([stamp]):
-        leaves[:replicas] = [_held(leaf, stamp.graph) for leaf in leaves[:replicas]]
+        # An op of its own: what uses the tensor, and waited for the stamp itself, would not be fused with others.
+        if whole and replicas == 1 < len(leaves) and all(_is_in(stamp.graph, leaf) for leaf in leaves):
+            leaves = tf.identity_n(leaves)
+        else:
+            leaves[:replicas] = [tf.identity(leaf) if _is_in(stamp.graph, leaf) else leaf for leaf in leaves[:replicas]]
     return tf.nest.pack_sequence_as(batch, leaves, expand_composites=True)
 
 
-def _held(leaf: Any, graph: Any) -> Any:
-    # An op of its own: what uses the tensor, and waited for the stamp itself, would not be fused with others.
-    return tf.identity(leaf) if isinstance(leaf, tf.Tensor) and leaf.graph is graph else leaf
+def _is_in(graph: Any, leaf: Any) -> bool:
+    return isinstance(leaf, tf.Tensor) and leaf.graph is graph
 
 
 def replica_tensors(handed: Any) -> list[list[tf.Tensor]]:

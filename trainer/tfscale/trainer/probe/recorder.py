@@ -17,6 +17,7 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
 from tfscale.trainer.probe.graph import (
     after,
+    begin_with_arguments,
     count_examples,
     dense_tensors,
     descendants,
@@ -351,11 +352,12 @@ class Recorder:
         }
 
     def _end_input(self, staging: Staging, site: Site, begin: tf.Operation, result: Any) -> Any:
+        begin_with_arguments(begin)
         made = _made_in(begin.graph, result)
         end = staging.stamp(made, first=next(iter(made), None))
         site.examples, more = count_examples(result)
         self._write(site, begin, end, *more)
-        return after(end, result)
+        return after(end, result, whole=all(map(staging.is_here, made)))
 
     def _end_reduction(self, staging: Staging, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
         waited_for = _made_in(begin.graph, result)

@@ -40,9 +40,9 @@ class Staging:
         only waits for it. A stamp for which others wait takes the tensor `first`, of `after`, if it can.
         """
         with beside(self._done_on_devices(after)):
-            return self._rows.stamp(enters, None if first is None or not self._is_here(first) else first)
+            return self._rows.stamp(enters, None if first is None or not self.is_here(first) else first)
 
-    def _is_here(self, tensor: tf.Tensor) -> bool:
+    def is_here(self, tensor: tf.Tensor) -> bool:
         """Whether it need not be copied for an op on the first CPU."""
         spec = DeviceSpec.from_string(tensor.device)
         return not self._accelerators and spec.device_type in (None, "CPU") and not spec.device_index

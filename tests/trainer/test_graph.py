@@ -1,0 +1,81 @@
+"""What the graph of a program is made to do around its stamps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+
+def operations(function: Any, *arguments: Any) -> list[Any]:
+    return function.get_concrete_function(*arguments).graph.get_operations()
+
+
+def test_nobody_can_use_a_part_of_a_whole_batch_before_its_stamp() -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.graph import after
+
+    @tf.function
+    def step(inputs: Any, labels: Any) -> Any:
+        stamp = tf.no_op("stamp")
+        batch = after(stamp, {"inputs": (inputs,), "labels": labels}, whole=True)
+        return tf.math.argmax(batch["inputs"][0]) + labels, batch["labels"] + 1
+
+    arguments = tf.constant([1.0, 3.0, 2.0]), tf.constant(5, tf.int64)
+    (held,) = [op for op in operations(step, *arguments) if op.type == "IdentityN"]
+    assert [each.name for each in held.control_inputs] == ["stamp"] and len(held.outputs) == 2
+    assert [result.numpy().tolist() for result in step(*arguments)] == [6, 6]
+
+
+@pytest.mark.parametrize("batch", [{"whole": False}, {"whole": True, "alone": True}], ids=str)
+def test_else_the_first_component_waits_for_the_stamp(batch: dict[str, bool]) -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.graph import after
+
+    @tf.function
+    def step(inputs: Any, labels: Any) -> Any:
+        components = (inputs,) if batch.get("alone") else (inputs, labels)
+        return after(tf.no_op("stamp"), components, batch["whole"])
+
+    found = operations(step, tf.ones(3), tf.ones(3))
+    waiting = {op.name for op in found if [each.name for each in op.control_inputs] == ["stamp"]}
+    assert waiting == {"Identity"}
+    assert [op.inputs[0].op.name for op in found if op.name == "Identity"] == ["inputs"]
+
+
+def test_a_ragged_batch_is_whole_too() -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.graph import after
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        return after(tf.no_op(), batch, whole=True)
+
+    batch = tf.ragged.constant([[1, 2], [], [3]]), tf.sparse.from_dense([0, 7, 0]), tf.constant(["a"])
+    ragged, sparse, strings = step(batch)
+    assert ragged.to_list() == [[1, 2], [], [3]] and strings.numpy().tolist() == [b"a"]
+    assert tf.sparse.to_dense(sparse).numpy().tolist() == [0, 7, 0]
+
+
+def test_the_stamp_at_which_a_batch_is_asked_for_is_no_job_of_its_own() -> None:
+    """It waits for the iterator, which whoever waits for the stamp needs, in a loop inside a graph, too."""
+    import tensorflow as tf
+    from tfscale.trainer.probe.graph import begin_with_arguments
+
+    waiting = []
+
+    @tf.function
+    def steps(iterator: Any, number: Any) -> Any:
+        total = tf.constant(0, tf.int64)
+        for _ in tf.range(number):
+            stamp = tf.no_op()
+            with tf.control_dependencies([stamp]):
+                total += next(iterator)
+            begin_with_arguments(stamp)
+            waiting.append([(each.type, each.outputs[0].dtype) for each in stamp.control_inputs])
+        return total
+
+    assert steps(iter(tf.data.Dataset.range(10)), tf.constant(4)).numpy() == 6
+    assert waiting and all(each == [("Placeholder", tf.resource)] for each in waiting)
