@@ -1,10 +1,10 @@
 """The steps that scripts/bench_probe.py compares: started by an agent, writes what it measured to the file it is given.
 
 Steps are called from Python one by one, as `fit` does it. A pair are two graphs that train one model, one traced while
-the probe is on, with stamps, and one while it is paused. They run in turn, ten steps of either, so that a neighbour on
-the machine meets both; of long steps one by one, since a machine is not as fast a second later. The medians of two
-turns that follow each other are compared, and of all such differences the median is the pair's: bursts do not move it.
-What stamps add is the median of all pairs: two graphs of the same ops differ, too, by where they lie in memory.
+the probe is on, with stamps, and one while it is paused. Single steps of both run in turn, since a machine is not as
+fast a moment later; what only one of them needs may have left the caches when its turn comes. Of the differences of all
+such neighbours the median is the pair's: bursts do not move it. What stamps add is the median of all pairs: two graphs
+of the same ops differ, too, by where they lie in memory.
 
 The probe reads once a second, as always, and tells its agent. What that takes from the steps it meets, beyond what such
 steps take usually, is compared with the same shortly before and after, in longer runs of a few graphs with stamps. What
@@ -56,10 +56,8 @@ class Case(NamedTuple):
     lasting: float
     """Seconds of each step in which it computes, or sleeps, until they are over."""
     pairs: int
-    in_turn: int
-    """Steps of one graph that follow each other, after one that is not counted; or 1, which is."""
     turns: int
-    """Of each pair: in one each of its graphs has its turn twice."""
+    """Of each pair: in one each of its graphs has two steps."""
     steps_for_reads: int
     """Of each of some graphs with stamps, one after the other."""
     peer_steps: int
@@ -70,7 +68,6 @@ class Step(NamedTuple):
     pair: int
     kind: int
     """0 with stamps, 1 without."""
-    counted: bool
     begin: float
     """Unix time, seconds."""
     took: float
@@ -83,10 +80,10 @@ TASK = json.loads(os.environ["TF_CONFIG"])
 SEVERAL = len(TASK["cluster"]["worker"]) > 1
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
 CASES = {
-    "0.5 ms": Case(8, 0.0, 96, 10, 13 if SEVERAL else 25, 13_200 if SEVERAL else 26_400, 83 if SEVERAL else 300),
-    "2 ms": Case(420, 0.0, 96, 10, 10 if SEVERAL else 19, 7_000 if SEVERAL else 22_000, 30 if SEVERAL else 133),
-    "20 ms": Case(8, 0.0192, 192, 1, 25, 2_800, 16),
-    "100 ms": Case(8, 0.0992, 192, 1, 5, 600, 6),
+    "0.5 ms": Case(8, 0.0, 48, 150, 6_600 if SEVERAL else 13_200, 83 if SEVERAL else 300),
+    "2 ms": Case(420, 0.0, 64, 90, 6_600 if SEVERAL else 13_200, 30 if SEVERAL else 133),
+    "20 ms": Case(8, 0.0192, 48, 75, 2_800, 16),
+    "100 ms": Case(8, 0.0992, 48, 20, 600, 6),
 }
 WARM_UP = 120
 """Steps until TensorFlow has found out which ops are too cheap to be handed to another thread: it assumes 1e8 cycles of
@@ -263,17 +260,15 @@ def compared(pair: tuple[Run, Run], steps: int, number: int, on: During, off: Du
     return summary(*times)
 
 
-def interleaved(pairs: list[tuple[Run, Run]], in_turn: int, turns: int) -> Iterator[Step]:
-    """Single steps of one pair after another, some of either graph in turn: A B B A, then B A A B; of every other pair
-    the other way round."""
-    first = int(in_turn > 1)
+def interleaved(pairs: list[tuple[Run, Run]], turns: int) -> Iterator[Step]:
+    """Single steps of one pair after another, of its graphs in turn: A B B A, then B A A B; of every other pair the
+    other way round."""
     # Counted and not timed: workers that did not end together would wait for each other for ever.
     for (number, pair), turn in itertools.product(enumerate(pairs), range(turns)):
         for second in (0, 1, 1, 0):
             kind = (second + turn + number) % 2
-            for step in range(first + in_turn):
-                begin = time.time()
-                yield Step(number, kind, step >= first, begin, timed(pair[kind]))
+            begin = time.time()
+            yield Step(number, kind, begin, timed(pair[kind]))
 
 
 def in_a_row(graphs: list[Run], number: int) -> Iterator[Step]:
@@ -281,19 +276,19 @@ def in_a_row(graphs: list[Run], number: int) -> Iterator[Step]:
     short way."""
     for (graph, run), _ in itertools.product(enumerate(graphs), range(number)):
         begin = time.time()
-        yield Step(graph, 0, True, begin, timed(run))
+        yield Step(graph, 0, begin, timed(run))
 
 
-def of_stamps(steps: list[Step], in_turn: int) -> dict[str, Any]:
+def of_stamps(steps: list[Step]) -> dict[str, Any]:
     """What stamps add to a step."""
     with_, without = [], []
-    for _, steps_of_pair in itertools.groupby((step for step in steps if step.counted), key=lambda step: step.pair):
-        turns: tuple[list[float], list[float]] = [], []
-        while turn := list(itertools.islice(steps_of_pair, in_turn)):
-            turns[turn[0].kind].append(statistics.median(step.took for step in turn))
-        usual = statistics.median(turns[1])
+    for _, steps_of_pair in itertools.groupby(steps, key=lambda step: step.pair):
+        times: tuple[list[float], list[float]] = [], []
+        for step in steps_of_pair:
+            times[step.kind].append(step.took)
+        usual = statistics.median(times[1])
         without.append(usual)
-        with_.append(usual + statistics.median(one - other for one, other in zip(*turns, strict=True)))
+        with_.append(usual + statistics.median(one - other for one, other in zip(*times, strict=True)))
     return summary(with_, without)
 
 
@@ -304,9 +299,9 @@ def taken_at(moment: float, steps: list[Step]) -> dict[str, Any]:
     end = begin + took / 1e6
     usual: dict[Any, list[float]] = defaultdict(list)
     for step in steps:
-        usual[step[:3]].append(step.took)
+        usual[step[:2]].append(step.took)
     usually = {kind: statistics.median(times) for kind, times in usual.items()}
-    beyond = np.cumsum([0.0, *(step.took - usually[step[:3]] for step in steps)])
+    beyond = np.cumsum([0.0, *(step.took - usually[step[:2]] for step in steps)])
     periods = np.arange(begin[0] // PERIOD + 2, begin[-1] // PERIOD - 1) * PERIOD
     beside = TAKES + 1.5e-6 * took.mean()
 
@@ -375,7 +370,7 @@ def probe_and_peers(cases: dict[str, Case]) -> Iterator[dict[str, Any]]:
     for name, case in cases.items():
         pairs = [loops(case, stamped_first=number % 2 == 0) for number in range(2 if QUICK else case.pairs)]
         lasting(case.lasting)
-        stamps = of_stamps(list(interleaved(pairs, case.in_turn, case.turns)), case.in_turn)
+        stamps = of_stamps(list(interleaved(pairs, case.turns)))
         if case.lasting and not ASLEEP:
             lasting(rounds=rounds_in(case.lasting, pairs[0][1]))
         cpu = threads_cpu()
