@@ -121,6 +121,22 @@ def test_a_stamp_takes_no_tensor_that_would_have_to_be_copied(ring: Any, acceler
     assert takes == [[]]
 
 
+@pytest.mark.parametrize(
+    ("threads", "accelerators", "whole"), [("1", [], True), ("2", [], False), ("1", ["GPU"], False)]
+)
+def test_a_whole_batch_waits_where_ops_run_in_one_thread(
+    ring: Any, monkeypatch: pytest.MonkeyPatch, threads: str, accelerators: list[str], whole: bool
+) -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.staging import Staging
+    from tfscale.trainer.probe.worker_staging import WorkerStaging
+
+    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", threads)
+    batch = [tf.ones(3), tf.ones(3)]
+    assert Staging(accelerators, ring).holds_whole(batch) is whole
+    assert not WorkerStaging().holds_whole(batch)
+
+
 @pytest.mark.parametrize("number", [0, 1, 6, 85, 300, 5000])
 def test_each_row_is_read_once_and_in_its_order(staging: Any, steps: Callable[[int], None], number: int) -> None:
     from tfscale.trainer.probe.row import WIDTH

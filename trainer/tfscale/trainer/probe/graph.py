@@ -33,11 +33,8 @@ def begin_with_arguments(stamp: tf.Operation) -> None:
 
 
 def after(stamp: tf.Operation, batch: Any, whole: bool) -> Any:
-    """The same batch, which nobody can use before the stamp was taken: if it is to be `whole`, of one replica, no
-    component of it; else the first one, of each replica.
-
-    What hands out a batch makes a job for TensorFlow's pool of each op that can go on then. Of a whole batch there is
-    one, the stamp, and all else goes on from there.
+    """The same batch, which nobody can use before the stamp was taken: no component of it, if it is held back as a
+    `whole` and of one replica; else not the first one, of each replica.
     """
     first = next(iter(tf.nest.flatten(batch)), None)
     replicas = len(first.values) if isinstance(first, values.DistributedValues) else 1

@@ -357,7 +357,7 @@ class Recorder:
         end = staging.stamp(made, first=next(iter(made), None))
         site.examples, more = count_examples(result)
         self._write(site, begin, end, *more)
-        return after(end, result, whole=all(map(staging.is_here, made)))
+        return after(end, result, whole=staging.holds_whole(made))
 
     def _end_reduction(self, staging: Staging, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
         waited_for = _made_in(begin.graph, result)

@@ -5,6 +5,7 @@ Nothing that training computes depends on a stamp, so collectives never wait for
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,6 +27,7 @@ class Staging:
         if accelerators is None:
             accelerators = [device.name for device in tf.config.list_logical_devices("GPU")]
         self._accelerators = tuple(accelerators)
+        self._one_by_one = _pool_threads() == 1
         self._rows = rows or ring() or Area("tfscale")
         self.entered = 0
         """Collectives entered when the rows were last read, also while the main thread was blocked in one."""
@@ -40,9 +42,18 @@ class Staging:
         only waits for it. A stamp for which others wait takes the tensor `first`, of `after`, if it can.
         """
         with beside(self._done_on_devices(after)):
-            return self._rows.stamp(enters, None if first is None or not self.is_here(first) else first)
+            return self._rows.stamp(enters, None if first is None or not self._is_here(first) else first)
 
-    def is_here(self, tensor: tf.Tensor) -> bool:
+    def holds_whole(self, batch: Sequence[tf.Tensor]) -> bool:
+        """Whether all of a batch is to wait for its stamp, and not its first component alone.
+
+        What hands out a batch makes a job for TensorFlow's pool of each op that can go on then. Of a batch that waits
+        there is one, the stamp. Where the pool has one thread, others only cost time. Where it has several, of what
+        goes on from one job all but what is cheap is handed to another thread, which has to wake up for it.
+        """
+        return self._one_by_one and all(map(self._is_here, batch))
+
+    def _is_here(self, tensor: tf.Tensor) -> bool:
         """Whether it need not be copied for an op on the first CPU."""
         spec = DeviceSpec.from_string(tensor.device)
         return not self._accelerators and spec.device_type in (None, "CPU") and not spec.device_index
@@ -94,3 +105,10 @@ class Staging:
     def clear(self) -> None:
         """Forget what was written."""
         self._rows.clear()
+
+
+def _pool_threads() -> int:
+    """Threads in which TensorFlow runs ops beside each other (`NumInterOpThreadsFromSessionOptions`)."""
+    asked = tf.config.threading.get_inter_op_parallelism_threads()
+    by_variable = os.environ.get("TF_NUM_INTEROP_THREADS", "")
+    return asked or (int(by_variable) if by_variable.isdigit() else len(os.sched_getaffinity(0)))

@@ -29,6 +29,10 @@ class WorkerStaging(Staging):
         area = Area(f"tfscale_{secrets.token_hex(8)}")
         super().__init__([f"/device:GPU:{index}" for index in range(accelerators)], area)
 
+    def holds_whole(self, batch: Sequence[tf.Tensor]) -> bool:  # noqa: ARG002
+        """No: how many threads a worker has, its chief does not know."""
+        return False
+
     def stamp(
         self,
         after: Sequence[tf.Tensor | tf.Operation],
