@@ -131,8 +131,9 @@ def test_a_whole_batch_waits_where_ops_run_in_one_thread(
     from tfscale.trainer.probe.staging import Staging
     from tfscale.trainer.probe.worker_staging import WorkerStaging
 
-    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", threads)
+    # TensorFlow itself, which all tests of this process share, has asked by now.
     batch = [tf.ones(3), tf.ones(3)]
+    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", threads)
     assert Staging(accelerators, ring).holds_whole(batch) is whole
     assert not WorkerStaging().holds_whole(batch)
 
