@@ -26,7 +26,7 @@ class Express:
     """Goes on from where the long way was, and gives back how far it came.
 
     Code that runs once a second has left the processor's caches: of the two ways this one takes less than a third of
-    the CPU (docs/cost.md).
+    the CPU (docs/spikes/cost.md).
     """
 
     def __init__(self, fold: Fold, assembler: StepAssembler) -> None:
