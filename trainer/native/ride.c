@@ -1,6 +1,6 @@
 /* Second after second of usual steps told to the agent from here, by the thread that came: one that wakes in Python once a
  * second, and calls C, takes four times the CPU of one that does not leave C, and the whole short way three times that
- * (docs/cost.md). It comes back where there is something that Python is to see, and has then done nothing about it.
+ * (docs/spikes/cost.md). It comes back where there is something that Python is to see, and has then done nothing about it.
  * tfscale/trainer/probe/express.py is its only user.
  */
 #define _POSIX_C_SOURCE 200809L

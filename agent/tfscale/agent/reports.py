@@ -1,7 +1,7 @@
 """What the probe in the training process reports, over a Unix socket: one connection an attempt, and checked.
 
 It is heard when a frame is made: an agent that was woken for each report would take that from the training, too
-(docs/cost.md).
+(docs/spikes/cost.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Whoever watches a thousand of them is then woken eight times a second, and reads what a hundred have said in one go,
 rather than a thousand times: at a sixth less of its CPU (docs/console.md). And an agent takes its moment from a host
 whose cores are full; in lock-step each worker waits for whichever is held up: so all are held up at once, and not one
-after the other (docs/cost.md). Where clocks differ, the moments do too, and nothing is lost but that.
+after the other (docs/spikes/cost.md). Where clocks differ, the moments do too, and nothing is lost but that.
 
 The probes in their tasks all read at one moment, for the same reason.
 """

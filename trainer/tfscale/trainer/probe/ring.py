@@ -1,6 +1,6 @@
 """Rows in a ring of this process, which stamps of our own fill, for less than a staging area costs.
 
-To read them costs next to nothing (docs/cost.md). The ring is `trainer/native/rows.c`.
+To read them costs next to nothing (docs/spikes/cost.md). The ring is `trainer/native/rows.c`.
 """
 
 from __future__ import annotations
