@@ -46,10 +46,17 @@ class Loop:
         self.run = self.sites.traced(Kind.RUN, trains=True, counter=self.run.counter, program=self.run.program)
         self.row = self._kind_of_step()
 
-    def step(self, lengths: Sequence[float], amount: float = 0.0, waits: Sequence[tuple[float, float]] = ()) -> None:
-        """A step of these five phases in milliseconds; of each wait its begin and length in parts of the step."""
+    def step(
+        self,
+        lengths: Sequence[float],
+        amount: float = 0.0,
+        waits: Sequence[tuple[float, float]] = (),
+        late: float = 0.0,
+    ) -> None:
+        """A step of these five phases in milliseconds, whose batch's first stamp is so late; of each wait its begin and
+        length in parts of the step."""
         asked, ready, entered, reduced, updated = self.at + MS * np.cumsum(lengths)
-        self.write(self.row, asked, ready, amount, entered, reduced, 2 * amount, updated)
+        self.write(self.row, asked + MS * late, ready, amount, entered, reduced, 2 * amount, updated)
         self.steps += 1
         for begin, length in waits:
             since = self.at + begin * (updated - self.at)
@@ -78,7 +85,8 @@ def loops(draw: st.DrawFn) -> Loop:
     parts = st.tuples(st.floats(0, 1), st.floats(0, 0.6))
     steps = draw(st.lists(st.tuples(lengths, st.lists(parts, max_size=2), st.integers(0, 40)), min_size=3, max_size=40))
     for each, waits, odd in steps:
-        loop.step(each, amount=float(odd % 3), waits=waits if metrics and odd % 2 else ())
+        late = 3.0 * (odd in (12, 13))
+        loop.step(each, amount=float(odd % 3), waits=waits if metrics and odd % 2 else (), late=late)
         if odd == 8:
             loop.trace_again()
         if odd == 9:

@@ -57,25 +57,3 @@ def test_a_ragged_batch_is_whole_too() -> None:
     ragged, sparse, strings = step(batch)
     assert ragged.to_list() == [[1, 2], [], [3]] and strings.numpy().tolist() == [b"a"]
     assert tf.sparse.to_dense(sparse).numpy().tolist() == [0, 7, 0]
-
-
-def test_the_stamp_at_which_a_batch_is_asked_for_is_no_job_of_its_own() -> None:
-    """It waits for the iterator, which whoever waits for the stamp needs, in a loop inside a graph, too."""
-    import tensorflow as tf
-    from tfscale.trainer.probe.graph import begin_with_arguments
-
-    waiting = []
-
-    @tf.function
-    def steps(iterator: Any, number: Any) -> Any:
-        total = tf.constant(0, tf.int64)
-        for _ in tf.range(number):
-            stamp = tf.no_op()
-            with tf.control_dependencies([stamp]):
-                total += next(iterator)
-            begin_with_arguments(stamp)
-            waiting.append([(each.type, each.outputs[0].dtype) for each in stamp.control_inputs])
-        return total
-
-    assert steps(iter(tf.data.Dataset.range(10)), tf.constant(4)).numpy() == 6
-    assert waiting and all(each == [("Placeholder", tf.resource)] for each in waiting)

@@ -104,6 +104,15 @@ def test_a_function_that_is_traced_again_goes_the_short_way_too() -> None:
     assert [step.global_step for step in steps] == list(range(88 - len(steps), 88))
 
 
+def test_a_batch_that_is_there_before_the_stamp_that_asks_for_it_took_no_time() -> None:
+    loop = usual(60)
+    for _ in range(20):
+        loop.step((2, 3, 5, 20, 10), late=6)
+    _, steps = read(loop, 1000.5, 1010)
+    assert isinstance(steps, StepColumns)
+    np.testing.assert_allclose([step[2:7] for step in steps[-19:]], 19 * [[0.01, 0.005, 0.0, 0.005, 0.02]])
+
+
 @pytest.mark.parametrize("first", [1001.5, 1002])
 def test_a_pause_keeps_the_steps_around_it_from_nothing(first: float) -> None:
     loop = usual(60)

@@ -90,7 +90,9 @@ static int fold(Course *course, uint64_t number) {
     for (uint64_t step = 0; step < number; step++) {
         const double *row = rows[step];
         if ((int64_t)row[0] != course->kind) return 0;
-        double asked = row[course->asked], ready = row[course->ready], reduced = row[course->reduced];
+        double ready = row[course->ready], reduced = row[course->reduced];
+        /* Nothing waits for the stamp at which a batch is asked for: it may be taken when the batch is there already. */
+        double asked = fmin(row[course->asked], ready);
         /* Collectives run one after the other. */
         double entering = fmax(row[course->entering], fmin(reduction, reduced));
         double legs[] = {updated - exit, asked - updated, ready - asked, entering - ready, reduced - entering};

@@ -22,16 +22,6 @@ def dense_tensors(value: Any) -> list[tf.Tensor]:
     return found
 
 
-def begin_with_arguments(stamp: tf.Operation) -> None:
-    """Have a stamp wait for the arguments of its graph that the ops need which wait for it.
-
-    They are there when the graph begins, and whoever hands them on goes on with the stamp, and then with those ops.
-    What waits for nothing is a job of its own for TensorFlow's pool (docs/spikes/cost.md).
-    """
-    needed = dict.fromkeys(tensor.op for op in stamp._control_outputs for tensor in op.inputs)
-    stamp._add_control_inputs([op for op in needed if op.type == "Placeholder" and not op.control_inputs])
-
-
 def after(stamp: tf.Operation, batch: Any, whole: bool) -> Any:
     """The same batch, which nobody can use before the stamp was taken: no component of it, if it is held back as a
     `whole` and of one replica; else not the first one, of each replica.

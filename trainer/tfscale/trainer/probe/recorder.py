@@ -17,7 +17,6 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops import control_flow_util
 from tfscale.trainer.probe.graph import (
     after,
-    begin_with_arguments,
     count_examples,
     dense_tensors,
     descendants,
@@ -331,9 +330,7 @@ class Recorder:
             begun = staging, site, staging.stamp(ready, enters=site.collective)
         if begun is None:
             return call()
-        # The batch is asked for after its stamp, and used after the next; elsewhere nothing may wait for a stamp.
-        with tf.control_dependencies([begun[2]] if kind is Kind.INPUT else []):
-            result = call()
+        result = call()
         with self.own_work():
             if kind is Kind.REDUCE:
                 self._end_reduction(*begun, handed, result)
@@ -352,7 +349,6 @@ class Recorder:
         }
 
     def _end_input(self, staging: Staging, site: Site, begin: tf.Operation, result: Any) -> Any:
-        begin_with_arguments(begin)
         made = _made_in(begin.graph, result)
         end = staging.stamp(made, first=next(iter(made), None))
         site.examples, more = count_examples(result)
