@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import subprocess
@@ -48,14 +49,13 @@ def main() -> int:
     )
     parser.add_argument("--workers", type=int, nargs="+", choices=(1, 2), default=(1, 2), metavar="N")
     flags = parser.parse_args()
-    arguments = [*flags.steps, *["--quick"] * flags.quick, *["--asleep"] * flags.asleep]
+    options = [*["--quick"] * flags.quick, *["--asleep"] * flags.asleep]
     missed = []
     print("|  | step | what | pairs | without | with | added a step | 95 % of that | its threads |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for workers in flags.workers:
-        name = NAMES[workers]
-        rows = []
-        for row in measured(workers, arguments):
+    for workers, step in itertools.product(flags.workers, flags.steps):
+        name, rows = NAMES[workers], []
+        for row in measured(workers, [step, *options]):
             rows.append(row)
             print(line(name, row), flush=True)
         missed += [f"{name}, {problem}" for problem in judged(rows)]
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def measured(workers: int, arguments: list[str]) -> Iterator[dict[str, Any]]:
-    """The rows that the program of one cluster finds, as they come; without some of the profiler's where it crashes."""
+    """The rows that the program of one cluster finds, as they come; without the profiler's where that crashes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         out, cluster = folder / "rows.json", write_cluster(folder, workers)
@@ -93,7 +93,7 @@ def written(out: Path, folder: Path, agents: list[subprocess.Popen[bytes]]) -> I
         if crashed is not None:
             if "profiler_v2.py" not in crashed:
                 raise SystemExit(f"the steps failed:\n{crashed}")
-            print("TensorFlow's profiler crashed its program: not all of its rows are there", file=sys.stderr)
+            print("TensorFlow's profiler crashed its program: its row is missing", file=sys.stderr)
             return
         if any(agent.poll() for agent in agents):
             raise SystemExit("an agent failed: run this with the Python of .venv, which ./scripts/environment makes")

@@ -6,11 +6,12 @@ fast a moment later; what only one of them needs may have left the caches when i
 such neighbours the median is the pair's: bursts do not move it. What stamps add is the median of all pairs: two graphs
 of the same ops differ, too, by where they lie in memory.
 
-The probe reads once a second, as always, and tells its agent. What that takes from the steps it meets, beyond what such
-steps take usually, is compared with the same shortly before and after, in longer runs of a few graphs with stamps. What
-the probe adds is the sum of both. What the agent takes when it looks at its host and tells its frame is found in the
-same way. Several workers change in lock-step, since each step's collectives hold them together; each has a core of its
-own, with its agent, as it has a host.
+What a read, and its report to the agent, takes from the steps it meets, beyond what such steps take usually, is
+compared with the same shortly before and after, in longer runs of a few graphs with stamps. The probe reads once a
+second; here it does so four times, to be known twice as well, and is told once. What the probe adds is the sum of both.
+What the agent takes when it looks at its host and tells its frame is found in the same way. Several workers change in
+lock-step, since each step's collectives hold them together; each has a core of its own, with its agent, as it has a
+host.
 
 Steps of 20 and 100 ms compute for most of that time. While stamps are compared they do so until the time is over: so
 what a neighbour takes of it is the same with stamps and without. It would hide what a read takes, too; for reads they
@@ -40,10 +41,20 @@ from typing import Any, NamedTuple
 
 os.environ["TF_NUM_INTRAOP_THREADS"] = "1"
 
-import numpy as np
-import tensorflow as tf
-from tfscale.core.moments import PERIOD, READ
-from tfscale.trainer.probe.attach import probe
+from tfscale.core import moments
+
+SECOND = moments.PERIOD
+"""Of frames, and of reads in all other programs."""
+OUT, NAME, QUICK, ASLEEP = Path(sys.argv[1]), sys.argv[2], "--quick" in sys.argv, "--asleep" in sys.argv
+READS = 1 if NAME == "100 ms" else 4
+"""A second: between two reads there are to be some steps that meet none."""
+moments.PERIOD = SECOND / READS
+moments.READ = moments.READ % moments.PERIOD
+
+# The probe comes with TensorFlow, and finds these moments then.
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+from tfscale.trainer.probe.attach import probe  # noqa: E402
 
 keras = tf.keras
 
@@ -74,8 +85,6 @@ class Step(NamedTuple):
     """Microseconds."""
 
 
-OUT, QUICK, ASLEEP = Path(sys.argv[1]), "--quick" in sys.argv[2:], "--asleep" in sys.argv[2:]
-CHOSEN = [name for name in sys.argv[2:] if not name.startswith("--")]
 TASK = json.loads(os.environ["TF_CONFIG"])
 SEVERAL = len(TASK["cluster"]["worker"]) > 1
 STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distribute.OneDeviceStrategy("/cpu:0")
@@ -92,7 +101,7 @@ PEER_PAIRS = 2 if QUICK else 30
 GRAPHS_FOR_READS = 1 if QUICK else 4
 TOLD = 0.0
 """When in each period the agents, of so few, look at their hosts and tell their frames."""
-TAKES = 0.02
+READ_TAKES, FRAME_TAKES = 0.005, 0.02
 """Seconds by which a read, or a frame, has taken what it takes away."""
 MOST = 10_000.0
 """Microseconds that are taken away at the most: more is a neighbour's."""
@@ -110,7 +119,7 @@ class Lasting(keras.layers.Layer):
     seconds = tf.Variable(0.0, trainable=False, dtype=tf.float64)
     """Until which they go on."""
     rounds = tf.Variable(0, trainable=False)
-    """At the least."""
+    """At the least; each takes some 30 us."""
     weights_of_rounds = tf.random.normal((32, 256, 256), stddev=1 / 16)
     """More than a core's own caches hold: all are used once, and then one, which neighbours do not slow down."""
 
@@ -128,7 +137,7 @@ class Lasting(keras.layers.Layer):
             weights = self.weights_of_rounds[tf.where(done < 32, done, 0)]
             return done + 1, tf.nn.relu(tf.matmul(values, weights))
 
-        _, values = tf.while_loop(goes_on, round_, [tf.constant(0), tf.ones((32, 256))], parallel_iterations=1)
+        _, values = tf.while_loop(goes_on, round_, [tf.constant(0), tf.ones((4, 256))], parallel_iterations=1)
         return values[:1, :1]
 
     def _slept(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -292,9 +301,9 @@ def of_stamps(steps: list[Step]) -> dict[str, Any]:
     return summary(with_, without)
 
 
-def taken_at(moment: float, steps: list[Step]) -> dict[str, Any]:
-    """What is taken from the steps at this moment of each period, beyond what is shortly before and after, on the
-    average of all steps."""
+def taken_at(moment: float, period: float, takes: float, steps: list[Step]) -> dict[str, Any]:
+    """What is taken from the steps at this moment of each period, within so many seconds, beyond what is shortly before
+    and after; once a second, on the average of all steps."""
     begin, took = np.array([step.begin for step in steps]), np.array([step.took for step in steps])
     end = begin + took / 1e6
     usual: dict[Any, list[float]] = defaultdict(list)
@@ -302,21 +311,22 @@ def taken_at(moment: float, steps: list[Step]) -> dict[str, Any]:
         usual[step[:2]].append(step.took)
     usually = {kind: statistics.median(times) for kind, times in usual.items()}
     beyond = np.cumsum([0.0, *(step.took - usually[step[:2]] for step in steps)])
-    periods = np.arange(begin[0] // PERIOD + 2, begin[-1] // PERIOD - 1) * PERIOD
-    beside = TAKES + 1.5e-6 * took.mean()
+    each = np.arange(begin[0] // SECOND + 2, begin[-1] // SECOND - 1, period / SECOND) * SECOND + moment
+    whole = np.arange(begin[0] // SECOND, begin[-1] // SECOND + 1) * SECOND
+    others = np.sort(np.concatenate([whole + TOLD, *(whole + moments.READ + n * moments.PERIOD for n in range(READS))]))
 
-    def taken(at: float) -> np.ma.MaskedArray:
+    def taken(beside: float) -> np.ma.MaskedArray:
         """Microseconds beyond the usual in the steps that go on then, and shortly after, where they meet nothing
         else."""
-        first = np.searchsorted(end, periods + at)
-        last = np.searchsorted(begin, periods + at + TAKES)
-        elses = [each + lap for each in (READ, TOLD) for lap in (-PERIOD, 0.0, PERIOD) if each + lap != at]
-        met = [(begin[first] <= periods + each) & (periods + each < end[last - 1]) for each in elses]
-        return np.ma.array(np.clip(beyond[last] - beyond[first], -MOST, MOST), mask=np.any(met, axis=0))
+        at = each + beside
+        first, last = np.searchsorted(end, at), np.searchsorted(begin, at + takes)
+        met = np.searchsorted(others, end[last - 1]) - np.searchsorted(others, begin[first])
+        return np.ma.array(np.clip(beyond[last] - beyond[first], -MOST, MOST), mask=met > (beside == 0.0))
 
-    quiet = np.ma.stack([taken(moment - beside), taken(moment + beside)]).mean(axis=0)
-    more = (taken(moment) - quiet).compressed()
-    share = took.mean() / (1e6 * PERIOD)
+    apart = takes + 1.5e-6 * took.mean()
+    quiet = np.ma.stack([taken(number * apart) for number in (-2, -1, 1, 2)]).mean(axis=0)
+    more = (taken(0.0) - quiet).compressed()
+    share = took.mean() / (1e6 * SECOND)
     added, around = share * more.mean(), 2 * share * more.std() / len(more) ** 0.5
     return {"pairs": len(more), "added": added, "low": added - around, "high": added + around}
 
@@ -364,41 +374,36 @@ def threads_cpu() -> float:
     return sum(int(Path(f"/proc/self/task/{number}/schedstat").read_text().split()[0]) for number in own) / 1e9
 
 
-def probe_and_peers(cases: dict[str, Case]) -> Iterator[dict[str, Any]]:
-    """The profiler comes last: starting and stopping it beside collectives sometimes crashes the process."""
-    plain = {}
-    for name, case in cases.items():
-        pairs = [loops(case, stamped_first=number % 2 == 0) for number in range(2 if QUICK else case.pairs)]
-        lasting(case.lasting)
-        stamps = of_stamps(list(interleaved(pairs, case.turns)))
-        if case.lasting and not ASLEEP:
-            lasting(rounds=rounds_in(case.lasting, pairs[0][1]))
-        cpu = threads_cpu()
-        steps = list(in_a_row([stamped for stamped, _ in pairs[:GRAPHS_FOR_READS]], case.steps_for_reads))
-        used = 1e6 * (threads_cpu() - cpu) / len(steps)
-        lasting(case.lasting)
-        reads = taken_at(READ, steps)
-        yield {"step": name, "what": "probe", "threads": used, **of_both(stamps, reads)}
-        yield {"step": name, "what": "probe, its stamps", **stamps}
-        yield {"step": name, "what": "probe, its reads", **reads}
-        yield {"step": name, "what": "agent", **taken_at(TOLD, steps)}
-        plain[name] = pairs[0][1]
-        # TensorFlow sometimes waits for ever when it takes the iterators of many data sets apart.
-        _kept.extend(pairs)
-        with probe().paused():
-            yield {"step": name, "what": "TensorBoard", **logged(case, PEER_PAIRS)}
-    for name, case in cases.items():
-        lasting(case.lasting)
-        with probe().paused():
-            row = compared((plain[name], plain[name]), case.peer_steps, PEER_PAIRS, profiled, nullcontext)
-        yield {"step": name, "what": "profiler", **row}
+def probe_and_peers(case: Case) -> Iterator[dict[str, Any]]:
+    """The rows of a case. The profiler comes last: to start and stop it beside collectives sometimes crashes the
+    process."""
+    pairs = [loops(case, stamped_first=number % 2 == 0) for number in range(2 if QUICK else case.pairs)]
+    lasting(case.lasting)
+    stamps = of_stamps(list(interleaved(pairs, case.turns)))
+    if case.lasting and not ASLEEP:
+        lasting(rounds=rounds_in(case.lasting, pairs[0][1]))
+    cpu = threads_cpu()
+    steps = list(in_a_row([stamped for stamped, _ in pairs[:GRAPHS_FOR_READS]], case.steps_for_reads))
+    used = 1e6 * (threads_cpu() - cpu) / len(steps) / READS
+    lasting(case.lasting)
+    reads = taken_at(moments.READ, moments.PERIOD, READ_TAKES, steps)
+    yield {"what": "probe", "threads": used, **of_both(stamps, reads)}
+    yield {"what": "probe, its stamps", **stamps}
+    yield {"what": "probe, its reads", **reads}
+    yield {"what": "agent", **taken_at(TOLD, SECOND, FRAME_TAKES, steps)}
+    # TensorFlow sometimes waits for ever when it takes the iterators of many data sets apart.
+    _kept.extend(pairs)
+    plain = pairs[0][1]
+    with probe().paused():
+        yield {"what": "TensorBoard", **logged(case, PEER_PAIRS)}
+        yield {"what": "profiler", **compared((plain, plain), case.peer_steps, PEER_PAIRS, profiled, nullcontext)}
 
 
 def main() -> None:
     """Each row is on disk as soon as it is known."""
     found: list[dict[str, Any]] = []
-    for row in probe_and_peers({name: case for name, case in CASES.items() if name in CHOSEN}):
-        found.append(row)
+    for row in probe_and_peers(CASES[NAME]):
+        found.append({"step": NAME, **row})
         if TASK["task"]["index"] == 0:
             whole = OUT.with_suffix(".new")
             whole.write_text(json.dumps(found))

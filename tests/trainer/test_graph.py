@@ -57,3 +57,26 @@ def test_a_ragged_batch_is_whole_too() -> None:
     ragged, sparse, strings = step(batch)
     assert ragged.to_list() == [[1, 2], [], [3]] and strings.numpy().tolist() == [b"a"]
     assert tf.sparse.to_dense(sparse).numpy().tolist() == [0, 7, 0]
+
+
+def test_a_batch_is_asked_for_beside_its_first_stamp_and_used_after_the_second() -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.recorder import Recorder
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    recorder = Recorder(fail, lambda: None, lambda: None)
+
+    @tf.function
+    def step(iterator: Any) -> Any:
+        return 2 * recorder.input(lambda: next(iterator))
+
+    iterator = iter(tf.data.Dataset.range(3))
+    found = operations(step, iterator)
+    (asked,) = (op for op in found if op.type == "IteratorGetNext")
+    (held,) = (op for op in found if op.type == "Identity" and op.inputs[0].op is asked)
+    begin, end = (op for op in found if op.type in ("TfscaleStamp", "Timestamp"))
+    assert not asked.control_inputs and held.control_inputs == [end]
+    assert not begin.control_inputs and not any(begin in op.control_inputs for op in found if op.type != "NoOp")
+    assert step(iterator).numpy() == 0
