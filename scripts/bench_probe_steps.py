@@ -34,7 +34,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,7 +100,11 @@ each, takes a tenth off at each run, and calls 8,000 cheap (`ExecutorImpl::Kerne
 PEER_PAIRS = 2 if QUICK else 30
 GRAPHS_FOR_READS = 1 if QUICK else 4
 TOLD = 0.0
-"""When in each period the agents, of so few, look at their hosts and tell their frames."""
+"""When in each second the agents, of so few, look at their hosts and tell their frames."""
+SHOWN = 0.3
+"""Seconds later the console, on the same machine, has done what it does about them."""
+READ = [moments.READ + number * moments.PERIOD for number in range(READS)]
+"""When in each second the probe reads."""
 READ_TAKES, FRAME_TAKES = 0.005, 0.02
 """Seconds by which a read, or a frame, has taken what it takes away."""
 MOST = 10_000.0
@@ -301,9 +305,9 @@ def of_stamps(steps: list[Step]) -> dict[str, Any]:
     return summary(with_, without)
 
 
-def taken_at(moment: float, period: float, takes: float, steps: list[Step]) -> dict[str, Any]:
-    """What is taken from the steps at this moment of each period, within so many seconds, beyond what is shortly before
-    and after; once a second, on the average of all steps."""
+def taken_at(laps: Sequence[float], takes: float, steps: list[Step]) -> dict[str, Any]:
+    """What is taken from the steps at these moments of each second, within so many seconds, beyond what is shortly
+    before and after; of one moment a second, on the average of all steps."""
     begin, took = np.array([step.begin for step in steps]), np.array([step.took for step in steps])
     end = begin + took / 1e6
     usual: dict[Any, list[float]] = defaultdict(list)
@@ -311,9 +315,8 @@ def taken_at(moment: float, period: float, takes: float, steps: list[Step]) -> d
         usual[step[:2]].append(step.took)
     usually = {kind: statistics.median(times) for kind, times in usual.items()}
     beyond = np.cumsum([0.0, *(step.took - usually[step[:2]] for step in steps)])
-    each = np.arange(begin[0] // SECOND + 2, begin[-1] // SECOND - 1, period / SECOND) * SECOND + moment
-    whole = np.arange(begin[0] // SECOND, begin[-1] // SECOND + 1) * SECOND
-    others = np.sort(np.concatenate([whole + TOLD, *(whole + moments.READ + n * moments.PERIOD for n in range(READS))]))
+    seconds = np.arange(begin[0] // SECOND, begin[-1] // SECOND + 1)[:, None] * SECOND
+    each, others = (seconds[2:-1] + laps).ravel(), (seconds + sorted([TOLD, *READ])).ravel()
 
     def taken(beside: float) -> np.ma.MaskedArray:
         """Microseconds beyond the usual in the steps that go on then, and shortly after, where they meet nothing
@@ -386,11 +389,11 @@ def probe_and_peers(case: Case) -> Iterator[dict[str, Any]]:
     steps = list(in_a_row([stamped for stamped, _ in pairs[:GRAPHS_FOR_READS]], case.steps_for_reads))
     used = 1e6 * (threads_cpu() - cpu) / len(steps) / READS
     lasting(case.lasting)
-    reads = taken_at(moments.READ, moments.PERIOD, READ_TAKES, steps)
+    reads = taken_at([lap for lap in READ if lap > TOLD + SHOWN], READ_TAKES, steps)
     yield {"what": "probe", "threads": used, **of_both(stamps, reads)}
     yield {"what": "probe, its stamps", **stamps}
     yield {"what": "probe, its reads", **reads}
-    yield {"what": "agent", **taken_at(TOLD, SECOND, FRAME_TAKES, steps)}
+    yield {"what": "agent", **taken_at([TOLD], FRAME_TAKES, steps)}
     # TensorFlow sometimes waits for ever when it takes the iterators of many data sets apart.
     _kept.extend(pairs)
     plain = pairs[0][1]
