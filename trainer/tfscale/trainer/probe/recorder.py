@@ -328,9 +328,9 @@ class Recorder:
             site = self.sites.traced(kind, looped=is_looped(ops.get_default_graph()), **traits)
             ready = [*dense_tensors(handed), *self._stamp_replicas(staging, site, handed)]
             begun = staging, site, staging.stamp(ready, enters=site.collective)
-        if begun is None:
-            return call()
         result = call()
+        if begun is None:
+            return result
         with self.own_work():
             if kind is Kind.REDUCE:
                 self._end_reduction(*begun, handed, result)
