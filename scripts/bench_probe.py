@@ -57,8 +57,8 @@ def main() -> int:
         name, rows = NAMES[workers], []
         for row in measured(workers, [step, *options]):
             rows.append(row)
-            print(line(name, row), flush=True)
-        missed += [f"{name}, {problem}" for problem in judged(rows)]
+            print(line(name, step, row), flush=True)
+        missed += [f"{name}, {step}: {problem}" for problem in judged(step, rows)]
     if flags.quick:
         return 0
     for problem in missed:
@@ -119,29 +119,25 @@ def watching(cluster: Path):
             console.terminate()
 
 
-def line(name: str, row: dict[str, Any]) -> str:
+def line(name: str, step: str, row: dict[str, Any]) -> str:
     # What is taken away at moments has no steps of its own, with and without.
     times = [f"{row[each]:.0f} us" if each in row else "" for each in ("without", "with")]
     interval = f"{row['low']:+.1f} to {row['high']:+.1f} us"
     threads = f"{row['threads']:.1f} us" if "threads" in row else ""
-    cells = [name, row["step"], row["what"], str(row["pairs"]), *times, f"{row['added']:+.1f} us", interval, threads]
+    cells = [name, step, row["what"], str(row["pairs"]), *times, f"{row['added']:+.1f} us", interval, threads]
     return f"| {' | '.join(cells)} |"
 
 
-def judged(rows: list[dict[str, Any]]) -> list[str]:
-    """The budgets that were missed."""
+def judged(step: str, rows: list[dict[str, Any]]) -> list[str]:
+    """The budgets that were missed by these steps."""
+    found = {row["what"]: row for row in rows}
+    added, without = found["probe"]["added"], found["probe"]["without"]
     problems = []
-    for row in rows:
-        if row["what"] != "probe":
-            continue
-        step, added = row["step"], row["added"]
-        if added > BUDGET:
-            problems.append(f"{step}: {added:.1f} us added a step, budget {BUDGET:.0f}")
-        if step == "20 ms" and added > SHARE * row["without"]:
-            problems.append(f"{step}: {added / row['without']:.2%} of the step, budget {SHARE:.1%}")
-        peers = [peer for peer in rows if peer["step"] == step and peer["what"] in PEERS]
-        problems += [f"{step}: {peer['what']} adds no more" for peer in peers if added >= peer["added"]]
-    return problems
+    if added > BUDGET:
+        problems.append(f"{added:.1f} us added a step, budget {BUDGET:.0f}")
+    if step == "20 ms" and added > SHARE * without:
+        problems.append(f"{added / without:.2%} of the step, budget {SHARE:.1%}")
+    return problems + [f"{peer} adds no more" for peer in PEERS if peer in found and added >= found[peer]["added"]]
 
 
 if __name__ == "__main__":

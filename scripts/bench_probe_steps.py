@@ -316,15 +316,16 @@ def taken_at(laps: Sequence[float], takes: float, steps: list[Step]) -> dict[str
     usually = {kind: statistics.median(times) for kind, times in usual.items()}
     beyond = np.cumsum([0.0, *(step.took - usually[step[:2]] for step in steps)])
     seconds = np.arange(begin[0] // SECOND, begin[-1] // SECOND + 1)[:, None] * SECOND
-    each, others = (seconds[2:-1] + laps).ravel(), (seconds + sorted([TOLD, *READ])).ravel()
+    each, events = (seconds[2:-1] + laps).ravel(), (seconds + sorted([TOLD, *READ])).ravel()
 
     def taken(beside: float) -> np.ma.MaskedArray:
         """Microseconds beyond the usual in the steps that go on then, and shortly after, where they meet nothing
         else."""
         at = each + beside
         first, last = np.searchsorted(end, at), np.searchsorted(begin, at + takes)
-        met = np.searchsorted(others, end[last - 1]) - np.searchsorted(others, begin[first])
-        return np.ma.array(np.clip(beyond[last] - beyond[first], -MOST, MOST), mask=met > (beside == 0.0))
+        met = np.searchsorted(events, end[last - 1]) - np.searchsorted(events, begin[first])
+        own = 0 if beside else 1
+        return np.ma.array(np.clip(beyond[last] - beyond[first], -MOST, MOST), mask=met > own)
 
     apart = takes + 1.5e-6 * took.mean()
     quiet = np.ma.stack([taken(number * apart) for number in (-2, -1, 1, 2)]).mean(axis=0)
@@ -406,7 +407,7 @@ def main() -> None:
     """Each row is on disk as soon as it is known."""
     found: list[dict[str, Any]] = []
     for row in probe_and_peers(CASES[NAME]):
-        found.append({"step": NAME, **row})
+        found.append(row)
         if TASK["task"]["index"] == 0:
             whole = OUT.with_suffix(".new")
             whole.write_text(json.dumps(found))
