@@ -91,8 +91,8 @@ STRATEGY = tf.distribute.MultiWorkerMirroredStrategy() if SEVERAL else tf.distri
 CASES = {
     "0.5 ms": Case(8, 0.0, 48, 150, 6_600 if SEVERAL else 13_200, 83 if SEVERAL else 300),
     "2 ms": Case(420, 0.0, 64, 90, 6_600 if SEVERAL else 13_200, 30 if SEVERAL else 133),
-    "20 ms": Case(8, 0.0192, 48, 75, 2_800, 16),
-    "100 ms": Case(8, 0.0992, 48, 20, 600, 6),
+    "20 ms": Case(8, 0.0192, 96, 40, 2_800, 16),
+    "100 ms": Case(8, 0.0992, 96, 12, 600, 6),
 }
 WARM_UP = 120
 """Steps until TensorFlow has found out which ops are too cheap to be handed to another thread: it assumes 1e8 cycles of
