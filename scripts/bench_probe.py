@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import itertools
 import json
 import os
@@ -51,6 +52,8 @@ def main() -> int:
     )
     parser.add_argument("--workers", type=int, nargs="+", choices=(1, 2), default=(1, 2), metavar="N")
     flags = parser.parse_args()
+    if importlib.util.find_spec("tensorboard") is None:
+        raise SystemExit("TensorBoard, a peer, is not installed: run ./scripts/environment dev first")
     options = [*["--quick"] * flags.quick, *["--asleep"] * flags.asleep]
     missed = []
     print("|  | step | what | pairs | without | with | added a step | 95 % of that | its threads |")
