@@ -134,7 +134,7 @@ def line(name: str, step: str, row: dict[str, Any]) -> str:
 
 
 def judged(step: str, rows: list[dict[str, Any]]) -> list[str]:
-    """The budgets that were missed by these steps."""
+    """The budgets that were missed by these steps, or of which they do not decide."""
     found = {row["what"]: row for row in rows}
     added, without = found["probe"]["added"], found["probe"]["without"]
     around = (found["probe"]["high"] - found["probe"]["low"]) / 2
