@@ -1,37 +1,18 @@
-"""The rows of scripts/spike_ownership that must stay true: real agents, shims and tasks, killed with SIGKILL."""
+"""docs/ownership.md, "What survives what": real agents, shims and tasks, killed with SIGKILL."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import tfscale
-
-SCRIPT = Path(__file__).parents[2] / "scripts" / "spike_ownership"
-
-
-@pytest.fixture(scope="module")
-def spike() -> ModuleType:
-    loader = SourceFileLoader("spike_ownership", str(SCRIPT))
-    specification = importlib.util.spec_from_loader(loader.name, loader)
-    assert specification is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
-    return module
+from killed_parties import aftermath
 
 
-@pytest.fixture
-def program(tmp_path: Path, spike: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Path:
-
+@pytest.fixture(autouse=True)
+def python_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the agents find the packages of this checkout."""
     monkeypatch.setenv("PYTHONPATH", ":".join(str(Path(portion).parent) for portion in tfscale.__path__))
-    path = tmp_path / "task.py"
-    path.write_text(spike.PROGRAM)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -46,19 +27,17 @@ def program(tmp_path: Path, spike: ModuleType, monkeypatch: pytest.MonkeyPatch) 
         ("caller", "stopping"),
     ],
 )
-async def test_the_cluster_mends_itself(spike: ModuleType, program: Path, party: str, moment: str) -> None:
-    row = await spike.try_row(party, moment, program, 10.0, "")
-    assert row.seconds is not None
-    assert row.generations == ((1,) * 3 if moment == "running" else (2,) * 3)
-    assert row.untouched == (3 if moment == "running" else None)
-    assert row.left == 0
+async def test_the_cluster_mends_itself(tmp_path: Path, party: str, moment: str) -> None:
+    after = await aftermath(tmp_path, party, moment, 10.0)
+    assert after.seconds is not None
+    assert after.generations == ((1,) * 3 if moment == "running" else (2,) * 3)
+    assert after.untouched == (3 if moment == "running" else None)
+    assert after.left == 0
 
 
 @pytest.mark.parametrize(("party", "state"), [("shim of a peer", "lost"), ("task of a peer", "exited")])
-async def test_a_death_is_reported_and_mended_by_a_restart(
-    spike: ModuleType, program: Path, party: str, state: str
-) -> None:
-    row = await spike.try_row(party, "running", program, 1.0, "")
-    assert row.states == f"running, {state}, running"
-    assert row.mended
-    assert row.left == 0
+async def test_a_death_is_reported_and_mended_by_a_restart(tmp_path: Path, party: str, state: str) -> None:
+    after = await aftermath(tmp_path, party, "running", 1.0)
+    assert after.states == f"running, {state}, running"
+    assert after.mended
+    assert after.left == 0
