@@ -1,31 +1,22 @@
-#!/usr/bin/env python3
-"""Through the whole console in a real terminal: every screen and every key over simulated faults, in tmux.
-
-    .venv/bin/python scripts/tour [--out FOLDER] [--size 80x24]
-
-Each stop sends keys, waits until what must be on the screen is there, and keeps what was on it as FOLDER/NN-name.txt.
-Exit status 1 where something did not come; what was there instead is told and kept.
-"""
+"""A tour of the whole console in a real terminal: every screen and every key over simulated faults, in tmux."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-ROOTS = os.pathsep.join(str(ROOT / name) for name in ("core", "agent", "console", "trainer", "protos"))
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = os.pathsep.join(str(ROOT / name) for name in ("core", "agent", "console", "trainer", "protos"))
 CONSOLE = (sys.executable, "-m", "tfscale.console.cli")
-SURROUNDINGS = {"PYTHONPATH": ROOTS, "XDG_CONFIG_HOME": "/nonexistent", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
-NAMED = ("Enter", "Escape", "Space", "Up", "Down", "Left", "Right", "C-p")
+VARIABLES = {"PYTHONPATH": SOURCES, "XDG_CONFIG_HOME": "/nonexistent", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+KEY_NAMES = ("Enter", "Escape", "Space", "Up", "Down", "Left", "Right", "C-p")
 """Keys that tmux knows by name."""
 PATIENCE = 20.0
 """Seconds for a screen to show what it should."""
@@ -33,7 +24,7 @@ PATIENCE = 20.0
 
 @dataclass(frozen=True)
 class Stop:
-    """What is pressed, as tmux names keys, what must then be on the screen, and what must not."""
+    """Keys that are pressed, as tmux names them, and the text that must then be on the screen, or must not."""
 
     name: str
     keys: Sequence[str] = ()
@@ -241,21 +232,19 @@ LEGS = (
 class Terminal:
     """A console in a window of a tmux server of its own."""
 
-    def __init__(self, socket: str, size: str, leg: Leg, folder: Path) -> None:
+    def __init__(self, socket: str, leg: Leg, folder: Path) -> None:
         self._socket = socket
-        width, height = size.split("x")
-        flags = shlex.join([*CONSOLE, *leg.flags])
-        said = SURROUNDINGS | {"XDG_STATE_HOME": str(folder)} | leg.variables
-        variables = shlex.join(["env", *(f"{name}={value}" for name, value in said.items())])
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", width, "-y", height, "-c", str(folder))
+        environment = VARIABLES | {"XDG_STATE_HOME": str(folder)} | leg.variables
+        variables = shlex.join(["env", *(f"{name}={value}" for name, value in environment.items())])
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-c", str(folder))
         self._tmux("set-option", "-g", "status", "off")
-        self._tmux("resize-window", "-x", width, "-y", height)
-        self._tmux("send-keys", "-l", f"exec {variables} {flags}")
+        self.resize(80, 24)
+        self._tmux("send-keys", "-l", f"exec {variables} {shlex.join([*CONSOLE, *leg.flags])}")
         self._tmux("send-keys", "Enter")
 
     def press(self, keys: Sequence[str]) -> None:
         for key in keys:
-            self._tmux("send-keys", *(() if key in NAMED else ("-l",)), key)
+            self._tmux("send-keys", *(() if key in KEY_NAMES else ("-l",)), key)
             time.sleep(0.15)
 
     def text(self) -> str:
@@ -264,7 +253,7 @@ class Terminal:
     def resize(self, width: int, height: int) -> None:
         self._tmux("resize-window", "-x", str(width), "-y", str(height))
 
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         done = subprocess.run(["tmux", "-L", self._socket, "has-session"], capture_output=True, check=False)
         return done.returncode != 0
 
@@ -274,75 +263,44 @@ class Terminal:
 
 
 @contextmanager
-def opened(leg: Leg, size: str, folder: Path) -> Iterator[Terminal]:
+def terminal(leg: Leg, folder: Path) -> Iterator[Terminal]:
     if leg.recorded:
-        record(leg, folder)
+        command = [*CONSOLE, *leg.recorded, "--headless", "--out", "/dev/null", "--record", str(folder / "run.tfrec")]
+        subprocess.run(command, env=os.environ | VARIABLES, check=True, capture_output=True)
     socket = f"tfscale-tour-{os.getpid()}"
     try:
-        yield Terminal(socket, size, leg, folder)
+        yield Terminal(socket, leg, folder)
     finally:
         subprocess.run(["tmux", "-L", socket, "kill-server"], capture_output=True, check=False)
 
 
-def is_there(text: str, stop: Stop) -> bool:
+def is_shown(text: str, stop: Stop) -> bool:
     # A sentence may be broken between words.
     flat = " ".join(text.split())
     return all(" ".join(each.split()) in flat for each in stop.shows) and not any(each in text for each in stop.hides)
 
 
-def visit(window: Terminal, stop: Stop, file: Path) -> bool:
-    """Whether the screen came to show what it should."""
+def visit(window: Terminal, stop: Stop) -> None:
+    """Press the keys, and wait until the screen shows what it should."""
     window.press(stop.keys)
     deadline = time.monotonic() + PATIENCE
-    while not is_there(text := window.text(), stop) and time.monotonic() < deadline:
+    while not is_shown(text := window.text(), stop) and time.monotonic() < deadline:
         time.sleep(0.1)
-    file.write_text(text)
-    if is_there(text, stop):
-        return True
-    print(f"{file}: expected {list(stop.shows)} and none of {list(stop.hides)}:\n{text}", file=sys.stderr)
-    return False
+    expected = f"{stop.name}: expected {list(stop.shows)} and none of {list(stop.hides)}"
+    assert is_shown(text, stop), f"{expected}:\n{text}"
 
 
-def record(leg: Leg, folder: Path) -> None:
-    """What the leg replays."""
-    command = [*CONSOLE, *leg.recorded, "--headless", "--out", "/dev/null", "--record", str(folder / "run.tfrec")]
-    subprocess.run(command, env=os.environ | SURROUNDINGS, check=True, capture_output=True)
-
-
-def drive(leg: Leg, size: str, out: Path) -> bool:
-    """One leg; it ends at the first stop that fails, since what follows builds on it."""
-    with tempfile.TemporaryDirectory() as folder, opened(leg, size, Path(folder)) as window:
-        for number, stop in enumerate(leg.stops, 1):
-            if not visit(window, stop, out / f"{leg.name}-{number:02}-{stop.name}.txt"):
-                return False
+def drive(leg: Leg, folder: Path) -> None:
+    """Make all stops of a leg, resize the window, and quit."""
+    with terminal(leg, folder) as window:
+        for stop in leg.stops:
+            visit(window, stop)
         for width, height in ((200, 60), (40, 12), (20, 6), (80, 24)):
             window.resize(width, height)
             time.sleep(0.5)
-        if not visit(
-            window, Stop("resized", ("Escape", "Escape", "Escape"), ("worker:0",)), out / f"{leg.name}-resized.txt"
-        ):
-            return False
+        visit(window, Stop("resized", ("Escape", "Escape", "Escape"), ("worker:0",)))
         window.press(["q"])
         deadline = time.monotonic() + PATIENCE
-        while not window.is_over() and time.monotonic() < deadline:
+        while not window.has_ended() and time.monotonic() < deadline:
             time.sleep(0.1)
-        if not window.is_over():
-            print(f"{leg.name}: q did not end it:\n{window.text()}", file=sys.stderr)
-        return window.is_over()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where captures go; left out: a temporary folder")
-    parser.add_argument("--size", default="120x40", metavar="WxH", help="of the terminal (120x40)")
-    parser.add_argument("--only", choices=[leg.name for leg in LEGS], help="one leg of it")
-    flags = parser.parse_args()
-    out = flags.out or Path(tempfile.mkdtemp(prefix="tfscale-tour-"))
-    out.mkdir(parents=True, exist_ok=True)
-    well = [drive(leg, flags.size, out) for leg in LEGS if flags.only in (None, leg.name)]
-    print(f"{sum(well)} of {len(well)} legs are as they should be; captures in {out}")
-    return 0 if all(well) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        assert window.has_ended(), f"q did not end it:\n{window.text()}"
