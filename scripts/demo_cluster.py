@@ -1,4 +1,4 @@
-"""Starts agents with real TensorFlow tasks on loopback, opens the console on them, and ends them all with it."""
+"""Start agents with real TensorFlow tasks on loopback, open the console on them, and end them all with it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What the command line asks for."""
+    """Choices of the command line."""
 
     workers: int
     slow: Mapping[str, str]
@@ -40,7 +40,7 @@ class Demo:
 
 
 def parse(arguments: Sequence[str]) -> Demo:
-    """The command line; ends the program with status 2 and one line when it is wrong."""
+    """Parse the command line; end the program with status 2 and one line where it is wrong."""
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__, allow_abbrev=False)
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="default 2")
     parser.add_argument(
@@ -82,7 +82,7 @@ def _slow(text: str, workers: int) -> tuple[str, str]:
 
 
 def main() -> int:
-    """Run the demo; the console's exit status, or 1 when an agent could not start."""
+    """Run the demo; return the console's exit status, or 1 where an agent could not start."""
     demo = parse(sys.argv[1:])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -105,7 +105,7 @@ def main() -> int:
 
 
 def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End all agents, and with them their tasks; whatever interrupts meanwhile waits."""
+    """End all agents, and with them their tasks; ignore signals meanwhile."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     for agent in agents:
@@ -119,7 +119,7 @@ def _interrupt(*_: object) -> None:
 
 
 def write_cluster(folder: Path, workers: int) -> Path:
-    """A cluster file with free ports of this machine."""
+    """Write a cluster file with free ports of this machine."""
     addresses = [f'"127.0.0.1:{port}"' for port in _free_ports(2 * workers)]
     variables = "\n".join(f'{name} = "{value}"' for name, value in ENVIRONMENT.items())
     agents = "\n".join(f'"worker:{index}" = {address}' for index, address in enumerate(addresses[workers:]))
@@ -140,7 +140,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def start_agent(folder: Path, cluster: Path, index: int, demo: Demo) -> subprocess.Popen[bytes]:
-    """The agent of one worker, whose task trains without end."""
+    """Start the agent of one worker, whose task trains without end."""
     delay = demo.slow.get(f"worker:{index}")
     program = [BIN / "tfscale-train", "digits", "--epochs", str(ENDLESS), *(["--slow", delay] if delay else [])]
     flags = ["--role", "worker", "--index", str(index), "--cluster", cluster, "--state-dir", folder / "state"]

@@ -1,4 +1,4 @@
-"""Strategy x loop x Keras version, with real TensorFlow: each delay in its own phase. `scripts/cells` prints them."""
+"""Strategy x loop x Keras version, with real TensorFlow: each delay in its own phase (scripts/docs/cells.py)."""
 
 from __future__ import annotations
 

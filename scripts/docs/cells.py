@@ -1,10 +1,10 @@
-#!/usr/bin/env python3
-"""Strategy x loop x Keras version: is each of them measured truly? Trains all with real delays, and prints the table.
+"""Tables of docs/cells.md: error of each phase under known delays, by strategy, loop and Keras version.
 
-    .venv/bin/python scripts/cells [--results FILE] [--strategy mirrored ...] [--loop fit ...] [--keras "keras 3"]
+    .venv/bin/python scripts/docs/cells.py [--results FILE] [--strategy mirrored ...] [--loop fit ...] [--keras ...]
 
-Needs root and `ip`, for the network namespaces between which the link is slowed; without them that part is left out.
-With --results, results are kept there, so that parts can be run one by one. Problems go to stderr; exit 1 for any.
+Trains each cell with real delays. Needs root and `ip` for the network namespaces whose link is slowed; without them the
+delays of the network are left out. --results keeps the results, so that parts can run one by one. Problems go to
+stderr; ends with 1 where there is one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import signal
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests/e2e"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests/e2e"))
 
 from cell_group import run_group
 from cell_judge import judged
@@ -24,13 +24,13 @@ from cell_matrix import ABSENT, KERAS, LOOPS, STRATEGIES, loops
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, help="JSON file of what was found, added to")
+    parser.add_argument("--results", type=Path, help="JSON file to which results are added")
     parser.add_argument("--strategy", nargs="+", choices=STRATEGIES, default=STRATEGIES)
     parser.add_argument("--loop", nargs="+", choices=LOOPS, default=LOOPS)
     parser.add_argument("--keras", nargs="+", choices=KERAS, default=list(KERAS))
     parser.add_argument("--verbose", action="store_true", help="each delay on stderr, and the log of a failed program")
     chosen = parser.parse_args()
-    # Ends the programs and takes the namespaces away on the way out.
+    # Leave by an exception, so that programs are ended and namespaces removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     results = json.loads(chosen.results.read_text()) if chosen.results and chosen.results.exists() else {}
     for strategy in chosen.strategy:

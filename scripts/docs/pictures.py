@@ -1,7 +1,8 @@
-#!/usr/bin/env python3
-"""The pictures of docs/console.md: the console's own screens before simulated clusters, drawn by the program itself.
+"""Pictures of docs/console.md: screens of the console on simulated clusters, exported by Textual as SVG.
 
-    .venv/bin/python scripts/pictures [--out docs/pictures] [--only steps]
+    .venv/bin/python scripts/docs/pictures.py [--out docs/pictures] [--only steps]
+
+The clusters are simulated from a fixed seed: only a change of the console changes a picture.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / name) for name in ("core", "console", "protos")]
 
 from tfscale.console.app import ConsoleApp  # noqa: E402
@@ -38,7 +39,7 @@ LINES, WIDTH = 32, 120
 
 @dataclass(frozen=True)
 class Picture:
-    """Which keys are pressed before what cluster, and after how many seconds of it."""
+    """A simulated cluster, and the keys that are pressed after some seconds of it."""
 
     keys: Sequence[str]
     workers: int
@@ -59,7 +60,7 @@ PICTURES = {
 
 
 class Still:
-    """A source of one moment."""
+    """A source of events that stands still at one moment."""
 
     def __init__(self, spec: ClusterSpec, at: float) -> None:
         self.spec = spec
@@ -74,7 +75,7 @@ class Still:
 
 
 def folded(picture: Picture) -> ClusterState:
-    """What is known of the simulated cluster in the end."""
+    """Return the state of the console at the end of the simulated seconds."""
     spec = simulated_spec(picture.workers)
     state = ClusterState(spec, Diagnostician(spec))
     faults = [Fault.parse(words) for words in picture.faults]
@@ -92,7 +93,7 @@ def folded(picture: Picture) -> ClusterState:
 
 
 async def drawn(picture: Picture) -> str:
-    """As SVG."""
+    """Return the picture as SVG."""
     source = Still(simulated_spec(picture.workers), BEGIN + picture.seconds)
     state = folded(picture)
     app = ConsoleApp(Engine(source, lambda: state), NoCommands("no log: this is a simulation"))
@@ -101,7 +102,7 @@ async def drawn(picture: Picture) -> str:
             await pilot.pause(0.02)
         await pilot.press(*picture.keys)
         await pilot.pause(0.5)
-        # Whoever reads the docs should load a font from nowhere.
+        # A reader of the docs should not load a font from another site.
         return re.sub(r"@font-face \{.*?\}\s*", "", app.export_screenshot(), flags=re.DOTALL)
 
 
@@ -110,7 +111,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, metavar="FOLDER", default=ROOT / "docs" / "pictures")
     parser.add_argument("--only", choices=PICTURES, help="one of them")
     flags = parser.parse_args()
-    os.environ |= {"TZ": "UTC", "COLORTERM": "truecolor", "XDG_STATE_HOME": tempfile.mkdtemp(prefix="tfscale-pictures-")}
+    os.environ |= {
+        "TZ": "UTC",
+        "COLORTERM": "truecolor",
+        "XDG_STATE_HOME": tempfile.mkdtemp(prefix="tfscale-pictures-"),
+    }
     time.tzset()
     flags.out.mkdir(parents=True, exist_ok=True)
     for name, picture in PICTURES.items():

@@ -1,13 +1,10 @@
-#!/usr/bin/env python3
-"""Whether programs of every strategy run, and are measured, with other versions of Python, TensorFlow and Keras.
-
-    .venv/bin/python scripts/versions PYTHON ...
-
-Each PYTHON is an interpreter with TensorFlow, tf_keras and TensorBoard, and without tfscale: agents and console run from
-.venv, and give the probe to the tasks by path. Prints a row of docs/compat.md's table of versions for each; exit 1 where a cell failed.
+"""Table of versions in docs/compat.md: a program of each strategy with other versions of Python, TensorFlow and Keras.
 
     python3.12 -m venv /tmp/312-220 && /tmp/312-220/bin/pip install 'tensorflow==2.20.*' 'tf_keras==2.20.*' tensorboard
-    .venv/bin/python scripts/versions /tmp/312-220/bin/python
+    .venv/bin/python scripts/docs/versions.py /tmp/312-220/bin/python ...
+
+Each argument is an interpreter with TensorFlow, tf_keras and TensorBoard, and without tfscale: agents and console run
+from .venv, and give the probe to the tasks by path. Prints two rows for each; ends with 1 where a program failed.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
 from example_programs import KERAS, PROGRAMS, Program, check, run  # noqa: E402
@@ -50,9 +47,9 @@ def main() -> int:
 
 
 def row(python: Path, keras: str, place: int) -> bool:
-    told = subprocess.run([python, "-c", VERSIONS], capture_output=True, text=True, check=True).stdout.split()
+    found = subprocess.run([python, "-c", VERSIONS], capture_output=True, text=True, check=True).stdout.split()
     cells = {program.name: cell(program, keras, python) for program in CHOSEN}
-    versions = (*told[:2], f"{keras.split()[0]} {told[2 + place]}")
+    versions = (*found[:2], f"{keras.split()[0]} {found[2 + place]}")
     print("|", " | ".join((*versions, *(cells[name] for name in NAMES))), "|", flush=True)
     return set(cells.values()) == {"runs"}
 

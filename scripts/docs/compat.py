@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
-"""What stock TensorFlow makes of each task, and what comes out under tfscale; prints the table of docs/compat.md.
+"""Tables of docs/compat.md: result of each task under stock TensorFlow and under tfscale, compared with one device.
 
-    .venv/bin/python scripts/compat [--results FILE] [--strategy mirrored ...] [--keras "keras 3" ...]
+    .venv/bin/python scripts/docs/compat.py [--results FILE] [--strategy mirrored ...] [--keras "keras 3" ...]
 
-With --results, results are kept there, so that parts can be run one by one. Exit 1 where a task that is repaired does
-not come to the same under tfscale as on one device.
+--results keeps the results, so that parts can run one by one. Ends with 1 where a repaired task gives another result
+under tfscale than on one device.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SOURCES = [str(ROOT / part) for part in ("tests/e2e", "core", "trainer", "protos")]
 sys.path[:0] = SOURCES
 os.environ["PYTHONPATH"] = os.pathsep.join(SOURCES)
@@ -31,7 +30,7 @@ Results = dict[str, dict[str, Outcome]]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, help="JSON file of what was found, added to")
+    parser.add_argument("--results", type=Path, help="JSON file to which results are added")
     parser.add_argument("--strategy", nargs="*", choices=STRATEGIES, default=list(STRATEGIES))
     parser.add_argument("--keras", nargs="+", choices=KERAS, default=list(KERAS))
     parser.add_argument("--side", nargs="+", choices=("stock", "tfscale"), default=["stock", "tfscale"])
@@ -56,7 +55,7 @@ def main() -> int:
 
 
 def promised(results: Results) -> list[tuple[str, str]]:
-    """Runs under tfscale, and their tasks, that are to come to the same."""
+    """List the runs under tfscale, each with a task whose result must be that of one device."""
     runs = {
         f"{strategy} {keras} tfscale": LEFT_BROKEN.get((strategy, keras), ())
         for strategy in STRATEGIES
@@ -78,7 +77,7 @@ def table(keras: str, results: Results) -> str:
 
 
 def cell(name: str, task: str, results: Results) -> str:
-    """Same, with the largest relative difference; wrong, by how much; or what was raised."""
+    """Format one result: same, with the largest relative difference; wrong, with the error; or the exception."""
     if name not in results:
         return "not run"
     outcome = results[name].get(task, "no answer")

@@ -1,9 +1,10 @@
-#!/usr/bin/env python3
-"""How often the straggler rule names somebody wrongly, and how soon it names the right one: simulated clusters.
+"""Errors and delays of the straggler rule on simulated clusters; the tables of docs/diagnosis.md.
 
-Run it with the environment's Python: .venv/bin/python scripts/bench_stragglers [--seeds N] [--minutes M] [--equal H].
-Every row is one kind of noise; each cell pools all sizes and rates. Seeds differ from those of the tests. With --equal
-only equal workers are watched, for this long in all, and it exits 1 when more than one name comes of it.
+    .venv/bin/python scripts/bench/stragglers.py [--seeds N] [--minutes M] [--only WORDS]
+    .venv/bin/python scripts/bench/stragglers.py --equal HOURS     # ends with 1 where more than one worker is named
+
+Each row is one kind of noise; each cell pools all sizes and rates. Seeds differ from those of the tests. With --equal
+all workers are equal.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Named:
-    """What one simulated run said: (seconds of the first time, subject) of each name."""
+    """Stragglers that were named in one simulated run, as (seconds of the first time, subject)."""
 
     names: tuple[tuple[float, str], ...]
     window: float
@@ -84,7 +85,7 @@ def watch(simulation: Simulation) -> Named:
 
 
 def names_in(simulation: Simulation) -> int:
-    """How often the rule alone names anybody, looking once a second."""
+    """Count how often the rule alone names a worker, applied once a second."""
     end, phases = simulation.steps()
     columns = phases.astype(np.float32)
     subjects = tuple(f"worker:{index}" for index in range(simulation.workers))
@@ -97,7 +98,7 @@ def names_in(simulation: Simulation) -> int:
 
 
 def equal(hours: float) -> int:
-    """Prints the table of equal workers, and returns how many were named."""
+    """Print the table of equal workers, and return how many were named."""
     seconds = hours * 3600 / len(EQUAL_NOISES) / len(EQUAL_SHAPES)
     print(f"| noise | {' | '.join(f'{workers} at {rate:g}/s' for workers, rate in EQUAL_SHAPES)} |")
     print(f"| --- |{' --- |' * len(EQUAL_SHAPES)}")
@@ -123,7 +124,10 @@ def healthy(noise: Noise, minutes: float, seeds: int) -> int:
 
 
 def slowed(noise: Noise, ratio: float, seeds: int) -> Iterator[tuple[float | None, int]]:
-    """For each run: how many windows after the onset the culprit was named (None: not within a minute), wrong names."""
+    """Yield for each run when the culprit was named, and the number of wrong names.
+
+    The time is in seconds after the onset and one window; None where it was not named within a minute.
+    """
     for workers, rate in SHAPES:
         for seed in range(seeds):
             culprit = seed % workers

@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal, for scripts/bench_console.py."""
+"""A program in a pseudo-terminal, for scripts/bench/console.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZE = (200, 50)
 
 
 class Terminal:
-    """A program in a pseudo-terminal: what it draws is read all the time, keys can be timed."""
+    """A program in a pseudo-terminal; its output is read all the time, and the answer to a key can be timed."""
 
     def __init__(self, command: list[str]) -> None:
         self.pid, self._master = pty.fork()
@@ -43,13 +43,13 @@ class Terminal:
                 self._lock.notify_all()
 
     def wait_for(self, pattern: bytes, patience: float) -> bool:
-        """Whether the program draws this within so many seconds from now on."""
+        """Return True when the program draws this within `patience` seconds from now on."""
         found = re.compile(pattern, re.DOTALL)
         with self._lock:
             return self._lock.wait_for(lambda: found.search(self._drawn) is not None, patience)
 
     def answer(self, key: bytes, pattern: bytes, patience: float = 2.0) -> float | None:
-        """Seconds from the key to what it is answered by, None where nothing was."""
+        """Press a key; return the seconds until the pattern is drawn, None where it is not."""
         with self._lock:
             self._drawn = b""
         begin = time.perf_counter()

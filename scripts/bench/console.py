@@ -1,15 +1,14 @@
-#!/usr/bin/env python3
-"""What the console costs with many tasks: the real program in a pseudo-terminal, against real gRPC servers.
+"""Cost of the console with many tasks: the real program in a pseudo-terminal, with real gRPC servers.
 
-    ./scripts/bench_console.py                          # 10, 100, 1,000 and 4,000 tasks, a minute each
-    ./scripts/bench_console.py --tasks 1000 --rounds 3  # the medians of three are judged
-    ./scripts/bench_console.py --tasks 100 --seconds 15 # a short look
-    ./scripts/bench_console.py --tasks 1000 --pages     # the other screens
+    .venv/bin/python scripts/bench/console.py                          # 10, 100, 1,000 and 4,000 tasks, a minute each
+    .venv/bin/python scripts/bench/console.py --tasks 1000 --rounds 3  # the medians of three are judged
+    .venv/bin/python scripts/bench/console.py --tasks 100 --seconds 15 # a short look
+    .venv/bin/python scripts/bench/console.py --tasks 1000 --pages     # the other screens
 
-For each size: CPU and memory of the console's process alone, what the fake agents beside it take of the same cores, and
-how long the screen takes to answer a key; the same while it records; and a Textual DataTable of as many rows in the
-same terminal. Exit status 1 when a budget is missed at 1,000 tasks.
-The fake agents share one process per 500: they send frames of 100 steps and 8 GPUs, one a second each.
+Measures for each size CPU and memory of the console's process alone, the CPU of the fake agents on the same cores, and
+the time from a key to its repaint; the same while it records; and a Textual DataTable of as many rows in the same
+terminal. Ends with 1 when a budget is missed at 1,000 tasks. The fake agents, 500 in one process, send a frame of 100
+steps and 8 GPUs each second.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from typing import ClassVar
 
 import numpy as np
 import psutil
-from bench_agents import STEPS, agents
-from bench_terminal import SIZE, Terminal
+from fake_agents import STEPS, agents
+from terminal import SIZE, Terminal
 from tfscale.console.widgets.look import PALETTES
 
 BUDGETS = {"cpu": 0.35, "memory": 250e6, "key_p95": 0.050}
-"""At JUDGED tasks: share of a core, bytes, seconds."""
+"""Share of a core, bytes, and seconds, at JUDGED tasks."""
 JUDGED = 1000
 _KEYS_A_SECOND = 7
-"""Not in step with the seconds, at which all is drawn anew."""
+"""Keys a second, out of step with the seconds at which the screen is drawn anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Result:
     tasks: int
     cpu: float
     agents: float
-    """The same of the fake agents' processes, which have the same cores."""
+    """CPU of the fake agents' processes, on the same cores."""
     memory: int
     key_p50: float
     key_p95: float
@@ -71,7 +70,7 @@ HEAD = (
 
 
 def measure(program: str, command: list[str], tasks: int, seconds: float, warm_up: float, selected: str) -> Result:
-    """CPU and memory over `seconds` while keys move the cursor up and down, after a warm-up."""
+    """Measure CPU and memory over `seconds`, after a warm-up, while keys move the cursor up and down."""
     terminal = Terminal(command)
     try:
         _start(terminal, program, tasks, warm_up)
@@ -82,12 +81,12 @@ def measure(program: str, command: list[str], tasks: int, seconds: float, warm_u
 
 def _start(terminal: Terminal, program: str, tasks: int, warm_up: float) -> None:
     if not terminal.wait_for(rb"worker:1\b", 60 + tasks / 20):
-        raise SystemExit(f"bench_console: {program} drew no task in time")
+        raise SystemExit(f"bench/console: {program} drew no task in time")
     time.sleep(warm_up)
 
 
 def _measured(program: str, terminal: Terminal, tasks: int, press: Callable[[], list[float | None]]) -> Result:
-    """What the program needs while keys are pressed, and how long they take."""
+    """Measure CPU and memory while keys are pressed, and the times to their repaints."""
     process = psutil.Process(terminal.pid)
     servers = [child for child in psutil.Process().children() if child.pid != terminal.pid]
     before, begin = (_cpu([process]), _cpu(servers)), time.perf_counter()
@@ -101,12 +100,12 @@ def _measured(program: str, terminal: Terminal, tasks: int, press: Callable[[], 
 
 
 def _cpu(processes: list[psutil.Process]) -> float:
-    """Seconds."""
+    """Return seconds."""
     return sum(times.user + times.system for times in (each.cpu_times() for each in processes))
 
 
 def _type(terminal: Terminal, seconds: float, selected: str, last: int) -> list[float | None]:
-    """Walk the cursor down and up again: the answer to a key is the next row in the selected row's colour."""
+    """Walk the cursor down and up again; a key is answered by the next row in the colour of the selected one."""
     answers: list[float | None] = []
     row, by = 0, 1
     deadline = time.perf_counter() + seconds
@@ -122,14 +121,14 @@ def _type(terminal: Terminal, seconds: float, selected: str, last: int) -> list[
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """How a screen is come to from the first one, and what only it draws."""
+    """A screen: the key that opens it from the first one, and a pattern that only it draws."""
 
     name: str
     key: bytes
     shows: bytes
     keys: tuple[tuple[bytes, bytes], ...] = ()
-    """That are pressed there in turn, the last of which undoes the first, and what only their answers draw; where that
-    is nothing, the answer is not timed."""
+    """Keys that are pressed there in turn, the last of which undoes the first, each with a pattern that only its answer
+    draws; where that is empty, the answer is not timed."""
 
 
 PAGES = (
@@ -144,7 +143,7 @@ _VISITS = 10
 
 
 def visit(command: list[str], tasks: int, seconds: float, warm_up: float) -> Iterator[tuple[Result, str]]:
-    """What each screen costs while it is open; how long it takes to be there, and the first one to be there again."""
+    """Measure each screen while it is open, the time until it is drawn, and the time until the first one is back."""
     terminal = Terminal(command)
     try:
         _start(terminal, "console", tasks, warm_up)
@@ -156,7 +155,7 @@ def visit(command: list[str], tasks: int, seconds: float, warm_up: float) -> Ite
 
 
 def _stay(terminal: Terminal, page: Page, tasks: int, seconds: float) -> Result:
-    """On the page, with its keys pressed."""
+    """Stay on the page, pressing its keys."""
     terminal.answer(page.key, page.shows)
     time.sleep(1.0)
 
@@ -191,7 +190,7 @@ def _quantiles(answers: list[float | None]) -> str:
 
 
 def bench(tasks: int, seconds: float, warm_up: float, folder: Path) -> list[Result]:
-    """The console, the console while it records, and the DataTable at one size."""
+    """Measure the console, the console while it records, and the DataTable at one size."""
     red, green, blue = bytes.fromhex(next(iter(PALETTES.values())).selected.lstrip("#"))
     with agents(tasks, folder) as cluster:
         command = _console(cluster)
@@ -202,8 +201,8 @@ def bench(tasks: int, seconds: float, warm_up: float, folder: Path) -> list[Resu
     return [*results, measure("DataTable", command, tasks, seconds, 3.0, r"\d+;\d+;\d+")]
 
 
-def tour(tasks: int, seconds: float, warm_up: float, folder: Path) -> list[Result]:
-    """Visit the other screens, and tell."""
+def measure_pages(tasks: int, seconds: float, warm_up: float, folder: Path) -> list[Result]:
+    """Visit the other screens, and print their results."""
     results = []
     with agents(tasks, folder) as cluster:
         for result, ways in visit(_console(cluster), tasks, seconds, warm_up):
@@ -217,7 +216,7 @@ def _console(cluster: Path) -> list[str]:
 
 
 def show_data_table(tasks: int) -> None:
-    """As many rows of 12 columns in a DataTable, every cell renewed every second."""
+    """Show as many rows of 12 columns in a DataTable, and renew every cell each second."""
     from textual.app import App, ComposeResult
     from textual.binding import Binding, BindingType
     from textual.widgets import DataTable
@@ -257,7 +256,7 @@ def show_data_table(tasks: int) -> None:
 
 
 def judge(results: list[Result]) -> list[str]:
-    """The budgets that were missed by the console, whatever its screen: by the median of the rounds."""
+    """List the budgets that the console missed on any screen, by the median of the rounds."""
     missed = []
     for program in ("console", *(page.name for page in PAGES)):
         rounds = [result for result in results if (result.program, result.tasks) == (program, JUDGED)]
@@ -293,7 +292,7 @@ def main() -> int:
     for tasks in [size for size in flags.tasks for _ in range(flags.rounds)]:
         with tempfile.TemporaryDirectory(prefix="tfscale-bench-") as folder:
             if flags.pages:
-                results += tour(tasks, flags.seconds, flags.warm_up, Path(folder))
+                results += measure_pages(tasks, flags.seconds, flags.warm_up, Path(folder))
                 continue
             for result in bench(tasks, flags.seconds, flags.warm_up, Path(folder)):
                 results.append(result)
@@ -302,7 +301,7 @@ def main() -> int:
         flags.out.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
     missed = judge(results)
     for each in missed:
-        print(f"bench_console: {each}", file=sys.stderr)
+        print(f"bench/console: {each}", file=sys.stderr)
     return 1 if missed else 0
 
 

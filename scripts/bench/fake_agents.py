@@ -1,4 +1,4 @@
-"""The agents of scripts/bench_console.py: real gRPC servers, 500 a process, that say what agents say, for little."""
+"""Fake agents of scripts/bench/console.py: real gRPC servers, 500 a process, whose frames cost little CPU to make."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from tfscale.core.records import PHASES
 from tfscale.v1 import agent_pb2, telemetry_pb2
 
 STEPS = 100
-"""A second and task."""
+"""Steps of each task a second."""
 VARIANTS = 97
-"""Of what agents measure: one in so many says the same by chance."""
+"""Number of different measurements, made once and then drawn at random."""
 SERVICE = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 PER_PROCESS = 500
 
 
 class BenchAgent:
-    """One agent. What it says is put together from pieces that are written once, so that a thousand of them leave the
-    console's core alone."""
+    """One agent, whose frames are joined from pieces that are serialised once.
+
+    So a thousand agents leave the console's core alone.
+    """
 
     def __init__(self, index: int, workers: int) -> None:
         name = f"worker:{index}"
@@ -64,7 +66,7 @@ class BenchAgent:
             yield b"\x08\x01" + delimited(agent_pb2.WatchReply.FRAME_FIELD_NUMBER, self.frame())
 
     def frame(self) -> bytes:
-        """The next one. Messages one after the other are one that has the fields of all."""
+        """Return the next frame: serialised messages, one after the other, are one message with the fields of all."""
         self._sequence += 1
         at, count = time.time(), self._sequence * STEPS
         now = telemetry_pb2.Frame(
@@ -78,7 +80,7 @@ class BenchAgent:
 
 @functools.cache
 def _counters(variant: int) -> bytes:
-    """What one of the hosts says of itself and its eight GPUs."""
+    """Serialise one sample of a host and its eight GPUs."""
     chance = random.Random(variant)
     host = telemetry_pb2.HostSample(
         cpu=chance.random(), cores=16, load=6.2, memory_used=21 << 30, memory_total=64 << 30,
@@ -100,7 +102,7 @@ def _gpu(index: int, chance: random.Random) -> telemetry_pb2.GpuSample:
 
 @functools.lru_cache(maxsize=4)
 def _numbers(second: int) -> bytes:
-    """The steps that ended in the second before; numbered by the clock, so that all processes agree on them."""
+    """Serialise numbers and ends of one second's steps, numbered by the clock, so that all processes agree on them."""
     first = (second - 1_700_000_000) * STEPS
     return telemetry_pb2.StepBatch(
         sequence=range(first, first + STEPS),
@@ -111,7 +113,7 @@ def _numbers(second: int) -> bytes:
 
 @functools.cache
 def _phases(variant: int) -> bytes:
-    """The same length for all, with a little noise in the phases."""
+    """Serialise the phases of one second's steps, all of one length, with a little noise in them."""
     chance = np.random.default_rng(variant)
     own = {"update": 0.0003, "host": 0.0004, "input": 0.0005, "compute": 0.0068}
     rows = {phase: seconds * chance.uniform(0.97, 1.03, STEPS) for phase, seconds in own.items()}
@@ -120,7 +122,7 @@ def _phases(variant: int) -> bytes:
 
 
 async def serve(first: int, count: int, ports: Path, workers: int) -> None:
-    """Serve agents until killed; their ports go to a file."""
+    """Serve agents until killed, and write their ports to a file."""
     servers, bound = [], []
     for index in range(first, first + count):
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
@@ -137,7 +139,7 @@ async def serve(first: int, count: int, ports: Path, workers: int) -> None:
 
 @contextlib.contextmanager
 def agents(tasks: int, folder: Path) -> Iterator[Path]:
-    """Fake agents in processes of their own; their cluster file."""
+    """Run fake agents in processes of their own; yield their cluster file."""
     addresses = [f"10.{n // 62_500}.{n // 250 % 250}.{n % 250 + 2}:2222" for n in range(tasks)]
     processes, files = [], []
     try:
@@ -165,7 +167,7 @@ def _ports(path: Path) -> list[int]:
             ports: list[int] = json.loads(text)
             return ports
         time.sleep(0.1)
-    raise SystemExit(f"bench_console: the fake agents of {path.name} did not come up in 120 s")
+    raise SystemExit(f"bench/console: the fake agents of {path.name} did not come up in 120 s")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""What the diagnosis costs: CPU seconds for one second of data, folding the frames and drawing the conclusions apart.
+"""Cost of the diagnosis: CPU for one second of data, for folding the frames and for the conclusions.
 
-Run it with the environment's Python: .venv/bin/python scripts/bench_diagnosis.py [--rate R] [--seconds S] [--workers N]
-Every worker makes 100 steps a second with 5 % of noise; from the middle on, one of them is 1.3 times as slow. Exits 1
-when a second of 1,000 workers costs more than the budget.
+    .venv/bin/python scripts/bench/diagnosis.py [--rate R] [--seconds S] [--workers N]
+
+Each worker makes 100 steps a second with 5 % of noise; from the middle on, one of them is 1.3 times as slow. Ends with
+1 where a second of 1,000 workers costs more than the budget.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tfscale.core.records import PHASES, Frame, ProbeState, ProbeStatus, StepBat
 
 SIZES = (10, 100, 1000, 4000)
 BUDGET, OF = 0.060, 1000
-"""CPU seconds, and the number of workers that they are for."""
+"""CPU seconds, and the number of workers to which they apply."""
 SHARES = (0.03, 0.05, 0.07, 0.70, 0.15)
 SETTLED = 20
 """Seconds of data after which memory and history have their usual size."""
@@ -43,7 +44,7 @@ class Cost:
 
 
 def second_of_frames(workers: int, rate: int, second: int, slow: float) -> Iterator[tuple[str, Frame]]:
-    """What `workers` agents say at the end of this second; the last worker's compute takes `slow` times as long."""
+    """Yield the frames of `workers` agents at the end of this second; the last worker computes `slow` times as long."""
     random = np.random.default_rng(second)
     usual = np.array(SHARES)[:, None, None] / rate
     phases = usual * np.exp(0.05 * random.standard_normal((len(SHARES), rate, workers)))
