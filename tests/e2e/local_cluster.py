@@ -41,11 +41,12 @@ def start_agent(
     variables: Mapping[str, str] | None = None,
     role: str = "worker",
     before: Sequence[str] = (),
+    python: str | Path = sys.executable,
 ) -> subprocess.Popen[bytes]:
-    """The agent of one task; its state is below `folder`, and `before` is put before its command."""
+    """Start the agent of one task with this Python; its state is below `folder`, `before` is put before its command."""
     flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", "--role", role, "--index", str(index)]
     return subprocess.Popen(
-        [*before, sys.executable, "-m", "tfscale.agent.cli", *flags, "--", *command],
+        [*before, python, "-m", "tfscale.agent.cli", *flags, "--", *command],
         env=os.environ | ENVIRONMENT | (variables or {}),
     )
 
@@ -66,10 +67,11 @@ def running(
     command: Sequence[str | Path],
     variables: Mapping[str, str],
     before: Sequence[Sequence[str]] = ((),),
+    python: str | Path = sys.executable,
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
     """All agents of a cluster, until the block ends; what is put before their commands is repeated where it is less."""
     agents = [
-        start_agent(folder, cluster, index, command, variables, before=before[index % len(before)])
+        start_agent(folder, cluster, index, command, variables, before=before[index % len(before)], python=python)
         for index in range(workers)
     ]
     try:
