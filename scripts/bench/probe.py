@@ -24,7 +24,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +40,8 @@ ROUNDS = 2
 """Processes of each case and checkout: what is peculiar to one process is not taken for the probe's."""
 THREADS_BUDGET = 1.0
 """CPU of the probe's threads, milliseconds a second."""
+ONCE_A_SECOND = ("reads", "frames", "threads", "agents")
+"""Measurements with one value a second."""
 STATUS = {"kept": 0, "missed": 1, "not decided": 3}
 
 
@@ -59,53 +60,38 @@ class Case(NamedTuple):
 CASES = (Case(1, "0.5 ms", 10), Case(1, "2 ms", 10), Case(1, "20 ms", 10), Case(2, "20 ms", 0.0015 * 20_000))
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A value, and as many of it as the bootstrap drew."""
-
-    value: float
-    drawn: np.ndarray
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Bounds within which the value is with 95 %."""
-        low, high = np.quantile(self.drawn, (0.025, 0.975))
-        return float(low), float(high)
-
-    def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(self.value + other.value, self.drawn + other.drawn)
-
-    def __sub__(self, other: Estimate) -> Estimate:
-        return Estimate(self.value - other.value, self.drawn - other.drawn)
-
-    def times(self, factor: float) -> Estimate:
-        return Estimate(self.value * factor, self.drawn * factor)
-
-    def verdict(self, budget: float) -> str:
-        low, high = self.interval
-        return "kept" if high <= budget else "missed" if low > budget else "not decided"
-
-    def text(self, digits: int = 1) -> str:
-        low, high = self.interval
-        return f"{self.value:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"
+Estimate = np.ndarray
+"""A value, and after it the same of 4,000 resamplings of the data: so estimates can be added and scaled as numbers."""
 
 
-def median(values: Sequence[float], draws: int = 4000) -> Estimate:
-    return Estimate(float(np.median(values)), np.median(_samples(values, draws), axis=1))
+def resampled(values: Sequence[float]) -> np.ndarray:
+    """Return the values as a row, and below it rows drawn from them with replacement (bootstrap)."""
+    return np.vstack([values, np.random.default_rng(0).choice(np.array(values), (4000, len(values)))])
 
 
-def middle_mean(values: Sequence[float], draws: int = 4000) -> Estimate:
-    """Estimate the mean of the middle 80 %: bursts of a neighbour, of milliseconds, are in the rest."""
-
-    def middle(rows: np.ndarray) -> np.ndarray:
-        cut = rows.shape[1] // 10
-        return np.sort(rows, axis=1)[:, cut : rows.shape[1] - cut].mean(axis=1)
-
-    return Estimate(float(middle(np.array([values]))[0]), middle(_samples(values, draws)))
+def median(values: Sequence[float]) -> Estimate:
+    return np.median(resampled(values), axis=1)
 
 
-def _samples(values: Sequence[float], draws: int) -> np.ndarray:
-    return np.random.default_rng(0).choice(np.array(values), (draws, len(values)))
+def middle_mean(values: Sequence[float]) -> Estimate:
+    """Estimate the mean of the middle 80 %: a neighbour's bursts, of milliseconds, are in the rest."""
+    cut = len(values) // 10
+    return np.sort(resampled(values), axis=1)[:, cut : len(values) - cut].mean(axis=1)
+
+
+def interval(estimate: Estimate) -> np.ndarray:
+    """Return the bounds within which the value is with 95 %."""
+    return np.quantile(estimate[1:], (0.025, 0.975))
+
+
+def formatted(estimate: Estimate, digits: int = 1) -> str:
+    low, high = interval(estimate)
+    return f"{estimate[0]:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"
+
+
+def verdict_on(estimate: Estimate, budget: float) -> str:
+    low, high = interval(estimate)
+    return "kept" if high <= budget else "missed" if low > budget else "not decided"
 
 
 class Cost:
@@ -116,28 +102,30 @@ class Cost:
             return [value for process in processes for value in process[name]]
 
         self.case = case
-        self.usual = float(np.mean([process["usual"] for process in processes]))
+        self.step = float(np.mean([process["usual"] for process in processes]))
         self.stamps = median(pooled("stamps"))
-        # One read a second: spread over the steps of that second.
-        self.reads, self.frames = (middle_mean(pooled(name)).times(self.usual / 1e6) for name in ("reads", "frames"))
+        self.reads, self.frames, self.threads, self.agent = (middle_mean(pooled(name)) for name in ONCE_A_SECOND)
+        # What is taken once a second is spread over the steps of that second.
+        self.reads, self.frames = self.reads * self.step / 1e6, self.frames * self.step / 1e6
         self.added = self.stamps + self.reads
-        self.threads = middle_mean(pooled("threads"))
-        self.agent = middle_mean(pooled("agents"))
 
     def judged(self) -> Iterator[tuple[str, str]]:
         """Yield one line for each budget, and its verdict."""
         for name, unit, estimate, budget in (
-            ("added a step", "us", self.added, self.case.budget),
-            ("CPU of its threads a second", "ms", self.threads, THREADS_BUDGET),
+            ("added to a step", "us", self.added, self.case.budget),
+            ("CPU of the probe's threads a second", "ms", self.threads, THREADS_BUDGET),
         ):
-            verdict = estimate.verdict(budget)
-            yield f"{self.case}: {name}: {estimate.text()} {unit}, budget {budget:g} {unit}: {verdict}", verdict
+            verdict = verdict_on(estimate, budget)
+            yield f"{self.case}: {name}: {formatted(estimate)} {unit}, budget {budget:g} {unit}: {verdict}", verdict
 
     def row(self, checkout: str) -> str:
-        cells = [checkout, str(self.case), f"{self.usual:.0f}"]
-        cells += [each.text() for each in (self.added, self.stamps, self.reads, self.frames)]
-        cells += [each.text(2) for each in (self.threads, self.agent)]
-        return f"| {' | '.join(cells)} |"
+        cells = [checkout, str(self.case), f"{self.step:.0f}"]
+        cells += map(formatted, (self.added, self.stamps, self.reads, self.frames))
+        return f"| {' | '.join([*cells, formatted(self.threads, 2), formatted(self.agent, 2)])} |"
+
+    def beyond(self, other: Cost) -> str:
+        threads, agent = formatted(self.threads - other.threads, 2), formatted(self.agent - other.agent, 2)
+        return f"{formatted(self.added - other.added)} us a step, threads {threads} ms/s, agent {agent} ms/s"
 
 
 HEAD = """\
@@ -159,7 +147,7 @@ def main() -> int:
     judged = [each for case in cases for each in costs[case][ROOT].judged()]
     print("", *(line for line, _ in judged), sep="\n")
     for case in cases if flags.against else ():
-        print(f"{case}: {compared(costs[case][ROOT], costs[case][checkouts[0]])}")
+        print(f"{case}: beyond the other checkout: {costs[case][ROOT].beyond(costs[case][checkouts[0]])}")
     for case in cases if flags.peers else ():
         print_peers(case, ["--quick"] * flags.quick)
     verdicts = {verdict for _, verdict in judged}
@@ -178,20 +166,13 @@ def cost_of(case: Case, checkouts: Sequence[Path], options: Sequence[str]) -> di
     return costs
 
 
-def compared(after: Cost, before: Cost) -> str:
-    """Describe by how much this checkout takes more than the other one."""
-    threads, agent = after.threads - before.threads, after.agent - before.agent
-    added = f"{(after.added - before.added).text()} us a step"
-    return f"beyond the other checkout: {added}, threads {threads.text(2)} ms/s, agent {agent.text(2)} ms/s"
-
-
 def print_peers(case: Case, options: Sequence[str]) -> None:
     for name, added in measured(case, ROOT, [PEERS, case.step, *options], may_crash=True).items():
-        print(f"{case}: {name}: {median(added).text()} us added a step", flush=True)
+        print(f"{case}: {name}: {formatted(median(added))} us added a step", flush=True)
 
 
 def measured(case: Case, checkout: Path, program: Sequence[str | Path], may_crash: bool = False) -> dict[str, Any]:
-    """Run the program under the agents of a checkout; return what it wrote, and the CPU that its agents used."""
+    """Run the program under the agents of a checkout; return what it wrote, and the CPU of the first agent."""
     python = checkout / ".venv/bin/python"
     if not python.exists():
         sys.exit(f"{python} is not there: run ./scripts/environment dev in that checkout")
@@ -206,33 +187,28 @@ def measured(case: Case, checkout: Path, program: Sequence[str | Path], may_cras
         with (
             running(folder, cluster, case.workers, command, variables, before, python) as agents,
             streaming(python, cluster),
-            AgentsCpu([agent.pid for agent in agents]) as cpu,
+            sampling([agents[0].pid]) as samples,
         ):
             wait_for(folder, agents, may_crash)
         found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
-        return found | {"agents": cpu.each_second(found["begin"], found["end"])} if "begin" in found else found
+        return found | {"agents": each_second(samples, found["begin"], found["end"])} if "begin" in found else found
 
 
 def wait_for(folder: Path, agents: Sequence[subprocess.Popen[bytes]], may_crash: bool) -> None:
-    """Wait until the program has ended; leave with status 2 where it failed."""
-    while (ended := end_of_log(folder)) is None:
-        if any(agent.poll() is not None for agent in agents):
-            print("an agent ended early; its own words are above", file=sys.stderr)
-            sys.exit(2)
+    """Wait until all tasks have ended, or one has failed; leave with status 2 where that must not be."""
+    while True:
         time.sleep(1)
-    if "ended with exit code 0" not in ended and not may_crash:
-        print(f"the steps failed:\n{ended}", file=sys.stderr)
-        sys.exit(2)
-    if "ended with exit code 0" not in ended:
-        print("TensorFlow's profiler crashed its program: its line is missing", file=sys.stderr)
-
-
-def end_of_log(folder: Path) -> str | None:
-    """Return the end of the log of a task that has ended."""
-    for log in (folder / "cluster").glob("*.log"):
-        if "ended with" in (text := log.read_text()):
-            return text.partition("Extension modules")[0][-9000:]
-    return None
+        logs = [log.read_text() for log in (folder / "cluster").glob("worker-?.log")]
+        if failed := [log for log in logs if "ended with" in log and "ended with exit code 0" not in log]:
+            print("a program crashed:", failed[0].partition("Extension modules")[0][-9000:], sep="\n", file=sys.stderr)
+            if not may_crash:
+                sys.exit(2)
+            return
+        if logs and all("ended with" in log for log in logs):
+            return
+        if any(agent.poll() is not None for agent in agents):
+            print("an agent ended early, for the reason above", file=sys.stderr)
+            sys.exit(2)
 
 
 @contextlib.contextmanager
@@ -246,38 +222,36 @@ def streaming(python: Path, cluster: Path) -> Iterator[None]:
             console.terminate()
 
 
-class AgentsCpu:
-    """CPU of processes, read once a second for as long as the block lasts."""
+@contextlib.contextmanager
+def sampling(pids: Sequence[int]) -> Iterator[list[tuple[float, float]]]:
+    """Append once a second Unix time and CPU of these processes, in seconds, for as long as the block lasts."""
+    samples: list[tuple[float, float]] = []
+    stop = threading.Event()
 
-    def __init__(self, pids: Sequence[int]) -> None:
-        self._pids = pids
-        self._seen: list[tuple[float, float]] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self) -> AgentsCpu:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def each_second(self, begin: float, end: float) -> list[float]:
-        """Return the milliseconds a second of one process, one value a second between two Unix times."""
-        at, used = np.array([each for each in self._seen if begin <= each[0] <= end]).T
-        return (1e3 * np.diff(used) / np.diff(at) / len(self._pids)).tolist()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(1 - (time.time() - 0.5) % 1):
+    def sample() -> None:
+        while not stop.wait(1 - (time.time() - 0.5) % 1):
             with contextlib.suppress(FileNotFoundError):
-                self._seen.append((time.time(), sum(map(_cpu, self._pids))))
+                samples.append((time.time(), sum(map(cpu_of, pids))))
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        stop.set()
+        thread.join()
 
 
-def _cpu(pid: int) -> float:
+def cpu_of(pid: int) -> float:
     """Return the seconds of CPU that all threads of a process have used."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+
+
+def each_second(samples: Sequence[tuple[float, float]], begin: float, end: float) -> list[float]:
+    """Return the CPU between two Unix times, milliseconds a second, one value a second."""
+    at, used = np.array([sample for sample in samples if begin <= sample[0] <= end]).T
+    return (1e3 * np.diff(used) / np.diff(at)).tolist()
 
 
 if __name__ == "__main__":

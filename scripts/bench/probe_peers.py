@@ -4,18 +4,19 @@
 
 Started by agents, as probe_steps.py is. Writes to OUT, by peer, the microseconds that it adds to a step, one value for
 each pair of slices of steps with and without it. The profiler comes last: to start and stop it beside collectives
-crashes the process now and then (docs/cost.md), and then its value is missing.
+crashes the process now and then (docs/cost.md), and then its values are missing.
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from probe_steps import CASES, STRATEGY, Case, compute, data, keras, model, pair_of_loops, timed, write
 from tfscale.trainer.probe.attach import probe
@@ -23,84 +24,68 @@ from tfscale.trainer.probe.attach import probe
 SLICE_SECONDS = 0.3
 """Time of the steps whose median is compared with another's."""
 
+Slice = Callable[[bool, int], float]
+"""A function that makes so many steps, with the peer or without, and returns their median in microseconds."""
 
-class EveryOtherSlice(keras.callbacks.Callback):
-    """Hands the batches of every other slice to another callback (A B, B A, ...), and times all of them."""
 
-    def __init__(self, callback: Any, steps: int) -> None:
+class Ends(keras.callbacks.Callback):
+    """Keeps the times at which steps of `fit` ended, in seconds."""
+
+    def __init__(self) -> None:
         super().__init__()
-        self.callback, self.steps = callback, steps
-        self.ended = 0.0
-        self.slice: list[float] = []
-        self.medians: dict[bool, list[float]] = {True: [], False: []}
+        self.times: list[float] = []
 
-    def on_train_begin(self, logs: Any = None) -> None:
-        self.callback.set_params(self.params)
-        self.callback.set_model(self.model)
-        self.callback.on_train_begin(logs)
-
-    def on_train_end(self, logs: Any = None) -> None:
-        self.callback.on_train_end(logs)
-
-    def is_on(self, batch: int) -> bool:
-        pair, second = divmod(batch // self.steps, 2)
-        return pair % 2 == second
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if batch == 0:
-            self.ended = time.perf_counter()
-        if self.is_on(batch):
-            self.callback.on_train_batch_begin(batch, logs)
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if self.is_on(batch):
-            self.callback.on_train_batch_end(batch, logs)
-        now = time.perf_counter()
-        self.slice.append(1e6 * (now - self.ended))
-        self.ended = now
-        if (batch + 1) % self.steps == 0:
-            self.medians[self.is_on(batch)].append(statistics.median(self.slice))
-            self.slice.clear()
+    def on_train_batch_end(self, *_: Any) -> None:
+        self.times.append(time.perf_counter())
 
 
-def tensorboard(case: Case, steps: int, pairs: int) -> list[float]:
-    """Return what the callback adds to a step of `fit` at update_freq=1, microseconds, one value a pair."""
+def tensorboard(case: Case) -> Slice:
     with STRATEGY.scope():
         trained = model(case)
         trained.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    slices = EveryOtherSlice(keras.callbacks.TensorBoard(tempfile.mkdtemp(), update_freq=1), steps)
-    trained.fit(data(), steps_per_epoch=2 * steps * (pairs + 1), verbose=0, callbacks=[slices])
-    # In the first pair the step was traced.
-    return differences(slices.medians[True][1:], slices.medians[False][1:])
+
+    def fit(on: bool, steps: int) -> float:
+        ends = Ends()
+        peers = [keras.callbacks.TensorBoard(tempfile.mkdtemp(), update_freq=1)] if on else []
+        trained.fit(data(), steps_per_epoch=steps, verbose=0, callbacks=[*peers, ends])
+        return float(np.median(np.diff(ends.times))) * 1e6
+
+    return fit
 
 
-def profiler(case: Case, steps: int, pairs: int) -> list[float]:
-    """Return what the profiler adds to a step while it runs, microseconds, one value a pair."""
+def profiler(case: Case) -> Slice:
     _, run = pair_of_loops(case, stamped_first=False)
     compute(case.seconds)
-    medians: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(2 * pairs):
-        on = number // 2 % 2 == number % 2
+
+    def steps_of_loop(on: bool, steps: int) -> float:
         if on:
             tf.profiler.experimental.start(tempfile.mkdtemp())
-        medians[on].append(statistics.median(timed(run) for _ in range(steps)))
+        median = float(np.median([timed(run) for _ in range(steps)]))
         if on:
             tf.profiler.experimental.stop(save=False)
-    return differences(medians[True], medians[False])
+        return median
+
+    return steps_of_loop
 
 
-def differences(with_: list[float], without: list[float]) -> list[float]:
-    return [one - other for one, other in zip(with_, without, strict=True)]
+def compare(slice_of: Slice, steps: int, pairs: int) -> list[float]:
+    """Return the differences of neighbouring slices (A B B A) with and without the peer."""
+    differences = []
+    for number in range(pairs):
+        medians = {on: slice_of(on, steps) for on in ((True, False), (False, True))[number % 2]}
+        differences.append(medians[True] - medians[False])
+    return differences
 
 
 def main() -> None:
     case, pairs = CASES[sys.argv[2]], 3 if "--quick" in sys.argv else 30
-    steps = round(SLICE_SECONDS / (case.seconds + 0.003))
-    found: dict[str, Any] = {}
+    found: dict[str, list[float]] = {}
     with probe().paused():
-        compute(case.seconds)
         for peer in (tensorboard, profiler):
-            found[peer.__name__] = peer(case, steps, pairs)
+            compute(case.seconds)
+            slice_of = peer(case)
+            slice_of(False, 10)  # traces the step
+            found[peer.__name__] = compare(slice_of, round(SLICE_SECONDS / (case.seconds + 0.003)), pairs)
             write(Path(sys.argv[1]), found)
 
 
