@@ -12,7 +12,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = ("trainer/native/rows.c", "trainer/native/steps.c", "trainer/native/ride.c")
+SOURCES = ("trainer/native/rows.c", "trainer/native/steps.c")
 LIBRARY = "trainer/tfscale/trainer/probe/rows.so"
 OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-pthread", "-shared", "-fPIC")
 

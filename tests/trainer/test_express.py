@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import math
-import os
-import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_rows import MS, Loop, loops, usual
-from report_listener import next_report
-from tfscale.trainer.probe import express as express_module
-from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.columns import PHASES, batches
 from tfscale.trainer.probe.fold import Fold
 from tfscale.trainer.probe.report import Collective, Messages, Report
@@ -47,10 +40,8 @@ def told(
     ends: Sequence[float],
     delay: float,
     short: bool,
-    line: tuple[socket.socket, socket.socket] | None = None,
 ) -> Told:
-    """What is found when the ring is read at these times, the newest `delay` seconds unsettled; on the short way the
-    library reads by itself where there is a line on which it can tell."""
+    """What is found when the ring is read at these times, the newest `delay` seconds unsettled."""
     from tfscale.trainer.probe.express import Express
     from tfscale.trainer.probe.ring import ring
     from tfscale.trainer.probe.staging import Staging
@@ -68,7 +59,7 @@ def told(
         assert (batch.generation, batch.attempt, batch.reporter, batch.subject) == (3, 2, "worker:1", "worker:1")
         found.append(batch)
 
-    messages = Messages(HEAD.SerializeToString(), tell, lambda _: line and os.dup(line[0].fileno()))
+    messages = Messages(HEAD.SerializeToString(), tell)
     assert loop.run.counter is not None
     loop.run.counter.count = 0
     left, went, tried, before = 0, 0, 0, 0.0
@@ -77,13 +68,6 @@ def told(
         before = end
         if express.is_on:
             tried += 1
-            if line is not None:
-                assert express.mount()
-                # At the next moment there is nothing more.
-                assert express.ride(ClockWatch(), settling=0.0)
-                for message in heard(line[1]):
-                    tell(message)
-                    went += 1
             if end < math.inf and express.go(end - delay):
                 went += 1
                 continue
@@ -106,17 +90,6 @@ def _column(batch: telemetry_pb2.StepBatch, name: str) -> Sequence[float]:
     return list(getattr(batch, name)) or [math.nan] * len(batch.sequence)
 
 
-def heard(agent: socket.socket) -> list[bytes]:
-    """What has come to this socket."""
-    agent.setblocking(False)
-    reports = io.BytesIO()
-    with suppress(BlockingIOError):
-        while part := agent.recv(1 << 16):
-            reports.write(part)
-    reports.seek(0)
-    return [report.SerializeToString() for report in iter(lambda: next_report(reports), None)]
-
-
 def assert_same(mine: Told, theirs: Told) -> None:
     """Either way they were told."""
     for name, column in theirs.columns.items():
@@ -133,48 +106,6 @@ def test_the_short_way_tells_what_the_long_way_does(
     mine, theirs = (told(loop, write, ends, delay, short) for short in (True, False))
     assert theirs.short == 0
     assert_same(mine, theirs)
-
-
-@pytest.fixture(scope="module")
-def moments() -> Iterator[None]:
-    """A read each 5 ms."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(express_module, "PERIOD", 0.005)
-        patched.setattr(express_module, "READ", 0.0)
-        yield
-
-
-@pytest.fixture(scope="module")
-def line() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """From the probe to the agent."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        yield ours, theirs
-
-
-@pytest.mark.usefixtures("moments")
-@settings(max_examples=40, deadline=None)
-@given(loops(), st.lists(st.floats(0, 1), min_size=2, max_size=5))
-def test_the_library_by_itself_tells_what_the_long_way_does(
-    write: Callable[[np.ndarray], None], line: tuple[socket.socket, socket.socket], loop: Loop, cuts: list[float]
-) -> None:
-    ends = sorted(1000 + cut * (loop.at - 1000) for cut in cuts)
-    mine = told(loop, write, ends, 0.0, short=True, line=line)
-    theirs = told(loop, write, ends, 0.0, short=False)
-    assert_same(mine, theirs)
-
-
-@pytest.mark.usefixtures("moments", "ring")
-def test_usual_steps_are_told_by_the_library_itself(
-    write: Callable[[np.ndarray], None], line: tuple[socket.socket, socket.socket]
-) -> None:
-    loop = Loop()
-    for each in range(100):
-        loop.step((2, 3, 5, 20 + each % 3, 10))
-    found = told(loop, write, [1000.5, 1001.5, 1002.5, 1003.5], 0.0, short=True, line=line)
-    # Where it sees that there is nothing more, the long way is next.
-    assert found.short == 2
-    assert found.columns["sequence"] == list(range(100))
 
 
 @pytest.mark.usefixtures("ring")
@@ -213,7 +144,7 @@ class Ear:
     refused = None
 
     def __init__(self) -> None:
-        self.messages = Messages(HEAD.SerializeToString(), self._tell, lambda _: None)
+        self.messages = Messages(HEAD.SerializeToString(), self._tell)
         self.reports: list[Report] = []
         self.told: list[report_pb2.TaskReport] = []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfscale.core.moments import PERIOD
+from tfscale.core.report_schedule import PERIOD
 
 pytestmark = pytest.mark.tensorflow
 

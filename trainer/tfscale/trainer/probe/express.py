@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 
 import numpy as np
-from tfscale.core.framing import AT_ONCE, HEADER_BYTES
-from tfscale.core.moments import PERIOD, READ
-from tfscale.trainer.probe.clock import NARROW, TOLERANCE, ClockWatch
 from tfscale.trainer.probe.fold import Fold
-from tfscale.trainer.probe.native import Course, Round, library
+from tfscale.trainer.probe.native import Course, library
 from tfscale.trainer.probe.plain import UsualRow
 from tfscale.trainer.probe.report import Collective, Messages
 from tfscale.trainer.probe.row import NO_ROWS
@@ -42,9 +38,6 @@ class Express:
         self._messages: Messages
         self._entered = 0
         """Collectives, when it began."""
-        self._is_riding = False
-        self._is_long = False
-        """Whether the newest message was, for one that is sent at once."""
         self._rest = self._left_of_rest = 0
         """Reads in which it is not tried, after those in which it told nothing: 1, 3, 7, 15."""
 
@@ -91,7 +84,6 @@ class Express:
         assert self._library is not None
         length: int = self._library.tfscale_steps(self._course, *self._rows_to_tell(), horizon, self._told)
         if length:
-            self._is_long = HEADER_BYTES + length > AT_ONCE
             self._messages.tell(ctypes.string_at(self._told, length))
         return bool(length)
 
@@ -104,37 +96,6 @@ class Express:
     def _untold(self) -> np.ndarray:
         """The early rows, until they have been told."""
         return NO_ROWS if self._course.steps else self._early
-
-    def mount(self) -> bool:
-        """Have `ride` begin, unless somebody calls for a halt before. False where it cannot."""
-        if self._library is None or not self.is_on or self._is_long:
-            return False
-        self._is_riding = True
-        self._library.tfscale_mount()
-        return True
-
-    def ride(self, clock: ClockWatch, settling: float) -> bool:
-        """Stay in the library, and tell the steps of each read, as long as there is nothing else to see, and after
-        `mount`; `settling` seconds after a step was over it is told. False where whoever called for a halt did not want
-        to wait for the next moment at which to read, which else has come."""
-        assert self._library is not None
-        agent = self._messages.lend(self.halt)
-        if agent is None:
-            self.halt()
-            return False
-        offset = ctypes.pointer(clock.offset)
-        round_ = Round(PERIOD, READ, settling, offset, TOLERANCE, NARROW, AT_ONCE)
-        try:
-            return bool(self._library.tfscale_ride(self._course, round_, *self._rows_to_tell(), agent))
-        finally:
-            self._is_riding = False
-            os.close(agent)
-
-    def halt(self, now: bool = False) -> None:
-        """Have `ride` do nothing more when this returns. It ends at the next moment at which to read, or `now`."""
-        if self._library is not None and (self._is_riding or now):
-            self._library.tfscale_halt(now)
-            self._is_riding = False
 
     @property
     def collective(self) -> Collective:

@@ -41,29 +41,13 @@ class Course(ctypes.Structure):
     )
 
 
-class Round(ctypes.Structure):
-    """When the library reads by itself, and what the agent takes at once (`ride.c`)."""
-
-    _fields_ = (
-        ("period", ctypes.c_double),
-        ("read", ctypes.c_double),
-        ("settling", ctypes.c_double),
-        ("offset", ctypes.POINTER(ctypes.c_double)),
-        ("tolerance", ctypes.c_double),
-        ("narrow", ctypes.c_double),
-        ("longest", ctypes.c_int64),
-    )
-
-
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """None where it was not built, or for another version of tfscale."""
     try:
         loaded = ctypes.CDLL(str(LIBRARY))
         loaded.tfscale_course_size.restype = ctypes.c_uint64
-        loaded.tfscale_round_size.restype = ctypes.c_uint64
-        sizes = loaded.tfscale_course_size(), loaded.tfscale_round_size()
-        if sizes != (ctypes.sizeof(Course), ctypes.sizeof(Round)):
+        if loaded.tfscale_course_size() != ctypes.sizeof(Course):
             return None
         loaded.tfscale_register.restype = ctypes.c_char_p
         loaded.tfscale_register.argtypes = (ctypes.c_void_p, ctypes.c_int)
@@ -77,15 +61,6 @@ def library() -> ctypes.CDLL | None:
             ctypes.c_uint64,
             ctypes.c_double,
             ctypes.POINTER(ctypes.c_void_p),
-        )
-        loaded.tfscale_mount.restype = loaded.tfscale_halt.restype = None
-        loaded.tfscale_halt.argtypes = (ctypes.c_int,)
-        loaded.tfscale_ride.argtypes = (
-            ctypes.POINTER(Course),
-            ctypes.POINTER(Round),
-            ctypes.c_void_p,
-            ctypes.c_uint64,
-            ctypes.c_int,
         )
     except (OSError, AttributeError):
         return None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tfscale.core.moments import PERIOD, READ, until_next
+from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe import hooks, tpu
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
@@ -39,11 +39,15 @@ _CLOSING_SECONDS = 2 * PERIOD
 class Probe:
     """Owns the recorder and the thread that reports. Any failure inside is told once and ends the measuring only."""
 
-    def __init__(self) -> None:
-        self.recorder = Recorder(on_failure=self.fail, on_run=self.start, on_news=self._halt)
-        self._activities = Activities(on_change=self._halt)
+    def __init__(self, period: float = PERIOD, read_offset: float = READ_OFFSET) -> None:
+        self.period = period
+        """Seconds from read to read, which all probes of a cluster make at the same time."""
+        self.read_offset = read_offset
+        """Seconds from the start of a period, by the wall clock, to its read."""
+        self.recorder = Recorder(on_failure=self.fail, on_run=self.start)
+        self._activities = Activities()
         self._announcer = Announcer()
-        self._progress = Progress(on_begin=self._halt)
+        self._progress = Progress()
         self._keras = KerasHooks(self.recorder, self._activities, self._progress)
         self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
@@ -80,7 +84,7 @@ class Probe:
 
     def add(self, sink: Sink) -> None:
         """Report to this sink, too, what is recorded from now on."""
-        with self._alone():
+        with self._reading:
             self._flush()
             self._sinks.append(sink)
             # Whoever comes late has heard nothing yet.
@@ -90,7 +94,7 @@ class Probe:
 
     def remove(self, sink: Sink) -> None:
         """Report to this sink all that has been recorded, and close it. The measuring goes on: another may come."""
-        with self._alone():
+        with self._reading:
             self._flush()
             self._sinks.remove(sink)
         sink.close(0.0)
@@ -110,7 +114,7 @@ class Probe:
             return
         self.recorder.disable()
         self._parameter_server.stop()
-        self._set_status(replace(self._status, disabled=f"the probe failed and measures no more: {error!r}"))
+        self._status = replace(self._status, disabled=f"the probe failed and measures no more: {error!r}")
         print(f"tfscale: {self._status.disabled}; the training goes on", file=sys.stderr)
         with contextlib.suppress(Exception):
             self.start()
@@ -118,40 +122,25 @@ class Probe:
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """In this block nothing is read or reported, and what is traced carries no stamps."""
-        with self._alone(), self.recorder.paused():
+        with self._reading, self.recorder.paused():
             yield
 
     def flush(self) -> None:
         """Report all that has been recorded so far."""
-        with self._alone():
+        with self._reading:
             self._flush()
 
     def _flush(self) -> None:
         self._parameter_server.settle()
         self._report(math.inf)
 
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Nobody reads in this block but whoever is in it."""
-        with self._reading:
-            self._halt()
-            yield
-
-    def _halt(self) -> None:
-        """Have the thread come back that reads: there is more to see than rows."""
-        self._express.halt()
-
-    def _set_status(self, status: Status) -> None:
-        self._status = status
-        self._halt()
-
     def _strategy_made(self, strategy: Any) -> None:
-        self._set_status(replace(self._status, program=program_of(strategy)))
+        self._status = replace(self._status, program=program_of(strategy))
         self._parameter_server.strategy_made(strategy)
         self.start()
 
     def _watch(self) -> None:
-        for _ in self._moments():
+        while not self._stop.wait(until_offset(time.time(), self.read_offset, self.period)):
             if self._reading.locked():
                 # Whoever pauses the probe, or reads all, wants nothing of this read; the next one has it.
                 continue
@@ -163,40 +152,12 @@ class Probe:
                 self.recorder.disable()
                 self._parameter_server.stop()
                 break
-        while not self._stop.wait(PERIOD):
+        while not self._stop.wait(self.period):
             with contextlib.suppress(Exception):
                 self.recorder.forget()
 
-    def _moments(self) -> Iterator[None]:
-        """When there is something to read, until the probe is to stop."""
-        while not self._stop.wait(until_next(time.time() - READ, 0)):
-            yield
-            while self._has_ridden():
-                yield
-
-    def _has_ridden(self) -> bool:
-        """Whether the library has read by itself, and something has come now that it leaves to others."""
-        try:
-            return self._mounted() and self._express.ride(self._clock, _SETTLING_SECONDS)
-        except Exception as error:
-            self.fail(error)
-            return False
-
-    def _mounted(self) -> bool:
-        """Whether the library can go on by itself."""
-        with self._reading:
-            if not self._express.mount():
-                return False
-            # Whoever has something to say from here on calls for a halt.
-            is_asked = self._stop.is_set() or self._has_news() or self._progress.is_on
-            if is_asked or not self._is_size_told():
-                self._halt()
-                return False
-            return True
-
     def _finish(self, thread: threading.Thread) -> None:
         self._stop.set()
-        self._express.halt(now=True)
         thread.join(1.0)
         self.flush()
         for sink in self._sinks:

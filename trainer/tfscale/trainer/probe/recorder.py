@@ -71,12 +71,10 @@ class _Surroundings(threading.local):
 class Recorder:
     """What has been recorded, and how. A failure of its own goes to `on_failure`; TensorFlow's errors pass through.
 
-    `on_run` is called once, when the program first runs or traces a step; `on_news` when there is more than rows.
+    `on_run` is called once, when the program first runs or traces a step.
     """
 
-    def __init__(
-        self, on_failure: Callable[[Exception], None], on_run: Callable[[], None], on_news: Callable[[], None]
-    ) -> None:
+    def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
         self.sites = Sites()
         self.row_kinds = RowKinds()
         self.staging: Staging | None = None
@@ -85,7 +83,6 @@ class Recorder:
         self.xla_seen = False
         self._on_failure = on_failure
         self._on_run = on_run
-        self._on_news = on_news
         self._around = _Surroundings()
         self._eager_run: _Run | None = None
         self._graph_runs: dict[int, _Run] = {}
@@ -267,7 +264,7 @@ class Recorder:
         result = call()
         end = time.time()
         with self.own_work():
-            self._append(Span(self.sites.eager(Kind.INPUT), begin, end, eager_examples(result)))
+            self.eager.append(Span(self.sites.eager(Kind.INPUT), begin, end, eager_examples(result)))
         return result
 
     def _reduce_eagerly(self, call: Call, handed: Any, program: Program) -> Any:
@@ -277,7 +274,7 @@ class Recorder:
         end = time.time()
         with self.own_work():
             traits = self._reduction_traits(handed, program)
-            self._append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
+            self.eager.append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
         return result
 
     def _run_eagerly(self, call: Call, program: Program, key: Hashable) -> Any:
@@ -295,13 +292,8 @@ class Recorder:
             site.xla |= run.xla
             site.counter = run.counter or site.counter
             self._unresolved += run.reductions
-            self._append(Span(site, begin, end))
+            self.eager.append(Span(site, begin, end))
         return result
-
-    def _append(self, span: Span) -> None:
-        """Keep a span of eager code until it is read."""
-        self.eager.append(span)
-        self._on_news()
 
     def _note_gradient(self, result: Any) -> None:
         run = self._current_run()
@@ -312,7 +304,7 @@ class Recorder:
                 run.gradients[len(run.gradients)] = dense_tensors(result)
         elif tf.executing_eagerly():
             now = time.time()
-            self._append(Span(self.sites.eager(Kind.GRADIENT), now, now))
+            self.eager.append(Span(self.sites.eager(Kind.GRADIENT), now, now))
         elif self._can_stamp():
             staging = self._made_staging()
             stamp = staging.stamp(dense_tensors(result))
@@ -413,7 +405,6 @@ class Recorder:
     def _can_stamp(self) -> bool:
         if self._is_xla():
             self.xla_seen = True
-            self._on_news()
             return False
         if self.staging is None and context.context()._context_handle is None:
             # Nothing of TensorFlow has run yet: to ask for GPUs now would keep a strategy from being made later.

@@ -50,9 +50,6 @@ class Messages(NamedTuple):
     """What each batch of the process's own steps begins with (`StepBatch`)."""
     tell: Callable[[bytes], None]
     """Takes a message; never blocks."""
-    lend: Callable[[Callable[[], None]], int | None]
-    """A new number of the socket through which messages go, framed, while none is waiting, or None. What it is given is
-    called as soon as nobody may write to the socket any more."""
 
 
 class Sink(Protocol):

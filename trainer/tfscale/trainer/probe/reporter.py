@@ -45,9 +45,9 @@ class Reporter:
         self._stack_signal = stacks.listen()
         self.refused: str | None = None
         """Why the agent does not want this process's reports."""
-        self.messages = Messages(wire.head(identity).SerializeToString(), self._tell, self._lend)
+        self.messages = Messages(wire.head(identity).SerializeToString(), self._tell)
         self._changed = threading.Condition()
-        """Of the following six, and of what closes."""
+        """Of the following five, and of what closes."""
         self._reports: deque[bytes] = deque()
         """Messages (`TaskReport`)."""
         self._is_sending = False
@@ -56,8 +56,6 @@ class Reporter:
         self._probe: ProbeStatus | None = None
         self._agent: socket.socket | None = None
         """That has accepted this process, and is there still."""
-        self._recall: Callable[[], None] = lambda: None
-        """Gets the agent's socket back from whom it was lent to."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._deliver, name="tfscale-reporter", daemon=True)
         self._thread.start()
@@ -74,15 +72,6 @@ class Reporter:
         with self._changed:
             self._queue(message)
 
-    def _lend(self, recall: Callable[[], None]) -> int | None:
-        with self._changed:
-            if self._agent is None or self._reports or self._is_sending or self._lost:
-                return None
-            self._recall = recall
-            with suppress(OSError):
-                return os.dup(self._agent.fileno())
-            return None
-
     def close(self, timeout: float) -> None:
         """Deliver what is queued, for at most `timeout` seconds."""
         with self._changed:
@@ -97,7 +86,6 @@ class Reporter:
         if self._lost:
             message = self._with_lost(message)
         if self._agent is None or self._reports or self._is_sending or not _is_sent(self._agent, framed(message)):
-            self._recall()
             self._reports.append(message)
             self._changed.notify()
 
@@ -166,14 +154,12 @@ class Reporter:
                 while reply := _next(replies):
                     if reply.HasField("refused"):
                         self.refused = reply.refused
-                        self._recall()
                     elif reply.HasField("profile"):
                         self._obey(reply.profile, tell, self._closing.wait)
         finally:
             with self._changed:
                 if self._agent is agent:
                     self._agent = None
-                self._recall()
                 self._changed.notify()
 
     def _hello(self) -> report_pb2.Hello:
