@@ -12,8 +12,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = ("trainer/native/rows.c", "trainer/native/steps.c")
-LIBRARY = "trainer/tfscale/trainer/probe/rows.so"
+SOURCES = ("trainer/native/ring.c", "trainer/native/usual_steps.c")
+LIBRARY = "trainer/tfscale/trainer/probe/libtfscale.so"
 OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-pthread", "-shared", "-fPIC")
 
 

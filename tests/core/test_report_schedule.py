@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
-from tfscale.core.report_schedule import SLOTS, PERIOD, AGENTS_PER_SLOT, until_next
+from tfscale.core.report_schedule import AGENTS_PER_SLOT, PERIOD, SLOTS, until_next
 
 TIMES = st.floats(1.7e9, 1.9e9)
 PLACES = st.integers(0, 5000)

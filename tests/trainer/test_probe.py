@@ -17,9 +17,11 @@ from loop_rows import Loop
 from report_listener import ReportListener
 from tfscale.trainer.probe.activities import CHECKPOINT
 from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.report import Report
 from tfscale.trainer.probe.reporter import Reporter
 from tfscale.trainer.probe.row import WIDTH
 from tfscale.trainer.probe.spans import Kind, Span
+from tfscale.trainer.probe.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 pytestmark = pytest.mark.tensorflow
@@ -183,3 +185,103 @@ def test_steps_of_a_clock_that_was_set_have_no_phases(training: Training) -> Non
     whole = [bool(batch.compute) for batch in training.batches]
     assert [one for one, other in pairwise([*whole, None]) if one is not other] == [False, True]
     training.heard.clear()
+
+
+class Reports:
+    """A sink that keeps reports."""
+
+    refused = None
+
+    def __init__(self) -> None:
+        self.kept: list[Report] = []
+
+    def send(self, report: Report) -> None:
+        self.kept.append(report)
+
+    def close(self, _timeout: float) -> None:
+        pass
+
+
+class Seconds:
+    """A loop of some 25 steps a second, and the probe that reads its rows second by second."""
+
+    def __init__(self, ring: Any, write: Callable[[np.ndarray], None]) -> None:
+        from tfscale.trainer.probe.probe import Probe
+        from tfscale.trainer.probe.staging import Staging
+
+        self.probe, self.reports = Probe(), Reports()
+        self.probe.recorder.staging = Staging([], ring)
+        self.probe.add(self.reports)
+        self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.row_kinds)
+        # Activities go by the clock.
+        self.loop.at = time.time()
+        self._write = write
+        self._read_until = 0.0
+
+    def next(self, amount: float = 0.0) -> list[Report]:
+        """Return what is reported of 25 steps."""
+        for _ in range(25):
+            self.loop.step((2, 3, 5, 20, 10), amount=amount)
+        self._write(self.loop.read(self._read_until, self.loop.at))
+        self._read_until = self.loop.at
+        self.reports.kept.clear()
+        self.probe._report(self.loop.at - 0.02)
+        return self.reports.kept
+
+
+@pytest.fixture
+def seconds(ring: Any, write: Callable[[np.ndarray], None]) -> Seconds:
+    return Seconds(ring, write)
+
+
+def test_a_loss_or_an_activity_keeps_no_steps_from_the_fast_path(seconds: Seconds) -> None:
+    probe = seconds.probe
+    (first,) = seconds.next()
+    assert (type(first.steps), len(first.steps)) == (list, 24)
+    (second,) = seconds.next()
+    assert (type(second.steps), len(second.steps)) == (UsualSteps, 25)
+    assert (second.collective.entered, second.collective.left) == (0, 50)
+    probe._progress.epoch_begun(3)
+    probe._progress.batch_ended({"loss": 0.5}, None)
+    with probe._activities.during(CHECKPOINT):
+        (third,) = seconds.next()
+        assert third.training is not None and third.training.loss == 0.5
+        assert [(each.kind, each.end) for each in third.activities] == [(CHECKPOINT, None)]
+        assert (type(third.steps), len(third.steps)) == (UsualSteps, 25)
+        time.sleep(0.06)
+    (fourth,) = seconds.next()
+    (ended,) = fourth.activities
+    assert ended.end is not None and ended.end - ended.begin >= 0.05
+    assert len(fourth.steps) == 25
+    probe.flush()
+    newest = seconds.reports.kept[-1]
+    assert [step.sequence for step in newest.steps] == [99]
+    assert newest.collective.left == 100
+    probe.remove(seconds.reports)
+
+
+def test_the_size_of_a_step_is_reported_when_it_changes(seconds: Seconds) -> None:
+    def sizes(reports: list[Report]) -> list[tuple[int | None, int | None]]:
+        return [
+            (report.status.reduced_bytes_per_step, report.status.examples_per_step)
+            for report in reports
+            if report.status
+        ]
+
+    assert sizes(seconds.next()) == [(1000, 64)]
+    assert sizes(seconds.next()) == []
+    assert sizes(seconds.next(amount=4.0)) == [(1008, 72)]
+    seconds.loop.evaluation()
+    # One step with more examples was not settled before.
+    assert sizes(seconds.next()) == [(1000, 72)]
+    assert sizes(seconds.next(amount=4.0)) == [(1008, 72)]
+
+
+def test_a_probe_that_failed_reports_no_more_steps(seconds: Seconds, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [len(report.steps) for report in [*seconds.next(), *seconds.next()]] == [24, 25]
+    seconds.probe.fail(RuntimeError("broken on purpose"))
+    assert "broken on purpose" in capsys.readouterr().err
+    assert not any(report.steps for _ in range(3) for report in seconds.next())
+    # Its thread would go on to empty the ring, of which there is one.
+    assert seconds.probe._thread is not None
+    seconds.probe._finish(seconds.probe._thread)

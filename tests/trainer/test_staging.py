@@ -324,9 +324,9 @@ def test_without_its_library_or_a_second_time_there_is_no_ring(ring: Any, monkey
 def test_a_library_that_is_not_there_or_another_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from tfscale.trainer.probe import native
 
-    monkeypatch.setattr(native, "LIBRARY", tmp_path / "rows.so")
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "library.so")
     assert native.library.__wrapped__() is None
-    (tmp_path / "rows.so").write_text("no library")
+    (tmp_path / "library.so").write_text("no library")
     assert native.library.__wrapped__() is None
     monkeypatch.setattr(native, "LIBRARY", Path("libm.so.6"))
     assert native.library.__wrapped__() is None

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from tfscale.trainer.probe.plain import StepColumns
 from tfscale.trainer.probe.report import Report
-from tfscale.trainer.probe.steps import Step
+from tfscale.trainer.probe.steps import PHASES, Step
 from tfscale.trainer.probe.timeline import UNKNOWN
+from tfscale.trainer.probe.usual_steps import UsualSteps
 
 Columns = dict[str, Any]
-PHASES = ("update", "host", "input", "compute", "reduce")
 
 
 def batches(task: str, steps: Sequence[Step], lost: int) -> Iterator[Columns]:
@@ -36,7 +35,7 @@ def report_batches(task: str, report: Report) -> Iterator[Columns]:
 
 def _alike(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
     """Steps of as many replicas each."""
-    if isinstance(steps, StepColumns):
+    if isinstance(steps, UsualSteps):
         yield steps
     else:
         yield from (list(alike) for _, alike in groupby(steps, key=lambda step: len(step.earlier)))
@@ -49,7 +48,7 @@ def _of_replica(step: Step, replica: int) -> Step:
 
 
 def _columns(subject: str, steps: Sequence[Step], lost: int = 0) -> Columns:
-    return {"subject": subject, "lost": lost, **(_arrays(steps) if isinstance(steps, StepColumns) else _lists(steps))}
+    return {"subject": subject, "lost": lost, **(_arrays(steps) if isinstance(steps, UsualSteps) else _lists(steps))}
 
 
 def _lists(steps: Sequence[Step]) -> Columns:
@@ -63,7 +62,7 @@ def _lists(steps: Sequence[Step]) -> Columns:
     }
 
 
-def _arrays(steps: StepColumns) -> Columns:
+def _arrays(steps: UsualSteps) -> Columns:
     return {
         "sequence": list(range(steps.first, steps.first + len(steps))),
         "end": steps.end.tolist(),
@@ -79,7 +78,7 @@ def _column(values: list[float]) -> list[float]:
 
 def without_phases(steps: Sequence[Step]) -> Sequence[Step]:
     """The steps of which only their ends are to be believed."""
-    if isinstance(steps, StepColumns):
+    if isinstance(steps, UsualSteps):
         return steps.without_phases()
     return [
         step._replace(update=UNKNOWN, host=UNKNOWN, input=UNKNOWN, compute=UNKNOWN, reduce=UNKNOWN, earlier=())

@@ -18,8 +18,6 @@ from tfscale.trainer.probe import hooks, tpu
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
 from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.columns import without_phases
-from tfscale.trainer.probe.express import Express
-from tfscale.trainer.probe.fold import Fold
 from tfscale.trainer.probe.keras_hooks import KerasHooks
 from tfscale.trainer.probe.parameter_server import ParameterServer
 from tfscale.trainer.probe.program import program_of
@@ -27,6 +25,7 @@ from tfscale.trainer.probe.progress import Progress
 from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.report import Collective, Report, Sink, Training
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
+from tfscale.trainer.probe.step_reader import StepReader
 from tfscale.trainer.probe.steps import StepAssembler
 from tfscale.trainer.probe.workers import Coordinator
 
@@ -52,8 +51,7 @@ class Probe:
         self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
         self._assembler = StepAssembler()
-        self._fold = Fold(self.recorder.sites.all, self.recorder.row_kinds, self._assembler)
-        self._express = Express(self._fold, self._assembler)
+        self._reader = StepReader(self.recorder.sites.all, self.recorder.row_kinds, self._assembler)
         self._clock = ClockWatch()
         self._entered = 0
         self._left = 0
@@ -165,55 +163,14 @@ class Probe:
 
     def _report(self, horizon: float) -> None:
         try:
-            jumped = self._clock.jumped()
-            if self._express.is_on and self._went_express(horizon, jumped):
-                return
-            report = Report(self._collective()) if self._status.disabled else self._read(horizon, jumped)
+            report = Report(self._collective()) if self._status.disabled else self._read(horizon)
         except Exception as error:
             self.fail(error)
             report = Report(self._collective())
         self._send(report)
-        self._board(horizon)
 
-    def _board(self, horizon: float) -> None:
-        """Let the steps that come from now on go the short way, as long as nothing else comes."""
-        if self._status.disabled or math.isinf(horizon) or self._has_news():
-            return
-        if self._parameter_server.workers or len(self._sinks) != 1:
-            return
-        messages, staging = self._sinks[0].messages, self.recorder.staging
-        if messages is not None and staging is not None:
-            self._express.begin(staging, messages, self._collective())
-
-    def _went_express(self, horizon: float, jumped: bool) -> bool:
-        """Whether nothing has come but usual steps, which were told."""
-        told = self._express.collective
-        self._was_inside = told.entered > told.left
-        if jumped or math.isinf(horizon) or self._has_news() or not self._express.go(horizon):
-            self._entered, self._left, self._entered_at = self._express.end()
-            return False
-        if not self._is_size_told():
-            self._status = self._status.with_step(*self._express.amounts)
-        training = self._progress.read()
-        if training not in (None, self._told_training) or self._status is not self._told_status:
-            self._send(Report(self._express.collective, training=training))
-        return True
-
-    def _is_size_told(self) -> bool:
-        """Whether the steps that go the short way are as large as the status says."""
-        return self._status.with_step(*self._express.amounts) == self._status
-
-    def _has_news(self) -> bool:
-        """Whether there is more to look at than rows."""
-        return bool(
-            self.recorder.eager
-            or self._activities.has_changed
-            or self._status is not self._told_status
-            or self.recorder.xla_seen is not self._status.xla
-        )
-
-    def _read(self, horizon: float, jumped: bool) -> Report:
-        """The steps that were finished before `horizon`, and what else there is to say; the clock may have `jumped`."""
+    def _read(self, horizon: float) -> Report:
+        """Return the steps that were over by `horizon`, and what else there is to report."""
         changes = self._activities.drain()
         rows, eager, lost = self.recorder.drain()
         # Counted after the spans were read: what was left had been entered before.
@@ -221,11 +178,11 @@ class Probe:
         self._left += self.recorder.row_kinds.collectives(rows) + sum(span.site.collective for span in eager)
         if lost:
             self._left = self._entered
-        steps = self._fold.feed(rows, eager, _intervals(changes), horizon)
+        steps = self._reader.read(rows, eager, _intervals(changes), horizon)
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         measured = self._parameter_server.workers.drain()
-        if self._clock.jumped() or jumped:
+        if self._clock.jumped():
             steps = without_phases(steps)
             measured = [each._replace(steps=without_phases(each.steps)) for each in measured]
         by_workers = [step for each in measured for step in each.steps]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from tfscale.trainer.probe.activities import Activity
@@ -43,24 +43,11 @@ class Report(NamedTuple):
     coordinator: Coordinator | None = None
 
 
-class Messages(NamedTuple):
-    """Takes reports as messages (`TaskReport`)."""
-
-    head: bytes
-    """What each batch of the process's own steps begins with (`StepBatch`)."""
-    tell: Callable[[bytes], None]
-    """Takes a message; never blocks."""
-
-
 class Sink(Protocol):
     """Takes reports in order."""
 
     refused: str | None
     """Why it wants no more."""
-
-    @property
-    def messages(self) -> Messages | None:
-        """Where reports go that are messages already, if there are any."""
 
     def send(self, report: Report) -> None:
         """Take a report; never blocks."""

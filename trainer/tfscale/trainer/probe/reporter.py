@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from tfscale.core.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe import stacks, wire
 from tfscale.trainer.probe.identity import Identity
-from tfscale.trainer.probe.report import Messages, Report
+from tfscale.trainer.probe.report import Report
 from tfscale.v1 import report_pb2
 from tfscale.v1.telemetry_pb2 import ProbeStatus
 
@@ -45,7 +45,6 @@ class Reporter:
         self._stack_signal = stacks.listen()
         self.refused: str | None = None
         """Why the agent does not want this process's reports."""
-        self.messages = Messages(wire.head(identity).SerializeToString(), self._tell)
         self._changed = threading.Condition()
         """Of the following five, and of what closes."""
         self._reports: deque[bytes] = deque()
@@ -62,14 +61,10 @@ class Reporter:
 
     def send(self, report: Report) -> None:
         """Queue a report; the oldest gives way when the queue is full. Never blocks."""
-        message = wire.message(self._identity, report)
+        message = wire.serialised(self._identity, report)
         with self._changed:
-            if message.HasField("probe"):
-                self._probe = message.probe
-            self._queue(message.SerializeToString())
-
-    def _tell(self, message: bytes) -> None:
-        with self._changed:
+            if report.status is not None:
+                self._probe = wire.probe_status(report.status)
             self._queue(message)
 
     def close(self, timeout: float) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from operator import sub
 from typing import NamedTuple
 
 from tfscale.trainer.probe.activities import IDLE, Activity
 from tfscale.trainer.probe.evaluation import Evaluation
 from tfscale.trainer.probe.spans import Kind, Program, Site, Span
-from tfscale.trainer.probe.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE, Interval, Timeline, overlap, union
+from tfscale.trainer.probe.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE, Interval, Timeline, union
 
 _TOGETHER = 0.001
 """Seconds between two batches up to which they are parts of one (two data sets, read one after the other)."""
@@ -23,8 +21,8 @@ _LARGE = 0.01
 IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
 """Time on the host beyond both is no part of a step, but a pause between two."""
 
-REMEMBERED = 64
-"""Newest steps, by which it is told what is usual."""
+_REMEMBERED = 64
+"""Newest steps, whose median duration is the usual one."""
 
 
 class Step(NamedTuple):
@@ -48,6 +46,9 @@ class Step(NamedTuple):
     """By how much each local replica's gradients were ready before the slowest replica's; empty for one replica."""
     global_step: int | None = None
     program: Program = Program()
+
+
+PHASES = Step._fields[2:7]
 
 
 class Tail(NamedTuple):
@@ -92,7 +93,7 @@ class StepAssembler:
     _pauses: list[Interval] = field(default_factory=list)
     _idle: list[Activity] = field(default_factory=list)
     _usual_bytes: float = 0.0
-    _durations: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _durations: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _reduced: float = -math.inf
     _exit: float = UNKNOWN
     _updated: float = UNKNOWN
@@ -110,12 +111,12 @@ class StepAssembler:
             return None
         return Tail(self.sequence, self._exit, self._updated, self._reduced)
 
-    def remember(self, durations: Iterable[float]) -> None:
-        """Usual steps that are put together elsewhere lasted so many seconds."""
-        self._durations.extend(durations)
+    def go_on(self, tail: Tail, durations: Sequence[float], most_bytes: int) -> None:
+        """Go on from `tail`, after usual steps that the fast path assembled.
 
-    def go_on(self, tail: Tail, most_bytes: int) -> None:
-        """Usual steps that were put together elsewhere have come, up to `tail`."""
+        They lasted `durations` seconds and reduced at most `most_bytes` each.
+        """
+        self._durations.extend(durations[-_REMEMBERED:])
         self._usual_bytes = max(self._usual_bytes, most_bytes)
         self._reductions = []
         self.sequence, self._exit, self._updated, self._reduced = tail
@@ -176,7 +177,7 @@ class StepAssembler:
         """Collectives run one after the other, however early their tensors were ready."""
         if reduction.begin < self._reduced:
             reduction = reduction._replace(begin=min(self._reduced, reduction.end))
-        self._reduced = reduction.end
+        self._reduced = max(self._reduced, reduction.end)
         return self._beyond_updates(reduction)
 
     def _beyond_updates(self, reduction: Span) -> Span:
@@ -186,12 +187,6 @@ class StepAssembler:
         return reduction._replace(begin=max(reduction.begin, min(self._updated, reduction.end)))
 
     def _finish_run(self, run: Span) -> Step | None:
-        step = self._plain(run) or self._general(run)
-        if step is not None:
-            self._remember(step, run)
-        return step
-
-    def _general(self, run: Span) -> Step | None:
         inside = [
             span for span in self._reductions if span.site.in_run and not span.site.beside and span.end <= run.end
         ]
@@ -204,41 +199,9 @@ class StepAssembler:
             final = self._parts.pop().batches
         global_step = self._count(run)
         step = self._cut(run, final, inside) if inside else self._whole(run, final)
-        return step._replace(global_step=global_step, program=run.site.program)
-
-    def _plain(self, run: Span) -> Step | None:
-        """What `_general` says of the usual step, at a fifth of its cost: one batch, one reduction of gradients, in
-        order, and beside them at most what metrics reduce."""
-        if len(self._batches) != 1 or not self._reductions or self._parts or self._pauses or self._ready:
-            return None
-        (batch,), (*others, reduction) = self._batches, self._reductions
-        site, begin, end = reduction.site, batch.begin, batch.end
-        if not site.in_run or site.beside or batch.site.eager or not run.site.trains or self.evaluation.is_open:
-            return None
-        if not self._exit <= self._updated <= begin <= end <= reduction.begin <= reduction.end <= run.end:
-            return None
-        if begin - self._updated > IDLE_SECONDS or not all(other.site.beside for other in others):
-            return None
-        waits = [other[1:3] for other in others]
-        edges = self._exit, self._updated, begin, end, reduction.begin
-        if waits:
-            update, host, input_, compute = (_net(*leg, waits) for leg in pairwise(edges))
-        else:
-            update, host, input_, compute = map(sub, edges[1:], edges)
-        self._batches = []
-        return Step(
-            sequence=self.sequence,
-            end=reduction.end,
-            update=update,
-            host=host,
-            input=input_,
-            compute=compute,
-            reduce=reduction.end - self._exit - update - host - input_ - compute if site.collective else UNKNOWN,
-            bytes=round(_bytes(reduction)) if site.collective else 0,
-            examples=self._examples([batch]),
-            global_step=self._count(run),
-            program=run.site.program,
-        )
+        step = step._replace(global_step=global_step, program=run.site.program)
+        self._remember(step, run)
+        return step
 
     def _is_step(self, run: Span, inside: list[Span]) -> bool:
         if run.site.trains:
@@ -386,10 +349,6 @@ def _gradients(reductions: list[Span]) -> list[Span]:
 
 def _bytes(reduction: Span) -> float:
     return reduction.site.bytes + reduction.amount
-
-
-def _net(begin: float, end: float, waits: list[Interval]) -> float:
-    return max(0.0, end - begin - overlap(waits, begin, end))
 
 
 def _fetch(line: Timeline, batches: list[Span]) -> None:

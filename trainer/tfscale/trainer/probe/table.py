@@ -22,8 +22,11 @@ class SpanTable(NamedTuple):
         """Those that a mask or a list of indices chooses."""
         return SpanTable(*(column[chosen] for column in self))
 
-    def reshaped(self, *shape: int) -> SpanTable:
-        return SpanTable(*(column.reshape(shape) for column in self))
+    def first(self, number: int) -> SpanTable:
+        return SpanTable(*(column[:number] for column in self))
+
+    def after(self, number: int) -> SpanTable:
+        return SpanTable(*(column[number:] for column in self))
 
     def spans(self, sites: Sequence[Site]) -> list[Span]:
         """The same as objects."""
@@ -102,18 +105,10 @@ class RowKinds:
         numbers = rows[:, 0].astype(np.int64)
         return joined([self._kinds[number].table(rows[numbers == number]) for number in numbers_in(numbers)])
 
-    def only(self, rows: np.ndarray) -> tuple[int, RowKind] | None:
-        """The kind of all these rows, and its number; None where there are several, or no rows."""
-        numbers = set(rows[:, 0].tolist())
-        if len(numbers) != 1:
-            return None
-        number = int(numbers.pop())
-        return number, self._kinds[number]
-
     def collectives(self, rows: np.ndarray) -> int:
         """Spans in which replicas meet, in all these rows."""
-        numbers = rows[:, 0].tolist()
-        return sum(numbers.count(number) * self._kinds[int(number)].collectives for number in set(numbers))
+        counts = np.bincount(rows[:, 0].astype(np.int64)).tolist()
+        return sum(count * kind.collectives for count, kind in zip(counts, self._kinds, strict=False))
 
 
 def numbers_in(numbers: np.ndarray) -> list[int]:

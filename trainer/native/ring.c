@@ -26,12 +26,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "rows.h"
-
 #define OP "TfscaleStamp"
+/* Numbers in a row, its kind among them. */
+#define WIDTH 8
 /* Rows that are kept until they are read; a power of two. */
 #define SLOTS 65536u
-/* Of a graph's rows, that wait for more stamps at a time. */
+/* Incomplete rows that each row of a graph may have at a time. */
 #define OPEN 16
 
 typedef struct {
@@ -273,19 +273,6 @@ static int read_row(uint64_t ticket, double *into) {
     bool whole = signature == ticket + 1 && atomic_load_explicit(&slot->signature, memory_order_relaxed) == signature;
     return whole ? 1 : -1;
 }
-
-int64_t rows_seen(double *into, uint64_t most) {
-    uint64_t end = atomic_load_explicit(&drawn, memory_order_acquire), seen = 0;
-    if (end - due > SLOTS) return -1;
-    for (; due + seen < end && seen < most; seen++) {
-        int found = read_row(due + seen, into + WIDTH * seen);
-        if (found < 0) return -1;
-        if (!found) break;
-    }
-    return (int64_t)seen;
-}
-
-void rows_drop(uint64_t number) { due += number; }
 
 /* Moves at most `most` rows of WIDTH numbers to `into`, oldest first, and says how many; adds to `lost` those that were
  * written over before they were read. One caller at a time. */
