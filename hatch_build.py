@@ -1,6 +1,6 @@
-"""Builds the C library of the probe (trainer/native), where there is a C compiler: $CC, or cc.
+"""Build hook: the C library of the probe (trainer/native), where there is a C compiler, $CC or cc.
 
-Without one tfscale works as well, and measuring costs a step more (docs/cost.md).
+Without the library tfscale works as well, and measuring costs a step more (docs/cost.md).
 """
 
 import os
@@ -18,7 +18,7 @@ OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-pthread", "-shared", "-fPIC"
 
 
 class Native(BuildHookInterface):
-    """Compiles before anything is packed or installed."""
+    """Hook that compiles before anything is packed or installed."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         root = Path(self.root)

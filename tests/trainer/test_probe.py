@@ -35,7 +35,7 @@ class Training:
 
     def __init__(self, ring: Any, write: Callable[[np.ndarray], None], path: Path) -> None:
         from tfscale.trainer.probe.probe import Probe
-        from tfscale.trainer.probe.staging import Staging
+        from tfscale.trainer.probe.staging import RowBuffer
 
         self.heard: list[report_pb2.TaskReport] = []
         self.agent_reads = threading.Event()
@@ -45,7 +45,7 @@ class Training:
         self.reporter = Reporter(Identity(str(path), "worker:1", generation=3, attempt=2), lambda *_: None)
         wait_until(lambda: self.heard)
         self.probe = Probe(PERIOD, read_offset=0.0)
-        self.probe.recorder.staging = Staging([], ring)
+        self.probe.recorder.staging = RowBuffer([], ring)
         self.probe.add(self.reporter)
         self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.row_kinds)
         # The first row of a kind takes long to write, as its writer is traced.
@@ -179,8 +179,11 @@ def test_reports_wait_for_an_agent_that_does_not_read(training: Training) -> Non
 
 def test_steps_of_a_clock_that_was_set_have_no_phases(training: Training) -> None:
     training.train(2 * PERIOD)
-    training.heard.clear()
-    training.probe._clock.offset += 1.0
+    with training.probe.paused():
+        # What was sent before may still be on its way.
+        time.sleep(0.1)
+        training.heard.clear()
+        training.probe._clock.offset += 1.0
     training.train(4 * PERIOD)
     whole = [bool(batch.compute) for batch in training.batches]
     assert [one for one, other in pairwise([*whole, None]) if one is not other] == [False, True]
@@ -207,10 +210,10 @@ class Seconds:
 
     def __init__(self, ring: Any, write: Callable[[np.ndarray], None]) -> None:
         from tfscale.trainer.probe.probe import Probe
-        from tfscale.trainer.probe.staging import Staging
+        from tfscale.trainer.probe.staging import RowBuffer
 
         self.probe, self.reports = Probe(), Reports()
-        self.probe.recorder.staging = Staging([], ring)
+        self.probe.recorder.staging = RowBuffer([], ring)
         self.probe.add(self.reports)
         self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.row_kinds)
         # Activities go by the clock.

@@ -1,6 +1,6 @@
-/* Assembles usual training steps from their spans, as `StepAssembler` does (steps/assembler.py), but some hundred times
- * faster. A usual step is one batch, one reduction of gradients and one run, in this order, and beside them at most
- * reductions that no update waits for. It keeps nothing from call to call.
+/* Assembles usual training steps from their spans, as `StepAssembler` does (steps/assembler.py), but some hundred
+ * times faster. A usual step is one batch, one reduction of gradients and one run, in this order, and beside them at
+ * most reductions that no update waits for. It keeps nothing from call to call.
  * tfscale/trainer/probe/steps/usual_steps.py is its only user.
  */
 #include <math.h>
@@ -66,8 +66,8 @@ static double covered(const Step *step, double begin, double end) {
     return sum;
 }
 
-/* Writes the columns of a step, `stride` numbers apart, and moves the tail to its end. Returns false, and changes nothing,
- * if the step is not usual. */
+/* Writes the columns of a step, `stride` numbers apart, and moves the tail to its end. Returns false, and changes
+ * nothing, if the step is not usual. */
 static bool end_step(const Step *step, double updated, double idle, double *tail, double *column, int64_t stride) {
     if (!step->has_batch || !step->has_gradients) return false;
     double edges[] = {tail[TAIL_EXIT], tail[TAIL_UPDATED], step->batch.begin, step->batch.end, step->gradients.begin};
@@ -104,10 +104,10 @@ static bool add_span(Step *step, int64_t part, Interval span, double updated) {
     return false;
 }
 
-/* Assembles the usual steps at the start of `count` spans, which are in the order of their ends, and returns how many spans
- * these steps have, the last one's run among them. `part`, `begin` and `end` are the spans' columns; `tail` is where the
- * steps so far end, and then where these do; `idle` seconds on the host may be a pause. The steps' columns, each of `count`
- * numbers, are written to `columns`. */
+/* Assembles the usual steps at the start of `count` spans, which are in the order of their ends, and returns how many
+ * spans these steps have, the last one's run among them. `part`, `begin` and `end` are the spans' columns; `tail` is
+ * where the steps so far end, and then where these do; `idle` seconds on the host may be a pause. The steps' columns,
+ * each of `count` numbers, are written to `columns`. */
 int64_t tfscale_usual_steps(const int64_t *part, const double *begin, const double *end, int64_t count, double idle,
                             double *tail, double *columns) {
     int64_t taken = 0, steps = 0;

@@ -1,4 +1,4 @@
-"""Whether the wall clock, which TensorFlow's stamps read, was set while steps were measured."""
+"""Detector of a wall clock that was set while steps were measured: TensorFlow's stamps read the wall clock."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 _TOLERANCE = 0.0005
 """Seconds that the offset between wall and monotonic clock may move between two reads; slewing stays below it."""
 _NARROW = _TOLERANCE / 5
-"""Seconds that a sample may take without a second opinion."""
+"""Seconds that a sample may take without being repeated."""
 
 
 class ClockWatch:
-    """Samples the offset of CLOCK_REALTIME to CLOCK_MONOTONIC."""
+    """Sampler of the offset of CLOCK_REALTIME to CLOCK_MONOTONIC."""
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
         self._wall, self._steady = wall, steady
@@ -20,7 +20,7 @@ class ClockWatch:
         """Newest sample, seconds."""
 
     def jumped(self) -> bool:
-        """Whether the wall clock was set since the last call."""
+        """Return whether the wall clock was set since the last call."""
         before, self.offset = self.offset, self._sample()
         return abs(self.offset - before) > _TOLERANCE
 
@@ -32,7 +32,7 @@ class ClockWatch:
         return min(brackets)[1]
 
     def _bracket(self) -> tuple[float, float]:
-        """Seconds that one sample took, and the offset."""
+        """Return the seconds that one sample took, and the offset."""
         before = self._steady()
         wall = self._wall()
         after = self._steady()

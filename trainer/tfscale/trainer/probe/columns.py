@@ -1,4 +1,4 @@
-"""Steps as columns, the worker's own and one set for each of its replicas."""
+"""Steps as columns of a step batch, the worker's own and one set for each of its replicas."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ Columns = dict[str, Any]
 
 
 def batches(task: str, steps: Sequence[Step], lost: int) -> Iterator[Columns]:
-    """The fields of each batch that tells of `steps` and of `lost` ones before, but for who reports."""
+    """Yield the fields of each batch of these steps of `task`, but for the reporter.
+
+    `lost` is the number of steps before them that could not be kept.
+    """
     if lost and not steps:
         yield _columns(task, steps, lost)
-    for rows in _alike(steps):
-        yield _columns(task, rows, lost)
-        for replica in range(len(rows[0].earlier)):
-            yield _columns(f"{task}/replica:{replica}", [_of_replica(step, replica) for step in rows])
+    for alike in _alike(steps):
+        yield _columns(task, alike, lost)
+        for replica in range(len(alike[0].earlier)):
+            yield _columns(f"{task}/replica:{replica}", [_of_replica(step, replica) for step in alike])
         lost = 0
 
 
 def report_batches(task: str, report: Report) -> Iterator[Columns]:
-    """The fields of all batches in a report of `task`, its own and those of its workers, but for who reports."""
+    """Yield the fields of all batches in a report of `task`, its own and those of its workers, but for the reporter."""
     yield from batches(task, report.steps, report.lost)
     for measured in report.workers:
         yield {**_columns(measured.worker, measured.steps, measured.lost), "pull": _column(measured.pulls)}
 
 
 def _alike(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
-    """Steps of as many replicas each."""
+    """Yield consecutive steps that have the same number of replicas."""
     if isinstance(steps, UsualSteps):
         yield steps
     else:
@@ -42,7 +45,7 @@ def _alike(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
 
 
 def _of_replica(step: Step, replica: int) -> Step:
-    """The step as one replica had it: ready earlier than the slowest, and waiting so much longer."""
+    """Return the step of one replica: ready earlier than the slowest, it computes less and waits more."""
     earlier = step.earlier[replica]
     return step._replace(compute=step.compute - earlier, reduce=step.reduce + earlier)
 
@@ -52,11 +55,11 @@ def _columns(subject: str, steps: Sequence[Step], lost: int = 0) -> Columns:
 
 
 def _lists(steps: Sequence[Step]) -> Columns:
-    known = all(step.global_step is not None for step in steps)
+    are_counted = all(step.global_step is not None for step in steps)
     return {
         "sequence": [step.sequence for step in steps],
         "end": [step.end for step in steps],
-        "global_step": [step.global_step for step in steps] if known else [],
+        "global_step": [step.global_step for step in steps] if are_counted else [],
         **{phase: _column([getattr(step, phase) for step in steps]) for phase in PHASES},
         "clamped": sum(step.clamped for step in steps),
     }
@@ -72,12 +75,12 @@ def _arrays(steps: UsualSteps) -> Columns:
 
 
 def _column(values: list[float]) -> list[float]:
-    """Empty where it would say nothing."""
+    """Return the values, or none where all are unknown."""
     return [] if all(map(math.isnan, values)) else values
 
 
 def without_phases(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps of which only their ends are to be believed."""
+    """Return the steps with unknown phases: only their ends can be believed."""
     if isinstance(steps, UsualSteps):
         return steps.without_phases()
     return [

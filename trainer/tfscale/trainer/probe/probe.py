@@ -1,4 +1,4 @@
-"""The probe of a training process: reads what the hooks recorded, once a second, and reports steps."""
+"""Probe of a training process: reads what the hooks recorded, once a second, and reports steps."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe import hooks, tpu
@@ -24,25 +25,28 @@ from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.progress import Progress
 from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.report import Collective, Report, Sink, Training
+from tfscale.trainer.probe.spans import Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.step_reader import StepReader
-from tfscale.trainer.probe.steps import StepAssembler
+from tfscale.trainer.probe.steps import Step, StepAssembler
 from tfscale.trainer.probe.workers import Coordinator
 
 _SETTLING_SECONDS = 0.02
-"""Spans younger than this wait for the next read: a neighbour with an earlier end may still be on its way."""
+"""Seconds. Younger spans wait for the next read: a span with an earlier end may still be on its way."""
 _CLOSING_SECONDS = 2 * PERIOD
-"""For what does not fit into the socket until the agent makes its next frame."""
+"""Seconds for reports that do not fit into the socket until the agent makes its next frame."""
 
 
 class Probe:
-    """Owns the recorder and the thread that reports. Any failure inside is told once and ends the measuring only."""
+    """Recorder, hooks, and the thread that reads and reports. A failure in any of them only ends the measuring.
+
+    Args:
+        period: seconds from read to read, which all probes of a cluster make at the same time.
+        read_offset: seconds from the start of a period, by the wall clock, to its read.
+    """
 
     def __init__(self, period: float = PERIOD, read_offset: float = READ_OFFSET) -> None:
-        self.period = period
-        """Seconds from read to read, which all probes of a cluster make at the same time."""
-        self.read_offset = read_offset
-        """Seconds from the start of a period, by the wall clock, to its read."""
+        self.period, self.read_offset = period, read_offset
         self.recorder = Recorder(on_failure=self.fail, on_run=self.start)
         self._activities = Activities()
         self._announcer = Announcer()
@@ -56,9 +60,9 @@ class Probe:
         self._entered = 0
         self._left = 0
         self._entered_at: float | None = None
-        self._was_inside = False
-        self._told_status: Status | None = None
-        self._told_training: Training | None = None
+        self._was_in_collective = False
+        self._reported_status: Status | None = None
+        self._reported_training: Training | None = None
         self._makers: list[Callable[[], Sink]] = []
         self._sinks: list[Sink] = []
         self._reading = threading.Lock()
@@ -76,30 +80,32 @@ class Probe:
         """Hook into a module of Keras."""
         self._keras.install(module)
 
-    def tell(self, make: Callable[[], Sink]) -> None:
-        """Report to the sink that `make` makes, from the program's first run on."""
+    def report_to(self, make: Callable[[], Sink]) -> None:
+        """Report to the sink that `make` returns, from the program's first run on."""
         self._makers.append(make)
 
     def add(self, sink: Sink) -> None:
-        """Report to this sink, too, what is recorded from now on."""
+        """Report what is recorded from now on to this sink, too."""
         with self._reading:
             self._flush()
             self._sinks.append(sink)
-            # Whoever comes late has heard nothing yet.
-            self._told_status = self._told_training = None
+            # This sink has heard nothing yet.
+            self._reported_status = self._reported_training = None
         if self.recorder.has_run:
             self.start()
 
     def remove(self, sink: Sink) -> None:
-        """Report to this sink all that has been recorded, and close it. The measuring goes on: another may come."""
+        """Report all that has been recorded to this sink, and close it. The measuring goes on, for another sink."""
         with self._reading:
             self._flush()
             self._sinks.remove(sink)
         sink.close(0.0)
 
     def start(self) -> None:
-        """Begin to read and report, once there is something to say: the task may have helpers in which nothing ever
-        trains. Where nobody listens what is read is thrown away."""
+        """Begin to read and report. Without a sink, what is read is thrown away.
+
+        The thread starts only when there is something to report: a task may have helper processes that never train.
+        """
         if self._thread is None:
             self._sinks += [make() for make in self._makers]
             self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
@@ -107,7 +113,7 @@ class Probe:
             atexit.register(self._finish, self._thread)
 
     def fail(self, error: Exception) -> None:
-        """Stop measuring because of a failure of the probe's own; tell stderr once, and whoever listens."""
+        """Stop measuring because of a failure of the probe's own, and report it once, on stderr and to the sinks."""
         if self._status.disabled:
             return
         self.recorder.disable()
@@ -119,7 +125,7 @@ class Probe:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """In this block nothing is read or reported, and what is traced carries no stamps."""
+        """Read and report nothing in this block; functions that are traced in it have no stamps."""
         with self._reading, self.recorder.paused():
             yield
 
@@ -140,7 +146,7 @@ class Probe:
     def _watch(self) -> None:
         while not self._stop.wait(until_offset(time.time(), self.read_offset, self.period)):
             if self._reading.locked():
-                # Whoever pauses the probe, or reads all, wants nothing of this read; the next one has it.
+                # Another thread pauses the probe, or reads everything; the next read has what is left.
                 continue
             with self._reading:
                 self._report(time.time() - _SETTLING_SECONDS)
@@ -173,11 +179,7 @@ class Probe:
         """Return the steps that were over by `horizon`, and what else there is to report."""
         changes = self._activities.drain()
         rows, eager, lost = self.recorder.drain()
-        # Counted after the spans were read: what was left had been entered before.
-        self._count_entered(self.recorder.entered)
-        self._left += self.recorder.row_kinds.collectives(rows) + sum(span.site.collective for span in eager)
-        if lost:
-            self._left = self._entered
+        self._count_collectives(rows, eager, lost)
         steps = self._reader.read(rows, eager, _intervals(changes), horizon)
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
@@ -185,39 +187,47 @@ class Probe:
         if self._clock.jumped():
             steps = without_phases(steps)
             measured = [each._replace(steps=without_phases(each.steps)) for each in measured]
-        by_workers = [step for each in measured for step in each.steps]
+        self._update_status(steps or [step for each in measured for step in each.steps])
+        inferred = self._assembler.drain_activities(max(time.time(), horizon))
+        activities = self._announcer.worth_telling(changes, inferred)
+        return Report(
+            self._collective(), None, self._progress.read(), steps, lost, activities, measured, self._coordinator()
+        )
+
+    def _coordinator(self) -> Coordinator | None:
+        return self._parameter_server.workers.coordinator()
+
+    def _update_status(self, steps: Sequence[Step]) -> None:
         self._status = replace(
-            self._status.after(steps or by_workers),
+            self._status.after(steps),
             xla=self.recorder.xla_seen,
             tensorflow=tensorflow_version(),
             keras=keras_version(),
             checkpoint=self._activities.checkpointed,
         )
-        inferred = self._assembler.drain_activities(max(time.time(), horizon))
-        told = self._announcer.worth_telling(changes, inferred)
-        return Report(self._collective(), None, self._progress.read(), steps, lost, told, measured, self._coordinator())
 
-    def _coordinator(self) -> Coordinator | None:
-        return self._parameter_server.workers.coordinator()
-
-    def _count_entered(self, entered: int) -> None:
-        if entered != self._entered:
-            self._entered, self._entered_at = entered, time.time()
+    def _count_collectives(self, rows: np.ndarray, eager: Sequence[Span], lost: int) -> None:
+        # Those that were entered are counted after the rows were read: what was left had been entered before.
+        if self.recorder.entered != self._entered:
+            self._entered, self._entered_at = self.recorder.entered, time.time()
+        self._left += self.recorder.row_kinds.collectives(rows) + sum(span.site.collective for span in eager)
+        if lost:
+            self._left = self._entered
 
     def _collective(self) -> Collective:
         return Collective(self._entered, self._left, self._entered_at)
 
     def _send(self, report: Report) -> None:
-        """To every sink, unless it says nothing new."""
-        status = None if self._status == self._told_status else self._status
-        training = None if report.training == self._told_training else report.training
-        inside = self._entered > self._left
+        """Send the report to every sink, unless it has nothing new."""
+        status = None if self._status == self._reported_status else self._status
+        training = None if report.training == self._reported_training else report.training
+        in_collective = self._entered > self._left
         news = report.steps or report.lost or report.activities or report.coordinator
-        if status or training or news or inside or self._was_inside:
+        if status or training or news or in_collective or self._was_in_collective:
             for sink in self._sinks:
                 sink.send(report._replace(status=status, training=training))
-        self._was_inside = inside
-        self._told_status, self._told_training = self._status, report.training or self._told_training
+        self._was_in_collective = in_collective
+        self._reported_status, self._reported_training = self._status, report.training or self._reported_training
 
 
 def _intervals(changes: list[Activity]) -> list[tuple[float, float]]:

@@ -30,7 +30,7 @@ from tfscale.trainer.probe.graph import (
 )
 from tfscale.trainer.probe.row import NO_ROWS, WIDTH
 from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Program, Site, Sites, Span
-from tfscale.trainer.probe.staging import Staging
+from tfscale.trainer.probe.staging import RowBuffer
 from tfscale.trainer.probe.table import Member, RowKinds, SpanTable
 
 Call = Callable[[], Any]
@@ -77,7 +77,7 @@ class Recorder:
     def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
         self.sites = Sites()
         self.row_kinds = RowKinds()
-        self.staging: Staging | None = None
+        self.staging: RowBuffer | None = None
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
         self.xla_seen = False
@@ -205,7 +205,7 @@ class Recorder:
                     self._write_row(self._made_staging(), together)
 
     @property
-    def graph_staging(self) -> Staging | None:
+    def graph_staging(self) -> RowBuffer | None:
         """Where the graph that is being traced writes, None where it cannot."""
         return self._made_staging() if self._is_on and self._can_stamp() else None
 
@@ -213,7 +213,7 @@ class Recorder:
         """Have a span of another's making written with those of its graph."""
         self._write(site, *values)
 
-    def _write_row(self, staging: Staging, stamped: list[_Stamped]) -> None:
+    def _write_row(self, staging: RowBuffer, stamped: list[_Stamped]) -> None:
         """Write, and take off the list, as many as fit into one row."""
         members: list[Member] = []
         values: list[tf.Operation | tf.Tensor] = []
@@ -313,7 +313,7 @@ class Recorder:
     def _in_graph(self, call: Call, kind: Kind, handed: Any = None, program: Program | None = None) -> Any:
         if not self._can_stamp():
             return call()
-        begun: tuple[Staging, Site, tf.Operation] | None = None
+        begun: tuple[RowBuffer, Site, tf.Operation] | None = None
         with self.own_work():
             staging = self._made_staging()
             traits = {} if program is None else self._reduction_traits(handed, program)
@@ -340,14 +340,14 @@ class Recorder:
             "local": program.collective == LOCAL,
         }
 
-    def _end_input(self, staging: Staging, site: Site, begin: tf.Operation, result: Any) -> Any:
+    def _end_input(self, staging: RowBuffer, site: Site, begin: tf.Operation, result: Any) -> Any:
         made = _made_in(begin.graph, result)
-        end = staging.stamp(made, first=next(iter(made), None))
+        end = staging.stamp(made, carrier=next(iter(made), None))
         site.examples, more = count_examples(result)
         self._write(site, begin, end, *more)
-        return after(end, result, whole=staging.holds_whole(made))
+        return after(end, result, whole=staging.delays_whole_batch(made))
 
-    def _end_reduction(self, staging: Staging, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
+    def _end_reduction(self, staging: RowBuffer, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
         waited_for = _made_in(begin.graph, result)
         end = staging.stamp([*waited_for, begin]) if site.collective else begin
         if (run := self._current_run()) is not None:
@@ -364,12 +364,12 @@ class Recorder:
         if len(gradients) == site.program.local_replicas > 1 and all(gradients):
             self._write_ready(self._made_staging(), site, gradients)
 
-    def _stamp_replicas(self, staging: Staging, site: Site, handed: Any) -> list[tf.Operation]:
+    def _stamp_replicas(self, staging: RowBuffer, site: Site, handed: Any) -> list[tf.Operation]:
         """The stamps of each replica of several that hands something to a reduction inside a run."""
         replicas = replica_tensors(handed) if site.in_run else []
         return self._write_ready(staging, site, replicas) if len(replicas) > 1 and all(replicas) else []
 
-    def _write_ready(self, staging: Staging, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
+    def _write_ready(self, staging: RowBuffer, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
         stamps = [staging.stamp(tensors) for tensors in replicas]
         for index, ready in enumerate(stamps):
             self._write(self.sites.traced(Kind.READY, replica=index, of=site), ready)
@@ -411,10 +411,10 @@ class Recorder:
             return False
         return ops.get_default_graph().experimental_acd_manager is not None
 
-    def _made_staging(self) -> Staging:
+    def _made_staging(self) -> RowBuffer:
         with self._lock:
             if self.staging is None:
-                self.staging = Staging()
+                self.staging = RowBuffer()
             return self.staging
 
 

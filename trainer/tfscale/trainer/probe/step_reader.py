@@ -9,7 +9,7 @@ import numpy as np
 from tfscale.trainer.probe import usual_steps
 from tfscale.trainer.probe.spans import Kind, Site, Span
 from tfscale.trainer.probe.steps import Step, StepAssembler
-from tfscale.trainer.probe.table import NO_SPANS, RowKinds, SpanTable, joined, numbers_in
+from tfscale.trainer.probe.table import NO_SPANS, RowKinds, SpanTable, joined_tables, numbers_in
 from tfscale.trainer.probe.timeline import Interval
 
 _BATCH = 64
@@ -38,7 +38,7 @@ class StepReader:
         `rows` and the `spans` of eager code came since the last call; `pauses` are what else the process did
         meanwhile.
         """
-        self._table = joined([self._table, self._kinds.table(rows)])
+        self._table = joined_tables([self._table, self._kinds.table(rows)])
         self._spans += spans
         settled = self._settled(self._until(horizon))
         usual, taken = self._usual(settled, pauses)
