@@ -23,7 +23,7 @@ class Loop:
         self.input = self.sites.traced(Kind.INPUT, examples=32)
         self.gradients = self.sites.traced(Kind.REDUCE, bytes=1000, in_run=True, collective=collective)
         self.run = self.sites.traced(Kind.RUN, trains=True, counter=Counter(7), program=Program("A", 2, 1))
-        self.metric = self.sites.traced(Kind.REDUCE, bytes=4, beside=True, collective=True)
+        self.metric = self.sites.traced(Kind.REDUCE, bytes=4, overlaps_updates=True, collective=True)
         self.test = self.sites.traced(Kind.RUN)
         self.row = self._kind_of_step()
         self.row_of_metric = self.kinds.add([Member(self.metric, 2)])

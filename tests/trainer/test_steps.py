@@ -15,9 +15,9 @@ class Program:
         self.sites = sites = Sites()
         make = sites.eager if eager else sites.traced
         self.input = make(Kind.INPUT, looped=looped)
-        self.count = sites.traced(Kind.REDUCE, bytes=8, beside=True, collective=True)
+        self.count = sites.traced(Kind.REDUCE, bytes=8, overlaps_updates=True, collective=True)
         self.gradients = sites.traced(Kind.REDUCE, bytes=1_000_000, in_run=True, collective=collective)
-        self.metric = sites.traced(Kind.REDUCE, bytes=4, beside=True, collective=True)
+        self.metric = sites.traced(Kind.REDUCE, bytes=4, overlaps_updates=True, collective=True)
         self.run = make(Kind.RUN, trains=True, looped=looped)
         self.part = sites.traced(Kind.RUN, trains=True)
         self.test = sites.traced(Kind.RUN)
@@ -168,7 +168,7 @@ def test_a_step_that_xla_compiled_is_whole() -> None:
 
 def test_each_replica_is_ready_so_much_earlier_than_the_slowest() -> None:
     program = Program()
-    ready = [program.sites.traced(Kind.READY, replica=index, of=program.gradients) for index in range(2)]
+    ready = [program.sites.traced(Kind.READY, replica=index, reduction=program.gradients) for index in range(2)]
     spans = [*program.step(100), Span(ready[0], 100.018, 100.018), Span(ready[1], 100.030, 100.030)]
     assert fed(spans)[0].earlier == pytest.approx((0.012, 0.0))
 
@@ -176,7 +176,7 @@ def test_each_replica_is_ready_so_much_earlier_than_the_slowest() -> None:
 def test_a_slow_replica_is_told_in_every_micro_batch() -> None:
     program = Program()
     ready = {
-        site: [program.sites.traced(Kind.READY, replica=index, of=site) for index in range(2)]
+        site: [program.sites.traced(Kind.READY, replica=index, reduction=site) for index in range(2)]
         for site in (program.part, program.gradients)
     }
     first = program.step(100)

@@ -200,7 +200,7 @@ class Recorder:
         stamped = _one_run(self._unwritten.pop(id(graph), []))
         with self.own_work():
             for beside in (False, True):
-                together = [each for each in stamped if each.site.beside is beside]
+                together = [each for each in stamped if each.site.overlaps_updates is beside]
                 while together:
                     self._write_row(self._made_staging(), together)
 
@@ -231,7 +231,7 @@ class Recorder:
         """Say of reductions traced apart from their run whether updates wait for them: their graphs are done now."""
         unresolved, self._unresolved = self._unresolved, []
         for reduction in unresolved:
-            reduction.site.beside = not updates_fed_by(reduction.results)
+            reduction.site.overlaps_updates = not updates_fed_by(reduction.results)
 
     @contextmanager
     def _within(self, kind: Kind) -> Iterator[bool]:
@@ -335,7 +335,7 @@ class Recorder:
         return {
             "bytes": fixed_bytes(replica_tensors(handed)[0]),
             "in_run": in_run,
-            "beside": not in_run,
+            "overlaps_updates": not in_run,
             "collective": program.replicas > 1,
             "local": program.collective == LOCAL,
         }
@@ -372,7 +372,7 @@ class Recorder:
     def _write_ready(self, staging: RowBuffer, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
         stamps = [staging.stamp(tensors) for tensors in replicas]
         for index, ready in enumerate(stamps):
-            self._write(self.sites.traced(Kind.READY, replica=index, of=site), ready)
+            self._write(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
         return stamps
 
     def _run_in_graph(self, call: Call, program: Program, lone: bool) -> Any:
@@ -384,7 +384,7 @@ class Recorder:
         finally:
             del self._graph_runs[id(graph)]
         with self.own_work():
-            site = self.sites.traced(Kind.RUN, looped=is_looped(graph), lone=lone, program=program)
+            site = self.sites.traced(Kind.RUN, looped=is_looped(graph), standalone_optimizer=lone, program=program)
             self._end_run(site, graph, run, result, graph.get_operations()[before:])
         return result
 
@@ -396,7 +396,7 @@ class Recorder:
             self._stamp_gradients(site, graph, run)
         waited_for = _reduced_updates(here, added) or _made_in(graph, result)
         # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
-        awaited = [reduction for reduction in here if not reduction.site.beside] or here
+        awaited = [reduction for reduction in here if not reduction.site.overlaps_updates] or here
         self._write(site, self._made_staging().stamp([*waited_for, *(reduction.stamp for reduction in awaited)]))
 
     def _is_xla(self) -> bool:
@@ -432,12 +432,12 @@ def _reduced_updates(reductions: list[_Reduction], added: list[tf.Operation]) ->
     reduced: set[tf.Operation] = set()
     for reduction in reductions:
         fed = updates & descendants(reduction.results)
-        reduction.site.beside = not fed
+        reduction.site.overlaps_updates = not fed
         reduced |= fed
     return list(reduced or updates)
 
 
 def _one_run(stamped: list[_Stamped]) -> list[_Stamped]:
     """Several optimizers, one after the other in the same graph, are one run, which ends with the last of them."""
-    lone = [each for each in stamped if each.site.lone]
+    lone = [each for each in stamped if each.site.standalone_optimizer]
     return [each for each in stamped if each not in lone[:-1]]

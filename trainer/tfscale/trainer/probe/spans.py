@@ -67,7 +67,7 @@ class Site:
     """Examples in this worker's part of a batch of an INPUT, as far as its size is fixed."""
     in_run: bool = False
     """Whether a reduction lies inside a run."""
-    beside: bool = False
+    overlaps_updates: bool = False
     """Whether no update of a variable waits for this reduction (a metric's, for example)."""
     collective: bool = False
     """Whether replicas exchange data in this reduction; with one replica nothing is reduced."""
@@ -75,9 +75,9 @@ class Site:
     """Whether all of these replicas are in this process, so that nothing goes over a network."""
     replica: int = 0
     """Replica of a READY, counted within this process."""
-    of: Site | None = None
+    reduction: Site | None = None
     """Reduction that a READY belongs to, or run that reduces nothing."""
-    lone: bool = False
+    standalone_optimizer: bool = False
     """Whether a run is an optimizer outside of `Strategy.run`."""
     trains: bool = False
     """Whether a run computes or applies gradients."""

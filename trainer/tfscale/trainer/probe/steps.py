@@ -164,8 +164,8 @@ class StepAssembler:
         return batch.site.eager or not batch.begin < self._updated
 
     def _note_ready(self, ready: Span) -> None:
-        if ready.site.of is not None:
-            self._ready.setdefault(ready.site.of, {})[ready.site.replica] = ready.end
+        if ready.site.reduction is not None:
+            self._ready.setdefault(ready.site.reduction, {})[ready.site.replica] = ready.end
 
     def _add_gradient(self, gradient: Span) -> None:
         if self._batches:
@@ -182,13 +182,15 @@ class StepAssembler:
 
     def _beyond_updates(self, reduction: Span) -> Span:
         """Return the part of the reduction after the updates, if no update waits for it."""
-        if not reduction.site.beside or math.isnan(self._updated):
+        if not reduction.site.overlaps_updates or math.isnan(self._updated):
             return reduction
         return reduction._replace(begin=max(reduction.begin, min(self._updated, reduction.end)))
 
     def _finish_run(self, run: Span) -> Step | None:
         inside = [
-            span for span in self._reductions if span.site.in_run and not span.site.beside and span.end <= run.end
+            span
+            for span in self._reductions
+            if span.site.in_run and not span.site.overlaps_updates and span.end <= run.end
         ]
         if not self._is_step(run, inside):
             self._finish_other(run)

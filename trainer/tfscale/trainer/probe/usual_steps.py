@@ -79,7 +79,7 @@ class UsualSteps(Sequence[Step]):
 
 def part_of(site: Site) -> Part:
     """Return the part of a usual step that the spans of a site are."""
-    if site.kind is Kind.REDUCE and site.beside:
+    if site.kind is Kind.REDUCE and site.overlaps_updates:
         return Part.OVERLAPPING
     if site.kind is Kind.REDUCE and site.in_run:
         return Part.REDUCE
