@@ -17,8 +17,8 @@ import grpc
 import grpc.aio
 import numpy as np
 from tfscale.console.packed import delimited
-from tfscale.core.moments import until_next
 from tfscale.core.records import PHASES
+from tfscale.core.report_schedule import until_next
 from tfscale.v1 import agent_pb2, telemetry_pb2
 
 STEPS = 100

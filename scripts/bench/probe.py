@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 from local_cluster import running, write_cluster  # noqa: E402
-from tfscale.core.moments import READ  # noqa: E402
+from tfscale.core.report_schedule import READ_OFFSET  # noqa: E402
 
 STEPS, PEERS = (Path(__file__).with_name(name) for name in ("probe_steps.py", "probe_peers.py"))
 ROUNDS = 2
@@ -159,7 +159,7 @@ def cost_of(case: Case, checkouts: Sequence[Path], options: Sequence[str]) -> di
     processes: dict[Path, list[dict[str, Any]]] = {checkout: [] for checkout in checkouts}
     for number in range(ROUNDS):
         for checkout in checkouts[:: 1 if number % 2 == 0 else -1]:
-            processes[checkout].append(measured(case, checkout, [STEPS, case.step, str(READ), *options]))
+            processes[checkout].append(measured(case, checkout, [STEPS, case.step, str(READ_OFFSET), *options]))
     costs = {checkout: Cost(case, found) for checkout, found in processes.items()}
     for checkout, cost in costs.items():
         print(cost.row(checkout.name), flush=True)
