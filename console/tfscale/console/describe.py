@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tfscale.console.events import CommandProgressed, Stage
-from tfscale.core.analysis.words import signal_name
 from tfscale.core.records import Exit, TaskState, TaskStatus
+from tfscale.core.text import signal_name
 
 
 def describe_exit(exit: Exit | None) -> str:

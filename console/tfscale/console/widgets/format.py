@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfscale.core.analysis.words import clock as clock
+from tfscale.core.text import clock as clock
 
 UNKNOWN = "–"
 

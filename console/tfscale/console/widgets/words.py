@@ -7,8 +7,8 @@ from tfscale.console.events import LinkState
 from tfscale.console.model import TaskView
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Glyphs
-from tfscale.core.analysis.words import signal_name
 from tfscale.core.records import ActivityKind, Diagnosis, Exit, TaskState
+from tfscale.core.text import signal_name
 
 _LINKS = {
     LinkState.CONNECTING: "connecting",

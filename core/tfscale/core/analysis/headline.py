@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tfscale.core.analysis.hangs import missing, stillness
 from tfscale.core.analysis.starts import joined, why_missing
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.analysis.words import duration, listing, plural, rate
 from tfscale.core.records import Diagnosis, TaskState
 from tfscale.core.task import Role
+from tfscale.core.text import duration, listing, plural, step_rate
 
 
 def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[TaskView], steps_per_second: float | None) -> str:
@@ -49,13 +49,13 @@ def _healthy(tasks: Sequence[TaskView], steps_per_second: float) -> str:
     coordinator = next((view.coordinator for view in tasks if view.coordinator), None)
     if coordinator is not None:
         working = sum(each.finished > 0 for each in coordinator.workers)
-        return f"healthy: {plural(working, 'worker')} at work, {rate(steps_per_second)} together"
+        return f"healthy: {plural(working, 'worker')} at work, {step_rate(steps_per_second)} together"
     training = [view for view in tasks if view.meets and view.progressed is not None]
     if len(training) <= 1:
-        return f"healthy: {listing([view.name for view in training])} trains, {rate(steps_per_second)}"
+        return f"healthy: {listing([view.name for view in training])} trains, {step_rate(steps_per_second)}"
     roles = {view.task.role for view in training}
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
-    return f"healthy: {plural(len(training), noun)} in step, {rate(steps_per_second)}, no straggler"
+    return f"healthy: {plural(len(training), noun)} in step, {step_rate(steps_per_second)}, no straggler"
 
 
 def _waiting(tasks: Sequence[TaskView]) -> str:
