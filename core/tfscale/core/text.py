@@ -42,7 +42,7 @@ def step_time(seconds: float | None) -> str:
 
 
 def elapsed(seconds: float | None) -> str:
-    """Return the time since something began, cut to its two largest units: `12 s`, `3 m 20 s`, `5 h 02 m`, `2 d 4 h`."""
+    """Return the time since something began in its two largest units: `12 s`, `3 m 20 s`, `5 h 02 m`, `2 d 4 h`."""
     if seconds is None:
         return UNKNOWN
     whole = max(0, int(seconds))
@@ -98,6 +98,11 @@ def percent(fraction: float | None) -> str:
 def ratio(value: float | None) -> str:
     """Return a ratio with two decimals: `1.52`."""
     return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def four_digits(value: float | None) -> str:
+    """Return a number with four significant digits: `0.6931`, `1.204e-05`."""
+    return UNKNOWN if value is None else f"{value:.4g}"
 
 
 def celsius(degrees: float | None) -> str:

@@ -18,10 +18,10 @@ from tfscale.console.model import Snapshot
 from tfscale.console.screens.confirm import ConfirmScreen, Question, cost
 from tfscale.console.screens.prompt import PromptScreen
 from tfscale.console.screens.stack import StackScreen
-from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look
 from tfscale.core.restart import plan_restart
 from tfscale.core.task import Role, Task
+from tfscale.core.text import data_size
 
 
 class Orders:
@@ -74,7 +74,7 @@ class Orders:
             if not moment.file:
                 yield CommandProgressed(0.0, "profile", Stage.WORKING, (task,), 0, moment.doing)
                 continue
-            said = f"{format.size(moment.bytes)} in {moment.file}"
+            said = f"{data_size(moment.bytes)} in {moment.file}"
             yield CommandProgressed(0.0, "profile", Stage.DONE, (task,), 0, said)
             self._app.notify(
                 f"{said}\n\ntensorboard --logdir {moment.folder}", title=f"profile of {task}", timeout=60, markup=False

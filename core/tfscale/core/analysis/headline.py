@@ -9,7 +9,7 @@ from tfscale.core.analysis.starts import joined, why_missing
 from tfscale.core.analysis.tasks import TaskView
 from tfscale.core.records import Diagnosis, TaskState
 from tfscale.core.task import Role
-from tfscale.core.text import duration, listing, plural, step_rate
+from tfscale.core.text import duration, listing, no_contact, plural, step_rate
 
 
 def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[TaskView], steps_per_second: float | None) -> str:
@@ -31,7 +31,7 @@ def _trouble(tasks: Sequence[TaskView]) -> str | None:
     """What is no diagnosis, but keeps the cluster from being called healthy."""
     unreachable = [view.name for view in tasks if not view.up]
     if unreachable:
-        return f"no contact with the agent of {listing(unreachable)}"
+        return no_contact(unreachable)
     ended = [view for view in tasks if view.state in (TaskState.EXITED, TaskState.LOST)]
     if ended and len(ended) == len(tasks):
         return "all tasks have ended" if any(_failed(view) for view in ended) else "all tasks have ended well"

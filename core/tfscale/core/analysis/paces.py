@@ -154,8 +154,8 @@ def describe(verdict: Verdict, window: Aligned, whole: Floats) -> Diagnosis:
     slow, made = shortfall(whole, [column]), 1 / medians(whole)
     sentence = (
         f"{subject} is {verdict.ratio:.2g}x slower than {peers} since {clock(verdict.begin)}, in {phase} "
-        f"(+{duration(float(extra.max()))} a step); nobody waits for it, and its own {step_rate(float(made[column]))} of "
-        f"{step_rate(float(made.sum()))} cost the cluster {1 - 1 / slow:.0%} of its throughput"
+        f"(+{duration(float(extra.max()))} a step); nobody waits for it, and its own {step_rate(float(made[column]))} "
+        f"of {step_rate(float(made.sum()))} cost the cluster {1 - 1 / slow:.0%} of its throughput"
     )
     evidence: dict[str, float | str | None] = {
         "ratio": verdict.ratio,
