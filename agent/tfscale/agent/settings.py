@@ -1,4 +1,4 @@
-"""What the agent was told to do, as one frozen object, and the files that follow from it."""
+"""Configuration of one agent as a frozen object."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.task import Task
+from tfscale.core.task_files import TaskFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,24 +19,24 @@ class Settings:
     command: tuple[str, ...]
     """The task's program and its arguments."""
     run: str
-    """Names the folder of logs and state."""
+    """Name of the folder of logs and state."""
     state_dir: Path
-    """Holds one folder a run."""
+    """Folder that has one folder for each run."""
     listen: Address
     insecure: bool = False
-    """Serve beyond loopback without TLS."""
+    """Serve and dial in plain text."""
     grace: float = 30.0
     """Seconds from SIGTERM to SIGKILL when the task is asked to end."""
     exit_with_task: bool = False
-    """Leave with the task's exit status instead of staying."""
+    """End with the task's exit status, as soon as the task ends."""
     restart: bool = False
-    """Start the task although an earlier run of it has ended unattended."""
+    """Start the task although it ended while no agent was there."""
     script_tf_config: bool = False
-    """Where the script assigns TF_CONFIG itself, let that count and not the agent's."""
+    """Keep a TF_CONFIG that the script assigns itself, instead of the agent's."""
     log_size: int = 64 << 20
     """Bytes at which the task's log is rotated."""
     log_keep: int = 4
-    """Rotated logs that are kept."""
+    """Number of rotated logs that are kept."""
 
     @property
     def leads(self) -> bool:
@@ -44,46 +45,9 @@ class Settings:
 
     @property
     def place(self) -> int:
-        """The task's among all of its cluster, from 0."""
+        """Position of the task among all tasks of the cluster, from 0."""
         return list(self.cluster.tasks).index(self.task)
 
     @property
     def files(self) -> TaskFiles:
-        return TaskFiles(self.state_dir / self.run, f"{self.task.role}-{self.task.index}")
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFiles:
-    """The files of one task, side by side in the run's folder."""
-
-    folder: Path
-    stem: str
-
-    @property
-    def log(self) -> Path:
-        return self.folder / f"{self.stem}.log"
-
-    @property
-    def stacks(self) -> Path:
-        return self.folder / f"{self.stem}.stacks"
-
-    @property
-    def profiles(self) -> Path:
-        """What TensorBoard is given as --logdir."""
-        return self.folder / "profiles" / self.stem
-
-    @property
-    def shim_state(self) -> Path:
-        return self.folder / f"{self.stem}.state.json"
-
-    @property
-    def shim_lock(self) -> Path:
-        return self.folder / f"{self.stem}.lock"
-
-    @property
-    def journal(self) -> Path:
-        return self.folder / f"{self.stem}.agent.json"
-
-    @property
-    def agent_lock(self) -> Path:
-        return self.folder / f"{self.stem}.agent.lock"
+        return TaskFiles(self.state_dir / self.run, self.task)

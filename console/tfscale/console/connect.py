@@ -17,6 +17,7 @@ from tfscale.console.sources import Source
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.sources.simulated import SimulatedSource
 from tfscale.core.cluster import Address, ClusterSpec, Tls, cluster_from_environment, load_cluster, parse_cluster
+from tfscale.core.precedence import outranks
 from tfscale.core.task import Role, Task
 from tfscale.v1 import agent_pb2
 
@@ -40,7 +41,7 @@ class Connection:
 def connect(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> Connection:
     """What the settings ask to watch; nothing is dialled but the one agent that they may name. `where` tells where
     each setting is from. Raises UsageError and CommandError."""
-    if settings.simulate is not None and not _beats(where, "simulate", "cluster", "agent"):
+    if settings.simulate is not None and not outranks(where, "simulate", "cluster", "agent"):
         settings = replace(settings, simulate=None)
     if settings.simulate is not None:
         source = SimulatedSource(settings.simulate, settings.fault, rate=settings.rate)
@@ -51,22 +52,11 @@ def connect(settings: Settings, where: Mapping[str, str], environment: Mapping[s
 
 def find_cluster(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:
     """The live cluster that the settings name. Raises UsageError and CommandError."""
-    if settings.agent is not None and (settings.cluster is None or _beats(where, "agent", "cluster")):
+    if settings.agent is not None and (settings.cluster is None or outranks(where, "agent", "cluster")):
         return asyncio.run(ask_agent(settings.agent, _tls(settings), insecure=settings.insecure))
     if settings.cluster is not None:
         return load_cluster(settings.cluster)
     return cluster_from_environment(environment)[0]
-
-
-def _beats(where: Mapping[str, str], name: str, *others: str) -> bool:
-    """Whether a setting is from a stronger place than others that exclude it."""
-    return all(_rank(where.get(name)) < _rank(where.get(other)) for other in others if other in where)
-
-
-def _rank(where: str | None) -> int:
-    if where is None:
-        return 3
-    return 0 if where.startswith("--") else 1 if where.startswith("TFSCALE_") else 2
 
 
 def _tls(settings: Settings) -> Tls | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any
 
 from textual.app import App
@@ -21,6 +21,7 @@ from tfscale.console.screens.stack import StackScreen
 from tfscale.console.widgets.look import Look
 from tfscale.core.restart import plan_restart
 from tfscale.core.task import Role, Task
+from tfscale.core.task_files import TaskFiles
 from tfscale.core.text import data_size
 
 
@@ -110,12 +111,12 @@ class Orders:
 
 
 def _place(snapshot: Snapshot, task: Task) -> str:
-    """Where the agent writes profiles of a task: beside its log."""
+    """Return the folder to which the agent writes profiles of a task."""
     described = snapshot.view(task).description
     if described is None or not described.log_path:
         return f"the state of {task}'s agent"
-    folder = PurePath(described.log_path).parent / "profiles" / f"{task.role}-{task.index}"
-    return f"{folder} on {described.host}"
+    files = TaskFiles(Path(described.log_path).parent, task)
+    return f"{files.profiles} on {described.host}"
 
 
 def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> float | None:
