@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 import pytest
-from tfscale.agent import options as agent_options
+from tfscale.agent import settings as agent_settings
 from tfscale.console import options as console_options
 from tfscale.core.errors import UsageError
 from tfscale.core.precedence import CommandLine, Option, add_flags, choose, outranks
@@ -67,7 +67,7 @@ def test_without_a_file_nothing_is_chosen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), SIZES)
 def test_a_size_is_the_same_for_agent_and_console(text: str, expected: int) -> None:
-    assert agent_options.OPTIONS["log_size"].parse(text, "--log-size") == expected
+    assert agent_settings.OPTIONS["log_size"].parse(text, "--log-size") == expected
     assert console_options.OPTIONS["rotate"].parse(text, "--rotate") == expected
 
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import platformdirs
 from tfscale.agent.daemon import Daemon, sole_agent
-from tfscale.agent.options import OPTIONS
-from tfscale.agent.settings import Settings
+from tfscale.agent.settings import OPTIONS, Settings
 from tfscale.core.cluster import Address, ClusterSpec, cluster_from_environment, load_cluster
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.precedence import CommandLine, add_flags, choose

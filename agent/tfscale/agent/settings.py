@@ -1,13 +1,16 @@
-"""Configuration of one agent as a frozen object."""
+"""Configuration of one agent as a frozen object, and the table of the options that it is read from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfscale.core.cluster import Address, ClusterSpec
-from tfscale.core.task import Task
+from tfscale.core.cluster import Address, ClusterSpec, parse_address
+from tfscale.core.errors import UsageError
+from tfscale.core.precedence import Option
+from tfscale.core.task import Task, parse_role
 from tfscale.core.task_files import TaskFiles
+from tfscale.core.value_parsers import SIZE_UNITS, count_from_0, number_from_0, path, placed, size, switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,30 @@ class Settings:
     @property
     def files(self) -> TaskFiles:
         return TaskFiles(self.state_dir / self.run, self.task)
+
+
+_LEAST_LOG = 4096
+"""Bytes below which a log would be rotated more often than it is read."""
+
+
+def _folder_name(text: str, place: str) -> str:
+    if "/" in text or text in ("", ".", ".."):
+        raise UsageError(f"{place}: {text!r} must be the name of a folder")
+    return text
+
+
+OPTIONS: dict[str, Option] = {
+    "role": Option(placed(parse_role), "ROLE", "chief, worker, ps or evaluator; left out: TF_CONFIG's task"),
+    "index": Option(count_from_0, "N", "of the task within its role; left out: TF_CONFIG's task"),
+    "cluster": Option(path, "FILE", "the cluster file, TOML or JSON; left out: TF_CONFIG in the environment"),
+    "listen": Option(parse_address, "HOST:PORT", "default: the agent's address in the cluster file"),
+    "insecure": Option(switch, "", "serve and dial in plain text, also beyond loopback and with [tls] in the file"),
+    "run": Option(_folder_name, "NAME", "names the folder of logs and state; default: the cluster's name"),
+    "state_dir": Option(path, "DIR", "default: $XDG_STATE_HOME/tfscale"),
+    "grace": Option(number_from_0, "SECONDS", "from SIGTERM to SIGKILL; default 30"),
+    "exit_with_task": Option(switch, "", "return the task's exit status"),
+    "restart": Option(switch, "", "run a task again that ended unattended"),
+    "script_tf_config": Option(switch, "", "let the script set its TF_CONFIG"),
+    "log_size": Option(size(_LEAST_LOG), "SIZE", f"rotate the task's log at this size; default 64M ({SIZE_UNITS})"),
+    "log_keep": Option(count_from_0, "N", "rotated logs to keep; default 4"),
+}

@@ -11,10 +11,10 @@ from typing import Any
 from tfscale.console.faults import Fault
 from tfscale.console.options import OPTIONS
 from tfscale.console.rows import PARTS
-from tfscale.console.version import installed_version
 from tfscale.core.cluster import Address
 from tfscale.core.errors import UsageError
 from tfscale.core.precedence import CommandLine, add_flags, choose, config_path, is_flag
+from tfscale.core.version import installed_version
 
 TABLE = "console"
 """The console's table of the configuration file."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tfscale.console.events import CommandProgressed, Stage
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.console.events import CommandProgressed
+from tfscale.core.records import Stage, TaskState, TaskStatus
 from tfscale.core.text import exit_phrase
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tfscale.console.event_text import progress_text, status_text
-from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, Stage
+from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.history import History
 from tfscale.console.model import Link, Moment, Snapshot, TaskView
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
-from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
+from tfscale.core.records import Description, Diagnosis, Frame, Stage, TaskState, TaskStatus
 from tfscale.core.task import Role, Task, subject_owner, subject_task
 
 MOMENTS_KEPT = 1000

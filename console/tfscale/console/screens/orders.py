@@ -13,12 +13,13 @@ from textual.app import App
 from tfscale.console.channels import CommandError
 from tfscale.console.commands import PROFILE_SECONDS, Commands
 from tfscale.console.engine import Engine
-from tfscale.console.events import CommandProgressed, Stage
+from tfscale.console.events import CommandProgressed
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.confirm import ConfirmScreen, Question, cost
 from tfscale.console.screens.prompt import PromptScreen
 from tfscale.console.screens.stack import StackScreen
 from tfscale.console.widgets.look import Look
+from tfscale.core.records import Stage
 from tfscale.core.restart import plan_restart
 from tfscale.core.task import Role, Task
 from tfscale.core.task_files import TaskFiles

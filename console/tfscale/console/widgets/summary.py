@@ -12,14 +12,14 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
-from tfscale.console.events import CommandProgressed, LinkState, Stage
+from tfscale.console.events import CommandProgressed, LinkState
 from tfscale.console.model import Snapshot, TaskView
 from tfscale.console.widgets.bar import legend
 from tfscale.console.widgets.figures import Figure, figures_of
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.state_text import is_busy
 from tfscale.core.analysis.repairs import repair
-from tfscale.core.records import Diagnosis
+from tfscale.core.records import Diagnosis, Stage
 from tfscale.core.task import Task
 from tfscale.core.text import clock, duration, no_contact
 
