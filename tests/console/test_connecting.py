@@ -15,10 +15,10 @@ import pytest
 from fake_agent import FakeAgent, FakeCluster
 from tfscale.console.channels import Channels, CommandError
 from tfscale.console.cli import states
-from tfscale.console.connect import ask_agent
 from tfscale.console.engine import Engine
 from tfscale.console.events import Event, FrameArrived, LinkState
 from tfscale.console.model import Snapshot
+from tfscale.console.source_factory import ask_agent
 from tfscale.console.sources.live import LiveSource
 from tfscale.core.cluster import Address, ClusterError, ClusterSpec, Tls
 from tfscale.core.security import SecurityError

@@ -6,8 +6,8 @@ import sys
 
 from tfscale.console.commands import PROFILE_SECONDS, VERBS, Commands
 from tfscale.console.config import Settings
-from tfscale.console.connect import Connection
 from tfscale.console.event_text import progress_text
+from tfscale.console.source_factory import Connection
 from tfscale.core.errors import UsageError
 from tfscale.core.records import Stage
 from tfscale.core.task import Task

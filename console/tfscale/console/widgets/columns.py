@@ -1,4 +1,4 @@
-"""The columns of the task table: what each says of a task, how it is sorted, filtered and summed."""
+"""Columns of the task table: value and cell of each, and how it is sorted, filtered and summed."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tfscale.core.text import (
 )
 
 Cell = tuple[str, str]
-"""Text, and a severity or `text` or `dim` for its colour."""
+"""Text, and the name of its colour: a severity, `text` or `dim`."""
 Value = float | str | None
-"""What a column is sorted and filtered by; None unknown."""
+"""Value by which a column is sorted and filtered; None unknown."""
 
 
 class Drawn(StrEnum):
-    """What a cell is made of."""
+    """Way in which a cell is drawn."""
 
     TEXT = "text"
     BAR = "bar"
@@ -44,17 +44,17 @@ class Drawn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What cells need to know beside their task."""
+    """Context of all cells of one drawing."""
 
     now: float
     glyphs: Glyphs
     furthest: int | None = None
-    """The newest step of anybody."""
+    """The newest step of all tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column."""
+    """One column of the table."""
 
     name: str
     about: str
@@ -62,22 +62,22 @@ class Column:
     value: Callable[[TaskView, Scene], Value]
     cell: Callable[[TaskView, Scene], Cell]
     drop: int = 0
-    """The order in which columns go as the terminal narrows, the highest first; 0 for those that stay."""
+    """Rank by which columns are left out as the terminal narrows, the highest first; 0: never."""
     right: bool = False
     drawn: Drawn = Drawn.TEXT
     rank: Callable[[TaskView, Scene], Value] | None = None
-    """What it is sorted by, where that is not the value."""
+    """Value by which the column is sorted; None: `value`."""
     unit: float = 1.0
-    """What a number without a unit stands for in a filter."""
+    """Factor of a number without a unit in a filter."""
     total: Callable[[Sequence[float]], float] | None = None
-    """Of a group of tasks."""
+    """Function that combines the values of a group of tasks; None: the group's cell is empty."""
     shown: Callable[[float | None], str] = count
 
     def sorted_by(self, view: TaskView, scene: Scene) -> Value:
         return (self.rank or self.value)(view, scene)
 
     def of_group(self, views: Sequence[TaskView], scene: Scene) -> Cell:
-        """The sum, mean or extreme of a group's tasks, where there is such a thing."""
+        """Return the cell of a group: the sum, mean or extreme of its tasks."""
         if self.total is None:
             return "", "dim"
         known = [value for view in views if isinstance(value := self.value(view, scene), int | float)]
@@ -86,7 +86,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A column and the width that it has been given."""
+    """A column and its width, in cells of the terminal."""
 
     column: Column
     width: int
@@ -208,7 +208,7 @@ def _flag_value(view: TaskView, scene: Scene) -> str:
 
 
 def _flag_rank(view: TaskView, scene: Scene) -> int:
-    """The most severe first, and of those and of all others the slowest, to a tenth."""
+    """Return a rank by severity, then by ratio to a tenth."""
     said, severity = flag_text(view, scene.now, scene.glyphs)
     ratio = (view.summary.ratio if view.summary else None) or 0.0
     return (_RANKS.index(severity) * 1000 if said else 0) + min(999, round(10 * ratio))
@@ -268,21 +268,21 @@ USUAL = (
     "task", "host", "state", "up", "gen", "step", "time", "phases", "trend", "device", "memory", "received", "sent",
     "flag",
 )  # fmt: skip
-"""What is shown until something else is chosen."""
+"""Names of the columns that are shown before the operator chooses."""
 
 
 _GAP = 2
 _SHORT_BAR = 10
-"""Cells below which a bar says little; flags are cut before."""
+"""Width below which a bar says little; flags are cut before it."""
 _GOOD_BAR = 20
 _WIDEST_BAR = 72
 _GOOD_FLAGS = 20
-"""Other columns go before the bar and the flags get narrower than is good."""
+"""Width below which other columns are left out first; so is `_GOOD_BAR`."""
 _WIDEST_FLAGS = 40
 
 
 def layout(width: int, chosen: Sequence[str], names: Sequence[str], hosts: Sequence[str]) -> list[Placed]:
-    """Those of the chosen columns that fit into `width` cells, in order; the bar and the flags share what is left."""
+    """Return the chosen columns that fit into `width` cells, in order; the bar and the flags share the rest."""
     wide = {"task": max([4, *map(len, names)]), "host": min(24, max([4, *map(len, hosts)]))}
     columns = [column for column in COLUMNS if column.name in chosen or column.name == "task"]
     needs = {column.name: wide.get(column.name, column.width) for column in columns}
@@ -305,7 +305,7 @@ def layout(width: int, chosen: Sequence[str], names: Sequence[str], hosts: Seque
 def _fitting(columns: Sequence[Column], needs: dict[str, int], width: int) -> list[Column]:
     good = {**needs, "phases": _GOOD_BAR, "flag": _GOOD_FLAGS}
     kept = list(columns)
-    # What was asked for beyond the usual ones is wanted more than they are.
+    # A column that is not usual was chosen by the operator: usual ones are left out before it.
     dropping = sorted((each for each in columns if each.drop), key=lambda each: (each.name in USUAL, each.drop))
     while dropping and sum(good[column.name] + _GAP for column in kept) - _GAP > width:
         kept.remove(dropping.pop())

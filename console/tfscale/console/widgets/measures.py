@@ -1,4 +1,4 @@
-"""What a heat map can show of each task or GPU, and on which scale."""
+"""Measures of the heat map: a value of each task or GPU, and its scale."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One of them. The scale goes from `low` to `high`; None: to the largest value, but never below `least`."""
+    """One measure. Its scale goes from `low` to `high`; None: to the largest value, but at least to `least`."""
 
     about: str
     value: Callable[[Spot], float | None]
@@ -40,17 +40,17 @@ class Measure:
     high: float | None
     least: float = 0.0
     of_gpus: bool = False
-    """Whether GPUs of one task differ in it."""
+    """Whether the GPUs of one task have different values."""
 
     def scale(self, values: Sequence[float | None]) -> tuple[float, float]:
-        """What the first and the last colour stand for."""
+        """Return the values of the first and the last colour."""
         if self.high is not None:
             return self.low, self.high
         return self.low, max([self.least, *(value for value in values if value is not None)])
 
 
 def spots(views: Sequence[TaskView], *, by_gpu: bool) -> list[Spot]:
-    """The cells in the order of tasks. GPUs that several tasks of one host report are there once."""
+    """Return the cells in the order of tasks; a GPU that several tasks of one host report has one cell."""
     if not by_gpu:
         return [Spot(view) for view in views]
     seen: dict[tuple[str, int], Spot] = {}
