@@ -84,6 +84,43 @@ def test_a_mistake_is_one_clear_line_and_status_2(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--grace=soon", "--grace: 'soon' is not a number from 0 on"),
+        ("--index=one", "--index: 'one' is not a whole number"),
+        ("--log-size=64X", "--log-size: '64X' is not a size"),
+        ("--log-size=4kB", "--log-size: '4kB' is too small: it must be at least 4096 bytes"),
+        ("--role=banana", "--role: unknown role 'banana'"),
+        ("--run=a/b", "--run: 'a/b' must be the name of a folder"),
+        ("--nonsense", "--help shows how"),
+    ],
+)
+def test_a_wrong_flag_is_named_in_one_line(
+    cluster: str, flag: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--cluster", cluster, flag]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("grace = -1", "config.toml: grace: '-1' is not a number from 0 on"),
+        ("log-size = '3'", "config.toml: log-size: '3' is too small"),
+        ("graze = 1", r"config.toml: \[agent\] has no key 'graze'"),
+    ],
+)
+def test_a_wrong_line_of_the_configuration_file_is_named(cluster: str, table: str, words: str) -> None:
+    config = Path(os.environ["XDG_CONFIG_HOME"]) / "tfscale" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(f"[agent]\n{table}\n")
+    with pytest.raises(UsageError, match=words):
+        read_settings(["--cluster", cluster, "--role=worker", "--index=0"], {})
+
+
 @pytest.mark.parametrize("name", ["GRACE=soon", "INDEX=one", "INSECURE=maybe", "LOG_SIZE=3"])
 def test_a_wrong_variable_is_named(cluster: str, name: str) -> None:
     key, _, value = f"TFSCALE_{name}".partition("=")

@@ -25,8 +25,8 @@ from tfscale.agent.journal import Intent, Journal
 from tfscale.agent.servers import ServerError
 from tfscale.agent.settings import Settings
 from tfscale.core.cluster import ClusterSpec
-from tfscale.core.credentials import open_channel
 from tfscale.core.records import HostSample, TaskState, TaskStatus
+from tfscale.core.security import open_channel
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2, telemetry_pb2
 

@@ -3,11 +3,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tfscale.agent.gang import Busy, Gang, GangError, Operation, Overtaken, Stage, Verb
+from tfscale.agent.gang import Busy, Gang, GangError, Operation, Overtaken, Verb
 from tfscale.agent.journal import Journal
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import UsageError
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records import Stage, TaskState, TaskStatus
 from tfscale.core.task import Task
 
 

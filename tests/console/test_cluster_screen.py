@@ -13,22 +13,22 @@ from tfscale.console.app import ConsoleApp
 from tfscale.console.engine import Engine
 from tfscale.console.events import LinkState
 from tfscale.console.model import Link
-from tfscale.console.remembered import Memory, View
 from tfscale.console.screens.heat import HeatScreen
 from tfscale.console.screens.picker import PickerScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.state import ClusterState
+from tfscale.console.view_state import View, ViewFile
 from tfscale.console.widgets.columns import COLUMNS, USUAL
 from tfscale.console.widgets.heat_map import HeatMap
 from tfscale.console.widgets.summary import Headline, Keys, Legend, Metrics, Title
 from waiting import settled, until
 
 
-def build(workers: int = 12, memory: Memory | None = None, **options: Any) -> ConsoleApp:
+def build(workers: int = 12, view_file: ViewFile | None = None, **options: Any) -> ConsoleApp:
     cluster = fakes.spec(workers)
     source = fakes.ScriptedSource(cluster, fakes.gpu_events(cluster))
     engine = Engine(source, lambda: ClusterState(cluster, fakes.FakeAnalysis(fakes.straggler_findings(cluster))))
-    return ConsoleApp(engine, fakes.FakeCommands(), memory=memory, **options)
+    return ConsoleApp(engine, fakes.FakeCommands(), view_file=view_file, **options)
 
 
 def rows(app: ConsoleApp) -> list[str]:
@@ -193,7 +193,7 @@ async def test_a_hidden_screen_shows_the_newest_when_it_is_seen_again() -> None:
 
 async def test_c_chooses_columns_and_they_are_remembered(tmp_path: Path) -> None:
     path = tmp_path / "console.json"
-    app = build(memory=Memory.at(path))
+    app = build(view_file=ViewFile.at(path))
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await pilot.press("c")
@@ -204,17 +204,17 @@ async def test_c_chooses_columns_and_they_are_remembered(tmp_path: Path) -> None
         await pilot.press(*["j"] * (names.index("heat") - names.index("gen")), "space", "escape")
         assert app.screen is app.cluster and "heat" in app.cluster.table.columns
         await pilot.press("s", "t")
-    kept = Memory.at(path).view
+    kept = ViewFile.at(path).view
     assert kept.columns is not None and "heat" in kept.columns and "gen" not in kept.columns
     assert (kept.sort, kept.theme) == ("flag", "tfscale-light")
-    again = build(memory=Memory.at(path))
+    again = build(view_file=ViewFile.at(path))
     async with again.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         assert again.theme == "tfscale-light" and "worker:1 " in rows(again)[0]
         assert "90 °C" in rows(again)[0]
         await pilot.press("c", "d", "c")
         assert again.cluster.table.chosen == USUAL
-    assert Memory.at(path).view.columns is None
+    assert ViewFile.at(path).view.columns is None
 
 
 async def test_a_mouse_picks_columns_too() -> None:
@@ -227,14 +227,14 @@ async def test_a_mouse_picks_columns_too() -> None:
 
 
 async def test_a_view_of_a_column_that_is_gone_is_the_usual_one() -> None:
-    app = build(memory=Memory(view=View(sort="shoe size", group="colour", measure="charm", theme="plaid")))
+    app = build(view_file=ViewFile(view=View(sort="shoe size", group="colour", measure="charm", theme="plaid")))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         assert app.cluster.table.order.sort == "task" and "worker:0" in rows(app)[0]
 
 
 async def test_what_cannot_be_remembered_is_said() -> None:
-    app = build(memory=Memory(Path("/proc/nowhere/console.json")))
+    app = build(view_file=ViewFile(Path("/proc/nowhere/console.json")))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await pilot.press("s")

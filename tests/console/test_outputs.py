@@ -15,14 +15,14 @@ from pathlib import Path
 import fakes
 import pytest
 from tfscale.console import rows
-from tfscale.console.events import CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed, Stage
+from tfscale.console.events import CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.notify import Notifier
 from tfscale.console.once import is_healthy, snapshot_line
 from tfscale.console.outputs import Csv, JsonLines, Parquet, Rotated
 from tfscale.console.state import ClusterState
 from tfscale.console.until import Until
 from tfscale.core.analysis.diagnose import Findings
-from tfscale.core.records import Diagnosis, Exit, TaskState
+from tfscale.core.records import Diagnosis, Exit, Stage, TaskState
 
 SPEC = fakes.spec(2)
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)

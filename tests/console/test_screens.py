@@ -15,7 +15,7 @@ import pytest
 from textual.widgets import Input, Static
 from tfscale.console.app import ConsoleApp
 from tfscale.console.engine import Engine
-from tfscale.console.events import Event, Stage
+from tfscale.console.events import Event
 from tfscale.console.screens.confirm import ConfirmScreen
 from tfscale.console.screens.help import HelpScreen
 from tfscale.console.screens.stack import StackScreen
@@ -25,6 +25,7 @@ from tfscale.console.widgets.moments import Moments
 from tfscale.console.widgets.summary import Keys
 from tfscale.core.analysis.diagnose import Findings
 from tfscale.core.cluster import ClusterSpec
+from tfscale.core.records import Stage
 from waiting import settled, still, until
 
 CASES: dict[str, tuple[Callable[[ClusterSpec], list[Event]], Callable[[ClusterSpec], Findings]]] = {

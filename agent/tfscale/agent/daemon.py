@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import importlib.metadata
 import os
 import signal
 import socket
@@ -31,6 +30,7 @@ from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Description, Frame, TaskState, TaskStatus
 from tfscale.core.report_schedule import until_next
 from tfscale.core.task import Task
+from tfscale.core.version import installed_version
 
 _LEAD_PATIENCE = 20.0
 """Seconds for which a task waits for the generation from the lead's agent before it starts without."""
@@ -240,7 +240,7 @@ class Daemon:
     def _describe(self) -> Description:
         settings = self._settings
         return Description(
-            version=_version(),
+            version=installed_version() or "",
             run=settings.run,
             task=str(settings.task),
             lead=str(settings.cluster.lead),
@@ -301,13 +301,6 @@ def _exit_status(status: TaskStatus) -> int:
     if end is None:
         return 1
     return 128 + end.signal if end.signal is not None else 1 if end.code is None else end.code
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("tfscale")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _say(text: str) -> None:

@@ -18,7 +18,7 @@ from typing import Protocol
 from tfscale.agent.journal import Intent, Journal, JournalError
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records import Stage, TaskState, TaskStatus
 from tfscale.core.restart import plan_finish, plan_restart
 from tfscale.core.task import Task
 
@@ -39,18 +39,6 @@ class Verb(StrEnum):
     RESTART = "restart"
     START = "start"
     STOP = "stop"
-
-
-class Stage(StrEnum):
-    """How far a command has come, for the tasks that its progress names."""
-
-    PLANNED = "planned"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-    STARTING = "starting"
-    RUNNING = "running"
-    FAILED = "failed"
-    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)

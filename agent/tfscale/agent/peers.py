@@ -10,8 +10,8 @@ import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.gang import GangError, Overtaken
 from tfscale.core.cluster import ClusterSpec
-from tfscale.core.credentials import open_channel
 from tfscale.core.records import TaskStatus
+from tfscale.core.security import open_channel
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 

@@ -15,8 +15,8 @@ from tfscale.agent.reports import Reports
 from tfscale.agent.service import AgentService
 from tfscale.agent.settings import Settings
 from tfscale.core.cluster import Address
-from tfscale.core.credentials import SERVER_OPTIONS, server_credentials
 from tfscale.core.errors import TfscaleError
+from tfscale.core.security import SERVER_OPTIONS, server_credentials
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 _AGENT = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name

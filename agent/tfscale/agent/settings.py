@@ -1,12 +1,16 @@
-"""What the agent was told to do, as one frozen object, and the files that follow from it."""
+"""Configuration of one agent as a frozen object, and the table of the options that it is read from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfscale.core.cluster import Address, ClusterSpec
-from tfscale.core.task import Task
+from tfscale.core.cluster import Address, ClusterSpec, parse_address
+from tfscale.core.errors import UsageError
+from tfscale.core.precedence import Option
+from tfscale.core.task import Task, parse_role
+from tfscale.core.task_files import TaskFiles
+from tfscale.core.value_parsers import SIZE_UNITS, count_from_0, number_from_0, path, placed, size, switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,24 +22,24 @@ class Settings:
     command: tuple[str, ...]
     """The task's program and its arguments."""
     run: str
-    """Names the folder of logs and state."""
+    """Name of the folder of logs and state."""
     state_dir: Path
-    """Holds one folder a run."""
+    """Folder that has one folder for each run."""
     listen: Address
     insecure: bool = False
-    """Serve beyond loopback without TLS."""
+    """Serve and dial in plain text."""
     grace: float = 30.0
     """Seconds from SIGTERM to SIGKILL when the task is asked to end."""
     exit_with_task: bool = False
-    """Leave with the task's exit status instead of staying."""
+    """End with the task's exit status, as soon as the task ends."""
     restart: bool = False
-    """Start the task although an earlier run of it has ended unattended."""
+    """Start the task although it ended while no agent was there."""
     script_tf_config: bool = False
-    """Where the script assigns TF_CONFIG itself, let that count and not the agent's."""
+    """Keep a TF_CONFIG that the script assigns itself, instead of the agent's."""
     log_size: int = 64 << 20
     """Bytes at which the task's log is rotated."""
     log_keep: int = 4
-    """Rotated logs that are kept."""
+    """Number of rotated logs that are kept."""
 
     @property
     def leads(self) -> bool:
@@ -44,46 +48,36 @@ class Settings:
 
     @property
     def place(self) -> int:
-        """The task's among all of its cluster, from 0."""
+        """Position of the task among all tasks of the cluster, from 0."""
         return list(self.cluster.tasks).index(self.task)
 
     @property
     def files(self) -> TaskFiles:
-        return TaskFiles(self.state_dir / self.run, f"{self.task.role}-{self.task.index}")
+        return TaskFiles(self.state_dir / self.run, self.task)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFiles:
-    """The files of one task, side by side in the run's folder."""
+_LEAST_LOG = 4096
+"""Bytes below which a log would be rotated more often than it is read."""
 
-    folder: Path
-    stem: str
 
-    @property
-    def log(self) -> Path:
-        return self.folder / f"{self.stem}.log"
+def _folder_name(text: str, place: str) -> str:
+    if "/" in text or text in ("", ".", ".."):
+        raise UsageError(f"{place}: {text!r} must be the name of a folder")
+    return text
 
-    @property
-    def stacks(self) -> Path:
-        return self.folder / f"{self.stem}.stacks"
 
-    @property
-    def profiles(self) -> Path:
-        """What TensorBoard is given as --logdir."""
-        return self.folder / "profiles" / self.stem
-
-    @property
-    def shim_state(self) -> Path:
-        return self.folder / f"{self.stem}.state.json"
-
-    @property
-    def shim_lock(self) -> Path:
-        return self.folder / f"{self.stem}.lock"
-
-    @property
-    def journal(self) -> Path:
-        return self.folder / f"{self.stem}.agent.json"
-
-    @property
-    def agent_lock(self) -> Path:
-        return self.folder / f"{self.stem}.agent.lock"
+OPTIONS: dict[str, Option] = {
+    "role": Option(placed(parse_role), "ROLE", "chief, worker, ps or evaluator; left out: TF_CONFIG's task"),
+    "index": Option(count_from_0, "N", "of the task within its role; left out: TF_CONFIG's task"),
+    "cluster": Option(path, "FILE", "the cluster file, TOML or JSON; left out: TF_CONFIG in the environment"),
+    "listen": Option(parse_address, "HOST:PORT", "default: the agent's address in the cluster file"),
+    "insecure": Option(switch, "", "serve and dial in plain text, also beyond loopback and with [tls] in the file"),
+    "run": Option(_folder_name, "NAME", "names the folder of logs and state; default: the cluster's name"),
+    "state_dir": Option(path, "DIR", "default: $XDG_STATE_HOME/tfscale"),
+    "grace": Option(number_from_0, "SECONDS", "from SIGTERM to SIGKILL; default 30"),
+    "exit_with_task": Option(switch, "", "return the task's exit status"),
+    "restart": Option(switch, "", "run a task again that ended unattended"),
+    "script_tf_config": Option(switch, "", "let the script set its TF_CONFIG"),
+    "log_size": Option(size(_LEAST_LOG), "SIZE", f"rotate the task's log at this size; default 64M ({SIZE_UNITS})"),
+    "log_keep": Option(count_from_0, "N", "rotated logs to keep; default 4"),
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from tfscale.agent.gang import Progress, Stage
+from tfscale.agent.gang import Progress
 from tfscale.agent.logs import LogLines
 from tfscale.agent.profiles import Order, Profiled, ProfileStage, Told
 from tfscale.agent.stacks import Stack
@@ -24,6 +24,7 @@ from tfscale.core.records import (
     ProbeState,
     ProbeStatus,
     ServerTraffic,
+    Stage,
     StepBatch,
     TaskState,
     TaskStatus,

@@ -6,10 +6,10 @@ import sys
 
 from tfscale.console.commands import PROFILE_SECONDS, VERBS, Commands
 from tfscale.console.config import Settings
-from tfscale.console.connect import Connection
-from tfscale.console.describe import describe_progress
-from tfscale.console.events import Stage
+from tfscale.console.event_text import progress_text
+from tfscale.console.source_factory import Connection
 from tfscale.core.errors import UsageError
+from tfscale.core.records import Stage
 from tfscale.core.task import Task
 
 ACTS = ("stack", "profile", *VERBS)
@@ -48,7 +48,7 @@ async def _order(verb: str, task: Task, commands: Commands) -> int:
     stage = None
     async for progress in commands.order(verb, [task]):
         stage = progress.stage
-        _say(f"{', '.join(map(str, progress.tasks)) or 'cluster'}: {describe_progress(progress)}")
+        _say(f"{', '.join(map(str, progress.tasks)) or 'cluster'}: {progress_text(progress)}")
     return 0 if stage is Stage.DONE else 1
 
 

@@ -20,7 +20,6 @@ from tfscale.console.events import Event
 from tfscale.console.model import Snapshot
 from tfscale.console.recorder import Tape
 from tfscale.console.recording import SUFFIX
-from tfscale.console.remembered import Memory, View
 from tfscale.console.replay import Remote
 from tfscale.console.screens.advice import AdviceScreen
 from tfscale.console.screens.base import SnapshotScreen
@@ -34,6 +33,7 @@ from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
 from tfscale.console.until import Until
+from tfscale.console.view_state import View, ViewFile
 from tfscale.console.widgets.look import ASCII, PALETTES, UNICODE, Look, theme
 from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.errors import TfscaleError, UsageError
@@ -98,7 +98,7 @@ class ConsoleApp(App[None]):
         *,
         ascii: bool = False,
         until: Until | None = None,
-        memory: Memory | None = None,
+        view_file: ViewFile | None = None,
         read_only: bool = False,
         palette: str | None = None,
     ) -> None:
@@ -110,7 +110,7 @@ class ConsoleApp(App[None]):
         self._is_read_only = read_only
         self._tape = tape or Tape(self._spec)
         self._until = until or Until()
-        self._memory = memory or Memory()
+        self._view_file = view_file or ViewFile()
         self._remote = Remote(engine.source) if isinstance(engine.source, Player) else None
         self._waiting: Snapshot | None = None
         """The newest, while the one before it has not been on the screen for long enough."""
@@ -124,7 +124,7 @@ class ConsoleApp(App[None]):
         self._is_paused = False
         for name in PALETTES:
             self.register_theme(theme(name))
-        remembered = self._memory.view.theme if palette is None else f"tfscale-{palette}"
+        remembered = self._view_file.view.theme if palette is None else f"tfscale-{palette}"
         self._kept_theme = next((name for name in PALETTES if name == remembered), next(iter(PALETTES)))
         self.theme = self._kept_theme
 
@@ -133,7 +133,7 @@ class ConsoleApp(App[None]):
         return Look(PALETTES[self.theme], self._glyphs, self._letters)
 
     def on_mount(self) -> None:
-        self.cluster = ClusterScreen(None, self.look, self._memory.view)
+        self.cluster = ClusterScreen(None, self.look, self._view_file.view)
         self.push_screen(self.cluster)
         self._watch()
         self._record()
@@ -203,16 +203,16 @@ class ConsoleApp(App[None]):
                 screen.look = self.look
         if self.theme != self._kept_theme:
             self._kept_theme = self.theme
-            self._remember(replace(self._memory.view, theme=self.theme))
+            self._remember(replace(self._view_file.view, theme=self.theme))
 
     def on_cluster_screen_viewed(self, message: ClusterScreen.Viewed) -> None:
-        self._remember(replace(message.view, theme=self._memory.view.theme))
+        self._remember(replace(message.view, theme=self._view_file.view.theme))
 
     def _remember(self, view: View) -> None:
         try:
-            self._memory.keep(view)
+            self._view_file.keep(view)
         except OSError as error:
-            self.notify(f"{self._memory.path}: not remembered: {error.strerror}", severity="warning")
+            self.notify(f"{self._view_file.path}: not remembered: {error.strerror}", severity="warning")
 
     def action_pause(self) -> None:
         if self._remote is not None:

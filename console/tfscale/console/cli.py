@@ -17,7 +17,6 @@ from tfscale.console import _process as _process
 from tfscale.console import acts, rows
 from tfscale.console.commands import NoCommands
 from tfscale.console.config import Configuration, Settings, configure
-from tfscale.console.connect import Connection, connect
 from tfscale.console.engine import Engine
 from tfscale.console.guarded import Guarded
 from tfscale.console.headless import Headless
@@ -26,10 +25,11 @@ from tfscale.console.once import Once, is_healthy, snapshot_line
 from tfscale.console.outputs import Csv, JsonLines, Output, Parquet, Rotated
 from tfscale.console.recorder import Tape
 from tfscale.console.recording import Recording
-from tfscale.console.remembered import Memory, state_path
+from tfscale.console.source_factory import Connection, connect
 from tfscale.console.sources.recorded import Player, RecordedSource
 from tfscale.console.state import ClusterState
 from tfscale.console.until import Until
+from tfscale.console.view_state import ViewFile, state_path
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
@@ -246,7 +246,7 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
         tape,
         ascii=settings.ascii or not (served or speaks_utf8(environment)),
         until=Until(settings.until, settings.seconds),
-        memory=Memory.at(state_path(environment)),
+        view_file=ViewFile.at(state_path(environment)),
         read_only=settings.read_only,
         palette=settings.theme,
     )

@@ -1,25 +1,23 @@
-"""What the console was told: flags beat `TFSCALE_*` variables, which beat the configuration file."""
+"""Configuration of the console: its settings, each with its origin, and the command."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import platformdirs
 from tfscale.console.faults import Fault
 from tfscale.console.options import OPTIONS
 from tfscale.console.rows import PARTS
-from tfscale.console.version import installed_version
 from tfscale.core.cluster import Address
 from tfscale.core.errors import UsageError
+from tfscale.core.precedence import CommandLine, add_flags, choose, config_path, is_flag
+from tfscale.core.version import installed_version
 
 TABLE = "console"
-"""Of the configuration file: the other programs have theirs beside it."""
+"""The console's table of the configuration file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,84 +25,75 @@ class Settings:
     """The whole configuration of one console."""
 
     cluster: Path | None = None
-    """The cluster file; None: another way to find the cluster is given, else `TF_CONFIG` names it."""
+    """The cluster file; None: `agent`, `simulate` or else `TF_CONFIG` names the cluster."""
     agent: Address | None = None
-    """Any one agent, which knows the others."""
+    """Address of any one agent, which knows the others."""
     simulate: int | None = None
-    """So many workers that are not there."""
+    """Number of simulated workers; None: a real cluster."""
     fault: tuple[Fault, ...] = ()
-    """What goes wrong with simulated workers."""
+    """Faults of the simulated workers."""
     rate: float = 10.0
     """Steps a second of simulated workers."""
     insecure: bool = False
-    """Reach agents beyond this host without TLS."""
+    """Dial agents in plain text."""
     ca: Path | None = None
     """With `certificate` and `key`: TLS for agents that are found by `agent`."""
     certificate: Path | None = None
     key: Path | None = None
     record: Path | None = None
-    """Record to this file."""
+    """File of the recording; None: nothing is recorded."""
     read_only: bool = False
-    """Nothing that reaches into a task."""
+    """Refuse every command that reaches into a task."""
     yes: bool = False
-    """Restart, stop or start from the command line."""
+    """Restart, stop or start without a question."""
     serve: Address | None = None
-    """The screen in a browser that comes here."""
+    """Address at which browsers get the screen; None: the screen is on the terminal."""
     headless: bool = False
-    """No screen."""
+    """Write lines or tables instead of drawing a screen."""
     out: Path | None = None
-    """Where the headless console writes; None: stdout."""
+    """File for what a console without a screen writes; None: stdout."""
     format: str = "jsonl"
     only: str | None = None
     """One of PARTS; None: all."""
     rotate: int | None = None
-    """Bytes after which the file is begun anew; None: never."""
+    """Bytes at which a new file is begun; None: never."""
     keep: int = 5
     """Files kept besides the one that is written."""
     once: bool = False
-    """One snapshot."""
+    """Write one snapshot and end."""
     until: tuple[str, ...] = ()
-    """Conditions that end it."""
+    """Conditions that end the console."""
     seconds: float | None = None
-    """Ends it, counted from the first step of all training tasks."""
+    """Seconds from the first step of all training tasks to the end of the console."""
     on_event: str | None = None
-    """A command to run for each event that matters."""
+    """Command to run for each event that matters."""
     webhook: str | None = None
-    """A web address to post each event that matters to."""
+    """Web address to which each event that matters is posted."""
     theme: str | None = None
-    """Of the screen's colours; None: the one that was chosen last."""
+    """Name of the screen's colours; None: the theme that was chosen last."""
     ascii: bool = False
     """Draw without Unicode."""
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """A setting's words, and where they are from."""
-
-    value: Any
-    where: str
-    """`--seconds`, `TFSCALE_SECONDS`, or a file and a key in it."""
-
-
-@dataclass(frozen=True, slots=True)
 class Configuration:
-    """The settings, what was asked of them, and where each is from."""
+    """The settings, the command and the origin of each setting."""
 
     settings: Settings
     command: tuple[str, ...] = ()
     """`("stack", "worker:1")` and the like; empty: watch."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """By setting; absent: built in."""
+    """Place of each setting, see `tfscale.core.precedence`; absent: built in."""
     file: Path | None = None
-    """The configuration file that was read."""
+    """The configuration file; None: it is absent or has no table for the console."""
 
     def describe(self) -> str:
-        """Every setting as a line of the configuration file, with where it is from."""
+        """Return every setting as a line of the configuration file, with its origin."""
         lines = [f"[{TABLE}]" + ("" if self.file else f"  # {config_path(os.environ)} is not there")]
-        for each in fields(Settings):
-            value = getattr(self.settings, each.name)
-            line = f"# {each.name} is not set" if value in (None, ()) else f"{each.name} = {_toml(value)}"
-            lines.append(f"{line:<40}  # {self.origins.get(each.name, 'built in')}")
+        for setting in fields(Settings):
+            value = getattr(self.settings, setting.name)
+            line = f"# {setting.name} is not set" if value in (None, ()) else f"{setting.name} = {_toml(value)}"
+            lines.append(f"{line:<40}  # {self.origins.get(setting.name, 'built in')}")
         return "\n".join(lines)
 
 
@@ -118,54 +107,27 @@ def _toml(value: Any) -> str:
     return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def config_path(environment: Mapping[str, str]) -> Path:
-    """`$XDG_CONFIG_HOME/tfscale/config.toml`."""
-    home = environment.get("XDG_CONFIG_HOME")
-    folder = Path(home) / "tfscale" if home else Path(platformdirs.user_config_dir("tfscale"))
-    return folder / "config.toml"
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; --help shows how")
-
-
 def configure(arguments: Sequence[str], environment: Mapping[str, str], commands: Mapping[str, str]) -> Configuration:
-    """What flags, variables and the configuration file amount to. `commands` are the words to begin with and their
-    arguments: `{"stack": "TASK"}`. Raises UsageError."""
+    """Return the settings and the command that arguments, variables and the configuration file give.
+
+    `commands` has the first word of each command and its argument: `{"stack": "TASK"}`. Raises UsageError.
+    """
     flags = _parser(commands).parse_args(arguments)
-    path = config_path(environment)
-    document = _read(path)
-    origins = _origins(flags, environment, document, path)
-    settings = Settings(**{name: _value(name, origin) for name, origin in origins.items()})
-    _check(settings, origins)
-    command = _command(flags.command, commands)
-    where = {name: origin.where for name, origin in origins.items()}
-    return Configuration(settings, command, where, path if document else None)
+    chosen = choose(OPTIONS, TABLE, flags, environment)
+    settings = Settings(**chosen.values)
+    _check(settings, chosen.origins)
+    return Configuration(settings, _command(flags.command, commands), chosen.origins, chosen.file)
 
 
-def _parser(commands: Mapping[str, str]) -> _Parser:
-    parser = _Parser(
+def _parser(commands: Mapping[str, str]) -> CommandLine:
+    parser = CommandLine(
         prog="tfscale-console",
         description="Watch a TensorFlow cluster live, see who makes it slow and why, and restart tasks.",
         epilog="Each flag can be a variable too (TFSCALE_CLUSTER, TFSCALE_INSECURE=1), or a line of [console] in "
         "$XDG_CONFIG_HOME/tfscale/config.toml; `tfscale-console config` shows what holds.",
         allow_abbrev=False,
     )
-    for name, option in OPTIONS.items():
-        flag = "--" + name.replace("_", "-")
-        if option.is_switch:
-            parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=option.help, dest=name)
-        else:
-            parser.add_argument(
-                flag,
-                action="append" if option.is_list else "store",
-                nargs=None if option.otherwise is None else "?",
-                const=option.otherwise,
-                metavar=option.metavar,
-                help=option.help,
-                dest=name,
-            )
+    add_flags(parser, OPTIONS)
     parser.add_argument("command", nargs="*", metavar="COMMAND", help=f"instead of watching: {_shown(commands)}")
     parser.add_argument("--version", action="version", version=f"tfscale {installed_version() or '(not installed)'}")
     return parser
@@ -185,57 +147,13 @@ def _command(words: list[str], commands: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML: {error}") from None
-    table = document.get(TABLE, {})
-    if not isinstance(table, dict):
-        raise UsageError(f"{path}: {TABLE} must be a table")
-    for name in table:
-        if name not in OPTIONS:
-            raise UsageError(f"{path}: [{TABLE}] has no key {name!r}: use one of {', '.join(OPTIONS)}")
-    return table
-
-
-def _origins(
-    flags: argparse.Namespace, environment: Mapping[str, str], document: Mapping[str, Any], path: Path
-) -> dict[str, Origin]:
-    origins = {}
-    for name in OPTIONS:
-        variable = f"TFSCALE_{name.upper()}"
-        if (value := getattr(flags, name)) is not None:
-            origins[name] = Origin(value, "--" + name.replace("_", "-"))
-        elif environment.get(variable):
-            origins[name] = Origin(environment[variable], variable)
-        elif name in document:
-            origins[name] = Origin(document[name], f"{path}: {name}")
-    return origins
-
-
-def _value(name: str, origin: Origin) -> Any:
-    option = OPTIONS[name]
-    if option.is_list:
-        words = origin.value if isinstance(origin.value, list) else origin.value.split()
-        return tuple(option.parse(str(each), origin.where) for each in words)
-    if isinstance(origin.value, list):
-        origin = Origin(",".join(map(str, origin.value)), origin.where)
-    return option.parse(str(origin.value), origin.where)
-
-
-def _check(settings: Settings, origins: Mapping[str, Origin]) -> None:
-    """What can be right alone and wrong together."""
-    flags = {name for name, origin in origins.items() if origin.where.startswith("--")}
-    ways = [name for name in ("cluster", "agent", "simulate") if name in flags]
+def _check(settings: Settings, origins: Mapping[str, str]) -> None:
+    """Refuse settings that exclude each other. Raises UsageError."""
+    ways = [name for name in ("cluster", "agent", "simulate") if is_flag(origins.get(name))]
     if len(ways) > 1:
         raise UsageError(f"--{ways[0]} and --{ways[1]} are two clusters: give one")
     if settings.fault and settings.simulate is None:
-        raise UsageError(f"{origins['fault'].where} needs --simulate")
+        raise UsageError(f"{origins['fault']} needs --simulate")
     tls = (settings.ca, settings.certificate, settings.key)
     if any(tls) and not all(tls):
         raise UsageError("--ca, --certificate and --key go together: give all three")
@@ -244,9 +162,8 @@ def _check(settings: Settings, origins: Mapping[str, Origin]) -> None:
     if settings.format == "parquet" and settings.out is None:
         raise UsageError("--format parquet needs --out")
     if settings.serve is not None and not settings.serve.is_loopback and not settings.insecure:
-        where = origins["serve"].where
-        raise UsageError(f"{where} {settings.serve}: whoever reaches it gives orders, unencrypted: add --insecure")
+        raise UsageError(f"{origins['serve']} {settings.serve}: it has no password and no encryption: add --insecure")
     if settings.serve is not None and settings.record is not None:
-        raise UsageError(f"{origins['serve'].where}: each page is a console of its own: record with one beside it")
+        raise UsageError(f"{origins['serve']}: each page is a console of its own: record with another console")
     if settings.rotate is not None and settings.out is None:
-        raise UsageError(f"{origins['rotate'].where} needs --out")
+        raise UsageError(f"{origins['rotate']} needs --out")

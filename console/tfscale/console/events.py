@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tfscale.core.records import Description, Frame
+from tfscale.core.records import Description, Frame, Stage
 from tfscale.core.task import Task
 
 
@@ -23,20 +23,6 @@ class LinkState(StrEnum):
     """Answers, but not to this console or not for this task; it is tried again, seldom."""
     VERSION = "version"
     """Speaks another schema than this console; it is tried again, seldom."""
-
-
-class Stage(StrEnum):
-    """How far a command has come."""
-
-    PLANNED = "planned"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-    STARTING = "starting"
-    RUNNING = "running"
-    FAILED = "failed"
-    DONE = "done"
-    WORKING = "working"
-    """At what the message says, while the task's state stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)

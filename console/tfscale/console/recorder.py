@@ -13,11 +13,11 @@ from tfscale.console.entries import encode
 from tfscale.console.events import AgentDescribed, Event, LinkChanged, Rewound
 from tfscale.console.recording import HEAD, MORE, OPEN, SIGNATURE, block_of
 from tfscale.console.thinning import Allowance, thinned
-from tfscale.console.version import installed_version
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.task import Task
+from tfscale.core.version import installed_version
 from tfscale.v1 import recording_pb2
 
 CHAPTER = 60.0

@@ -11,10 +11,10 @@ from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged
-from tfscale.console.version import installed_version
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.codec import Json, diagnosis_to_json, encode, frame_to_json
 from tfscale.core.records import PHASES, SCHEMA_VERSION, Diagnosis, Frame, StepBatch
+from tfscale.core.version import installed_version
 
 PARTS = ("events", "frames", "steps")
 """What can be asked for alone; tables hold one of them."""

@@ -6,13 +6,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tfscale.console.describe import describe_change, describe_progress
-from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, Stage
+from tfscale.console.event_text import progress_text, status_text
+from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.history import History
 from tfscale.console.model import Link, Moment, Snapshot, TaskView
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
-from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
+from tfscale.core.records import Description, Diagnosis, Frame, Stage, TaskState, TaskStatus
 from tfscale.core.task import Role, Task, subject_owner, subject_task
 
 MOMENTS_KEPT = 1000
@@ -127,7 +127,7 @@ class ClusterState:
             # The command's own progress has said so already.
             return
         at = after.exit.at if after.exit and after.state is TaskState.EXITED else event.frame.at
-        self._note(at, _severity(after), str(event.task), describe_change(after), "task")
+        self._note(at, _severity(after), str(event.task), status_text(after), "task")
 
     def _fold_link(self, event: LinkChanged) -> None:
         known = self._known[event.task]
@@ -145,9 +145,7 @@ class ClusterState:
         if event.stage is Stage.PLANNED:
             self._commanded = frozenset(event.tasks)
         severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(event.stage, "info")
-        self._note(
-            event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", describe_progress(event), "command"
-        )
+        self._note(event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", progress_text(event), "command")
 
     def _changes(self, findings: Findings, now: float) -> tuple[Diagnosis, ...]:
         changes = []

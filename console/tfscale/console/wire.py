@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from tfscale.console import packed
-from tfscale.console.events import CommandProgressed, Profile, Stage
+from tfscale.console.events import CommandProgressed, Profile
 from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.printable import printable
 from tfscale.core.plausible import check_counts, check_steps, check_time, is_moment
@@ -36,6 +36,7 @@ from tfscale.core.records import (
     ProbeState,
     ProbeStatus,
     ServerTraffic,
+    Stage,
     StepBatch,
     TaskState,
     TaskStatus,

@@ -33,6 +33,20 @@ class TaskState(StrEnum):
     LOST = "lost"
 
 
+class Stage(StrEnum):
+    """Stage of a command, for the tasks that its progress names."""
+
+    PLANNED = "planned"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    STARTING = "starting"
+    RUNNING = "running"
+    FAILED = "failed"
+    DONE = "done"
+    WORKING = "working"
+    """The message names the work; the task's state stays as it is. Only consoles make this one."""
+
+
 class ProbeState(StrEnum):
     """Whether the probe inside the training process measures."""
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.scaling import Forecast
-from tfscale.core.analysis.words import clock
 from tfscale.core.records import Diagnosis
+from tfscale.core.text import clock
 
 PARTS = ("update", "host", "input", "compute", "transfer", "wait")
 """Of a step: its phases, with what is spent in the all-reduce told apart from waiting for somebody slower."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tfscale.console.report.contents import PARTS, Group, Report
 from tfscale.console.report.sizes import Sizes
 from tfscale.core.analysis.phases import medians
-from tfscale.core.analysis.words import duration
+from tfscale.core.text import duration
 
 Floats = NDArray[np.float64]
 

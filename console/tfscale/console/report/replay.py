@@ -18,7 +18,6 @@ from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity
 from tfscale.core.analysis.scaling import Forecast, ring_forecast
 from tfscale.core.analysis.tasks import WARM_UP_STEPS
-from tfscale.core.analysis.words import clock
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.records import (
     PHASES,
@@ -31,6 +30,7 @@ from tfscale.core.records import (
     TaskStatus,
 )
 from tfscale.core.task import Task, subject_order
+from tfscale.core.text import clock
 
 LOOK = 1.0
 """Seconds between two looks, as live; steps that last longer are looked at one by one."""

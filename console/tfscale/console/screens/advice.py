@@ -13,7 +13,6 @@ from textual.widgets import Static
 from tfscale.console.advice import Advice, Present, advice, comparable, scaling
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
-from tfscale.console.widgets import format
 from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
@@ -22,6 +21,7 @@ from tfscale.console.widgets.summary import Headline, Keys, Title
 from tfscale.core.analysis.repairs import repair
 from tfscale.core.analysis.whatif import Remedy
 from tfscale.core.records import Diagnosis
+from tfscale.core.text import step_time
 
 _WIDE = 150
 """Cells from which on words and chart stand beside each other."""
@@ -164,7 +164,7 @@ def _scaling(present: Present | None, width: int, is_tall: bool, look: Look) -> 
         line.append(f"{_range(told.low, told.high, 'x')} one alone", style=f"bold {look.palette.text}")
         efficiency = _range(100 * told.low / size, 100 * told.high / size, "%")
         yield line.append(f", {efficiency} of the ideal", style=look.palette.dim)
-    caveat = _CAVEAT.format(transfer=format.seconds(present.transfer))
+    caveat = _CAVEAT.format(transfer=step_time(present.transfer))
     yield from hanging(Text(caveat, style=look.palette.dim), width, 2)
     point = comparable(present)
     said = f"{point.name}: {_range(point.low, point.high, 'x')} on {point.workers}"

@@ -11,10 +11,10 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
 from tfscale.console.model import Snapshot
-from tfscale.console.remembered import View
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.screens.heat import HeatScreen
 from tfscale.console.screens.picker import PickerScreen
+from tfscale.console.view_state import View
 from tfscale.console.widgets.arrange import GROUPINGS, Order
 from tfscale.console.widgets.columns import BY_NAME, USUAL, Drawn
 from tfscale.console.widgets.input_line import InputLine

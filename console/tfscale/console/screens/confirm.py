@@ -11,9 +11,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
-from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look
 from tfscale.core.task import Task
+from tfscale.core.text import elapsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def wording(question: Question, look: Look) -> Text:
 
 def cost(checkpoint_age: float | None) -> str:
     """What there is to go back to."""
-    age = "unknown" if checkpoint_age is None else format.duration(checkpoint_age)
+    age = "unknown" if checkpoint_age is None else elapsed(checkpoint_age)
     return f"Age of the last checkpoint: {age}."
 
 

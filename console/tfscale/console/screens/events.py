@@ -19,8 +19,8 @@ from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import Headline, Keys, Title
 from tfscale.core.analysis.findings import SEVERITIES
-from tfscale.core.analysis.words import plural
 from tfscale.core.task import Task
+from tfscale.core.text import plural
 
 KEYS = (
     ("esc", "back"),

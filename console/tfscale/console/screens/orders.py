@@ -6,22 +6,24 @@ import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any
 
 from textual.app import App
 from tfscale.console.channels import CommandError
 from tfscale.console.commands import PROFILE_SECONDS, Commands
 from tfscale.console.engine import Engine
-from tfscale.console.events import CommandProgressed, Stage
+from tfscale.console.events import CommandProgressed
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.confirm import ConfirmScreen, Question, cost
 from tfscale.console.screens.prompt import PromptScreen
 from tfscale.console.screens.stack import StackScreen
-from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look
+from tfscale.core.records import Stage
 from tfscale.core.restart import plan_restart
 from tfscale.core.task import Role, Task
+from tfscale.core.task_files import TaskFiles
+from tfscale.core.text import data_size
 
 
 class Orders:
@@ -74,7 +76,7 @@ class Orders:
             if not moment.file:
                 yield CommandProgressed(0.0, "profile", Stage.WORKING, (task,), 0, moment.doing)
                 continue
-            said = f"{format.size(moment.bytes)} in {moment.file}"
+            said = f"{data_size(moment.bytes)} in {moment.file}"
             yield CommandProgressed(0.0, "profile", Stage.DONE, (task,), 0, said)
             self._app.notify(
                 f"{said}\n\ntensorboard --logdir {moment.folder}", title=f"profile of {task}", timeout=60, markup=False
@@ -110,12 +112,12 @@ class Orders:
 
 
 def _place(snapshot: Snapshot, task: Task) -> str:
-    """Where the agent writes profiles of a task: beside its log."""
+    """Return the folder to which the agent writes profiles of a task."""
     described = snapshot.view(task).description
     if described is None or not described.log_path:
         return f"the state of {task}'s agent"
-    folder = PurePath(described.log_path).parent / "profiles" / f"{task.role}-{task.index}"
-    return f"{folder} on {described.host}"
+    files = TaskFiles(Path(described.log_path).parent, task)
+    return f"{files.profiles} on {described.host}"
 
 
 def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> float | None:

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.history import SECONDS, Seconds
-from tfscale.console.widgets import format
 from tfscale.console.widgets.bar import scale_for
 from tfscale.console.widgets.chart import Area, columns, draw
 from tfscale.console.widgets.look import LETTERS, PARTS, Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import SnapshotWidget
 from tfscale.core.task import Task
+from tfscale.core.text import UNKNOWN, data_rate, data_size, elapsed, percent, step_time
 
 ZOOMS = (1, 2, 5, 10)
 """Seconds that one column stands for."""
@@ -94,7 +94,7 @@ def _page(found: list[Chart], width: int, height: int, widget: Charts) -> Text:
         if cells:
             lines += [Text(" " * _GAP).join(parts) for parts in zip(*cells, strict=True)]
     shown = min(SECONDS, each * widget.seconds_a_column)
-    said = f"{format.duration(shown)} ago"
+    said = f"{elapsed(shown)} ago"
     axis = Text(said + "now".rjust(max(4, each - len(said))), style=look.palette.dim, no_wrap=True)
     return spelled(Text("\n").join([*lines, axis]), look)
 
@@ -134,30 +134,30 @@ def charts(history: Seconds, seconds: int, look: Look) -> Iterator[Chart]:
 
     if not np.isnan(history.parts["compute"]).all():
         stack = tuple(Area(colours[part], LETTERS[part], column(history.parts[part])) for part in PARTS)
-        yield Chart("phases of a step", stack, format.seconds)
-    yield from single("longest step", history.longest, format.seconds, colour="update")
-    yield from single("GPU", history.gpu, format.percent, 1.0, "compute")
-    yield from single("CPU of the host", history.cpu, format.percent, 1.0, "compute")
-    yield from single("received", history.received, format.rate)
-    yield from single("sent", history.sent, format.rate)
+        yield Chart("phases of a step", stack, step_time)
+    yield from single("longest step", history.longest, step_time, colour="update")
+    yield from single("GPU", history.gpu, percent, 1.0, "compute")
+    yield from single("CPU of the host", history.cpu, percent, 1.0, "compute")
+    yield from single("received", history.received, data_rate)
+    yield from single("sent", history.sent, data_rate)
     yield from single("GPU clock", history.gpu_clock, _hertz, colour="compute")
     yield from single("GPU temperature", history.gpu_temperature, _celsius, 100.0, "input")
     yield from single("GPU power", history.gpu_power, _watts, colour="input")
-    yield from single("GPU memory", history.gpu_memory, format.size, colour="compute")
+    yield from single("GPU memory", history.gpu_memory, data_size, colour="compute")
     yield from single("loss", np.where(history.loss >= 0, history.loss, np.nan), _loss, colour="host")
 
 
 def _hertz(value: float | None) -> str:
-    return format.UNKNOWN if value is None else f"{value / 1e6:.0f} MHz"
+    return UNKNOWN if value is None else f"{value / 1e6:.0f} MHz"
 
 
 def _celsius(value: float | None) -> str:
-    return format.UNKNOWN if value is None else f"{value:.0f} °C"
+    return UNKNOWN if value is None else f"{value:.0f} °C"
 
 
 def _watts(value: float | None) -> str:
-    return format.UNKNOWN if value is None else f"{value:.0f} W"
+    return UNKNOWN if value is None else f"{value:.0f} W"
 
 
 def _loss(value: float | None) -> str:
-    return format.UNKNOWN if value is None else f"{value:.4g}"
+    return UNKNOWN if value is None else f"{value:.4g}"

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 
 from rich.text import Text
 from textual.reactive import reactive
-from tfscale.console.describe import describe_exit
 from tfscale.console.model import Snapshot, TaskView
-from tfscale.console.widgets import format, functions, gpus, words
+from tfscale.console.widgets import functions, gpus
 from tfscale.console.widgets.bar import parts_of, phase_bar
-from tfscale.console.widgets.columns import traffic
 from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
+from tfscale.console.widgets.readings import traffic
+from tfscale.console.widgets.state_text import state_text
 from tfscale.console.widgets.summary import SnapshotLines
 from tfscale.core.records import HostSample, ProbeStatus
 from tfscale.core.task import Task
+from tfscale.core.text import clock, data_rate, data_size, elapsed, exit_phrase, percent, step_time
 
 _NAME = 11
 _EXITS = 3
@@ -51,7 +52,7 @@ class Detail(SnapshotLines):
 def _lines(view: TaskView, snapshot: Snapshot, look: Look, width: int) -> Iterator[Text]:
     yield _head(view, snapshot.at, look)
     for diagnosis in view.diagnoses:
-        begin = format.clock(diagnosis.begin)
+        begin = clock(diagnosis.begin)
         since = "" if begin in diagnosis.sentence else f" (since {begin})"
         text = f"{look.sign(diagnosis.severity)} {diagnosis.sentence}{since}"
         yield from hanging(Text(text, style=look.severity(diagnosis.severity)), width, 2, _MOST_LINES)
@@ -72,15 +73,15 @@ def _lines(view: TaskView, snapshot: Snapshot, look: Look, width: int) -> Iterat
 
 
 def _head(view: TaskView, now: float, look: Look) -> Text:
-    said, severity = words.state(view, look.glyphs)
+    said, severity = state_text(view, look.glyphs)
     text = Text(f"{view.task}", style=f"bold {look.palette.text}", no_wrap=True)
     text.append(f"   {said}", style=look.severity(severity))
     status = view.status
     if status is not None:
         facts = [f"generation {status.generation}", f"attempt {status.attempt}"]
         facts += [f"pid {status.pid}"] if status.pid is not None else []
-        facts += [f"up {format.duration(now - status.started)}"] if status.started is not None and view.is_up else []
-        facts += [f"{describe_exit(status.exit)} at {format.clock(status.exit.at)}"] if status.exit else []
+        facts += [f"up {elapsed(now - status.started)}"] if status.started is not None and view.is_up else []
+        facts += [f"{exit_phrase(status.exit)} at {clock(status.exit.at)}"] if status.exit else []
         facts += [status.reason] if status.reason else []
         text.append("   " + "   ".join(facts), style=look.palette.dim)
     return text
@@ -96,15 +97,15 @@ def _step(view: TaskView, look: Look, width: int) -> Iterator[Text]:
     room = max(10, min(60, width - _NAME - 12))
     for segment in phase_bar(parts, total, room, look, look.palette.background):
         bar.append(segment.text, style=segment.style)
-    bar.append(f"  {format.seconds(total)}", style=f"bold {look.palette.text}")
+    bar.append(f"  {step_time(total)}", style=f"bold {look.palette.text}")
     yield bar
     numbers = Text(" " * _NAME, no_wrap=True)
     for part, value in parts.items():
         numbers.append(f"{part} ", style=look.palette.dim)
-        numbers.append(f"{format.seconds(value)}  ", style=look.palette.text)
+        numbers.append(f"{step_time(value)}  ", style=look.palette.text)
     yield numbers
     for subject, summary in sorted(view.replicas.items()):
-        facts = [f"compute {format.seconds(summary.compute)}", f"reduce {format.seconds(summary.reduce)}"]
+        facts = [f"compute {step_time(summary.compute)}", f"reduce {step_time(summary.reduce)}"]
         yield _field(subject.partition("/")[2], "   ".join(facts), look)
 
 
@@ -112,7 +113,7 @@ def _program(view: TaskView, look: Look) -> Iterator[Text]:
     probe = view.frame.probe if view.frame else None
     if probe is not None:
         versions = [f"TensorFlow {probe.tensorflow}" if probe.tensorflow else "", probe.keras or ""]
-        reduced = f"{format.size(probe.reduced_bytes_per_step)} reduced a step" if probe.reduced_bytes_per_step else ""
+        reduced = f"{data_size(probe.reduced_bytes_per_step)} reduced a step" if probe.reduced_bytes_per_step else ""
         facts = [probe.strategy or "no strategy", _replicas(probe), probe.collective or "", reduced, *versions]
         yield _field("program", "   ".join(fact for fact in facts if fact), look)
         for warning in filter(None, [probe.message, *probe.warnings]):
@@ -149,16 +150,16 @@ def _training(view: TaskView, look: Look) -> Iterator[Text]:
 
 def _host(host: HostSample, look: Look) -> Iterator[Text]:
     received, sent = traffic(host)
-    memory = f"memory {format.size(host.memory_used)} of {format.size(host.memory_total)}"
-    load = [f"CPU {format.percent(host.cpu)} of {host.cores} cores", memory]
-    yield _field("host", "   ".join([*load, f"received {format.rate(received)}   sent {format.rate(sent)}"]), look)
+    memory = f"memory {data_size(host.memory_used)} of {data_size(host.memory_total)}"
+    load = [f"CPU {percent(host.cpu)} of {host.cores} cores", memory]
+    yield _field("host", "   ".join([*load, f"received {data_rate(received)}   sent {data_rate(sent)}"]), look)
     if host.task is not None:
         cores = "" if host.task.cpu is None else f"{host.task.cpu:.1f} cores   "
-        yield _field("task", f"{cores}{format.size(host.task.memory)}   {host.task.threads} threads", look)
+        yield _field("task", f"{cores}{data_size(host.task.memory)}   {host.task.threads} threads", look)
     pressure = host.pressure
     if pressure is not None:
         stalls = (("CPU", pressure.cpu), ("memory", pressure.memory), ("disk", pressure.io))
-        yield _field("stalled on", "   ".join(f"{name} {format.percent(value)}" for name, value in stalls), look)
+        yield _field("stalled on", "   ".join(f"{name} {percent(value)}" for name, value in stalls), look)
 
 
 def _alarm(said: str, severity: str, look: Look) -> Text:
@@ -172,9 +173,9 @@ def _exits(view: TaskView, snapshot: Snapshot, look: Look) -> Iterator[Text]:
     endings = snapshot.history.endings(view.task, snapshot.at) if snapshot.history else ()
     for number, status in enumerate(reversed(endings[-_EXITS:])):
         assert status.exit is not None
-        when = f"{format.clock(status.exit.at)}   generation {status.generation}   attempt {status.attempt}"
+        when = f"{clock(status.exit.at)}   generation {status.generation}   attempt {status.attempt}"
         because = f"   {status.reason}" if status.reason else ""
-        yield _field("ended" if number == 0 else "", f"{when}   {describe_exit(status.exit)}{because}", look)
+        yield _field("ended" if number == 0 else "", f"{when}   {exit_phrase(status.exit)}{because}", look)
         said_last = status.exit.log[-_LAST_WORDS:] if number == 0 and not status.exit.well else ()
         yield from (Text(" " * _NAME + line.strip(), style=look.palette.dim, no_wrap=True) for line in said_last)
 

@@ -14,9 +14,9 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.model import Moment
-from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look, style
 from tfscale.core.analysis.findings import SEVERITIES
+from tfscale.core.text import clock
 
 FIELDS = ("severity", "subject", "kind")
 """What may stand before a colon in a filter."""
@@ -105,7 +105,7 @@ class EventList(ScrollView, can_focus=True):
         said = moment.text.removeprefix(moment.subject).lstrip()
         shown = [
             Segment(edge, style(palette.parts["transfer"], background)),
-            Segment(f"{format.clock(moment.at)}  ", style(palette.dim, background)),
+            Segment(f"{clock(moment.at)}  ", style(palette.dim, background)),
             Segment(self.look.spell(f"{self.look.sign(moment.severity)} "), severity),
             Segment(f"{moment.kind.replace('_', ' '):<12}", style(palette.dim, background)),
             Segment(f"{moment.subject}  ", style(palette.text, background, True)),

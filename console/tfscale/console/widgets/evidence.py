@@ -7,18 +7,18 @@ from functools import partial
 
 from rich.text import Text
 from tfscale.console.model import Moment
-from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
+from tfscale.core.text import celsius, clock, count, data_rate, data_size, elapsed, percent, step_time
 
 _FORMATS: dict[str, Callable[[float], str]] = {
-    "noticed": format.clock,
-    **dict.fromkeys(("excess", "transfer", "host", "input", "compute"), format.seconds),
-    "quiet": format.duration,
+    "noticed": clock,
+    **dict.fromkeys(("excess", "transfer", "host", "input", "compute"), step_time),
+    "quiet": elapsed,
     **dict.fromkeys(("ratio", "slowdown"), "{:.3g}x".format),
-    **dict.fromkeys(("sent", "received", "swapping"), format.rate),
-    **dict.fromkeys(("link", "bus_bandwidth"), partial(format.size, unit="bit/s")),
-    "temperature": format.celsius,
+    **dict.fromkeys(("sent", "received", "swapping"), data_rate),
+    **dict.fromkeys(("link", "bus_bandwidth"), partial(data_size, unit="bit/s")),
+    "temperature": celsius,
     "rate": "{:.3g} steps/s".format,
     **dict.fromkeys(
         (
@@ -26,7 +26,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
             *("power_cap", "clock", "clock_to_peers", "cpu", "cpu_pressure", "cpu_pressure_of_peers"),
             *("memory", "memory_pressure", "gpu", "gpu_memory"),
         ),
-        format.percent,
+        percent,
     ),
 }
 """By the name in a diagnosis's evidence; of all others the number alone says enough."""
@@ -39,12 +39,12 @@ def evidence(moment: Moment, look: Look) -> Text:
     facts = [("subject", moment.subject), ("kind", moment.kind.replace("_", " "))]
     if diagnosis is not None:
         lasted = diagnosis.end - diagnosis.begin if diagnosis.end is not None else None
-        over = "" if lasted is None else f", over after {format.duration(lasted)}"
-        facts += [("severity", diagnosis.severity), ("since", f"{format.clock(diagnosis.begin)}{over}")]
+        over = "" if lasted is None else f", over after {elapsed(lasted)}"
+        facts += [("severity", diagnosis.severity), ("since", f"{clock(diagnosis.begin)}{over}")]
         known = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
         facts += [(name.replace("_", " "), _said(name, value)) for name, value in known]
     else:
-        facts += [("severity", moment.severity), ("at", format.clock(moment.at))]
+        facts += [("severity", moment.severity), ("at", clock(moment.at))]
     width = max(len(name) for name, _ in facts) + 2
     for name, value in facts:
         text.append(f"\n{name:<{width}}", style=palette.dim)
@@ -53,4 +53,4 @@ def evidence(moment: Moment, look: Look) -> Text:
 
 
 def _said(name: str, value: float | str) -> str:
-    return value if isinstance(value, str) else _FORMATS.get(name, format.count)(value)
+    return value if isinstance(value, str) else _FORMATS.get(name, count)(value)

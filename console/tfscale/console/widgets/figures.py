@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from tfscale.console.model import Snapshot
-from tfscale.console.widgets import format
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.goodput import PRODUCTIVE
 from tfscale.core.records import Training
+from tfscale.core.text import UNKNOWN, count, four_digits, percent, step_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,16 @@ def figures_of(snapshot: Snapshot) -> list[Figure]:
     findings = snapshot.findings
     lost = None if findings.slowdown is None else max(0.0, 1.0 - 1.0 / max(findings.slowdown, 1.0))
     figures = [
-        Figure(format.count(findings.steps_per_second), "steps/s"),
-        Figure(format.count(findings.examples_per_second), "examples/s", "ex/s"),
-        Figure(format.seconds(findings.step_time), "a step"),
-        Figure(format.percent(efficiency(findings)), "efficient", "eff."),
-        Figure(format.percent(goodput(findings)), "goodput"),
+        Figure(count(findings.steps_per_second), "steps/s"),
+        Figure(count(findings.examples_per_second), "examples/s", "ex/s"),
+        Figure(step_time(findings.step_time), "a step"),
+        Figure(percent(efficiency(findings)), "efficient", "eff."),
+        Figure(percent(goodput(findings)), "goodput"),
         Figure(loss(snapshot), "loss", is_named_first=True),
-        Figure(format.percent(lost or None), "lost to stragglers", "to stragglers"),
-        Figure(format.seconds(findings.transfer), "network"),
+        Figure(percent(lost or None), "lost to stragglers", "to stragglers"),
+        Figure(step_time(findings.transfer), "network"),
     ]
-    return [figure for figure in figures if figure.value != format.UNKNOWN]
+    return [figure for figure in figures if figure.value != UNKNOWN]
 
 
 def efficiency(findings: Findings) -> float | None:
@@ -67,4 +67,4 @@ def loss(snapshot: Snapshot) -> str:
     if any(each.finite is False for each in told):
         return "NaN"
     value = next((each.loss for each in told if each.loss is not None), None)
-    return format.UNKNOWN if value is None else f"{value:.4g}"
+    return four_digits(value)

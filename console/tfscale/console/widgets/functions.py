@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfscale.console.model import Snapshot, TaskView
-from tfscale.console.widgets import format
 from tfscale.core.records import Coordinator, WorkerFunctions
 from tfscale.core.task import Role
+from tfscale.core.text import count, data_size, elapsed, percent, step_time
 
 _LONG = 1.0
 """Seconds from which on it is worth saying for how long an answer is owed."""
@@ -31,33 +31,33 @@ def facts(view: TaskView, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _handed_out(coordinator: Coordinator) -> str:
-    said = [f"{format.count(sum(each.finished for each in coordinator.workers))} executed"]
-    said += [] if coordinator.queued is None else [f"{format.count(coordinator.queued)} waiting for a worker"]
+    said = [f"{count(sum(each.finished for each in coordinator.workers))} executed"]
+    said += [] if coordinator.queued is None else [f"{count(coordinator.queued)} waiting for a worker"]
     since = coordinator.waiting_since
     if since is not None:
-        said.append(f"the program waits for them since {format.duration(coordinator.at - since)}")
+        said.append(f"the program waits for them since {elapsed(coordinator.at - since)}")
     return "   ".join(said)
 
 
 def _executed(functions: WorkerFunctions, now: float) -> str:
-    said = [f"{format.count(functions.finished)} executed"]
+    said = [f"{count(functions.finished)} executed"]
     if functions.finished:
-        said.append(f"{format.seconds(functions.busy / functions.finished)} each")
+        said.append(f"{step_time(functions.busy / functions.finished)} each")
     if functions.busy + functions.idle:
-        said.append(f"{format.percent(functions.idle / (functions.busy + functions.idle))} without any")
-    said += [f"{format.count(functions.failed)} failed"] if functions.failed else []
+        said.append(f"{percent(functions.idle / (functions.busy + functions.idle))} without any")
+    said += [f"{count(functions.failed)} failed"] if functions.failed else []
     if functions.since is not None and now - functions.since >= _LONG:
-        said.append(f"no answer for {format.duration(now - functions.since)}")
+        said.append(f"no answer for {elapsed(now - functions.since)}")
     return "   ".join(said)
 
 
 def _exchanged(functions: WorkerFunctions) -> Iterator[tuple[str, str]]:
     for each in functions.traffic:
-        yield each.server, f"{format.size(each.pulled)} pulled   {format.size(each.pushed)} pushed"
+        yield each.server, f"{data_size(each.pulled)} pulled   {data_size(each.pushed)} pushed"
 
 
 def _served(server: str, coordinator: Coordinator) -> Iterator[tuple[str, str]]:
     for functions in coordinator.workers:
         for each in functions.traffic:
             if each.server == server:
-                yield functions.worker, f"{format.size(each.pulled)} pulled   {format.size(each.pushed)} pushed"
+                yield functions.worker, f"{data_size(each.pulled)} pulled   {data_size(each.pushed)} pushed"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfscale.console.model import Snapshot, TaskView
-from tfscale.console.widgets import format
 from tfscale.core.records import GpuSample, HostSample
 from tfscale.core.task import Role
+from tfscale.core.text import count, data_size, percent
 
 REASONS = {
     0x0040: ("critical", "slowed down by heat"),
@@ -46,9 +46,9 @@ Alarm = tuple[str, str]
 
 def running(gpu: GpuSample) -> str:
     """How it runs, in one line."""
-    memory = "" if gpu.memory_used is None else f"{format.size(gpu.memory_used)} of {format.size(gpu.memory_total)}"
+    memory = "" if gpu.memory_used is None else f"{data_size(gpu.memory_used)} of {data_size(gpu.memory_total)}"
     facts = [
-        format.percent(gpu.utilisation),
+        percent(gpu.utilisation),
         memory,
         _of(gpu.clock, gpu.clock_max, 1e6, "MHz"),
         _of(gpu.power, gpu.power_limit, 1.0, "W"),
@@ -72,7 +72,7 @@ def alarms(gpu: GpuSample) -> Iterator[Alarm]:
             bits &= ~implied
     yield from (REASONS[reason] for reason in REASONS if bits & reason)
     if gpu.ecc_errors:
-        yield "serious", f"{format.count(gpu.ecc_errors)} memory errors that could not be corrected (ECC)"
+        yield "serious", f"{count(gpu.ecc_errors)} memory errors that could not be corrected (ECC)"
     if gpu.xid is not None:
         meaning = f": {XIDS[gpu.xid]}" if gpu.xid in XIDS else ""
         yield "critical", f"XID {gpu.xid}{meaning}"

@@ -15,10 +15,10 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.events import LinkState
 from tfscale.console.model import Snapshot
-from tfscale.console.widgets import words
 from tfscale.console.widgets.bar import merged
 from tfscale.console.widgets.look import HEAT, Look, style
 from tfscale.console.widgets.measures import MEASURES, Measure, Spot, spots
+from tfscale.console.widgets.state_text import flag_text, state_text
 from tfscale.console.widgets.task_table import TaskTable, fit
 from tfscale.core.task import Task
 
@@ -147,7 +147,7 @@ class HeatMap(ScrollView, can_focus=True):
         if view.link.state is not LinkState.UP:
             return glyphs.lost
         if not view.is_up:
-            return words.state(view, glyphs)[0][:1]
+            return state_text(view, glyphs)[0][:1]
         if any(each.severity != "info" for each in view.diagnoses):
             return glyphs.alarm
         return "" if self._width < _WITH_VALUE else " "
@@ -191,9 +191,9 @@ class HeatMap(ScrollView, can_focus=True):
         text.append(f"on {spot.view.host}   ", style=look.palette.dim)
         value = self.chosen.shown(self._values[self.cursor])
         text.append(look.spell(f"{self.measure} {value}   "), style=look.palette.text)
-        state, severity = words.state(spot.view, look.glyphs)
+        state, severity = state_text(spot.view, look.glyphs)
         text.append(f"{state}   ", style=look.severity(severity))
-        flags, severity = words.flags(spot.view, self.snapshot.at, look.glyphs)
+        flags, severity = flag_text(spot.view, self.snapshot.at, look.glyphs)
         text.append(look.spell(flags), style=look.severity(severity))
         return text
 

@@ -1,14 +1,16 @@
-"""What a heat map can show of each task or GPU, and on which scale."""
+"""Measures of the heat map: a value of each task or GPU, and its scale."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from tfscale.console.model import TaskView
-from tfscale.console.widgets import format
+from tfscale.console.widgets.readings import gpus_of, host_cpu, host_of, over_gpus, summary_value
 from tfscale.core.records import GpuSample
 from tfscale.core.task import Task
+from tfscale.core.text import UNKNOWN, percent, ratio, step_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One of them. The scale goes from `low` to `high`; None: to the largest value, but never below `least`."""
+    """One measure. Its scale goes from `low` to `high`; None: to the largest value, but at least to `least`."""
 
     about: str
     value: Callable[[Spot], float | None]
@@ -38,80 +40,60 @@ class Measure:
     high: float | None
     least: float = 0.0
     of_gpus: bool = False
-    """Whether GPUs of one task differ in it."""
+    """Whether the GPUs of one task have different values."""
 
     def scale(self, values: Sequence[float | None]) -> tuple[float, float]:
-        """What the first and the last colour stand for."""
+        """Return the values of the first and the last colour."""
         if self.high is not None:
             return self.low, self.high
         return self.low, max([self.least, *(value for value in values if value is not None)])
 
 
 def spots(views: Sequence[TaskView], *, by_gpu: bool) -> list[Spot]:
-    """The cells in the order of tasks. GPUs that several tasks of one host report are there once."""
+    """Return the cells in the order of tasks; a GPU that several tasks of one host report has one cell."""
     if not by_gpu:
         return [Spot(view) for view in views]
     seen: dict[tuple[str, int], Spot] = {}
     for view in views:
-        for gpu in view.frame.gpus if view.frame else ():
+        for gpu in gpus_of(view):
             seen.setdefault((view.host, gpu.index), Spot(view, gpu))
     return list(seen.values())
 
 
 def _of_summary(name: str) -> Callable[[Spot], float | None]:
-    return lambda spot: getattr(spot.view.summary, name) if spot.view.summary else None
+    return lambda spot: summary_value(spot.view, name)
 
 
 def _of_gpus(
-    value: Callable[[GpuSample], float | None], fold: Callable[[list[float]], float]
+    read: Callable[[GpuSample], float | None], combine: Callable[[Sequence[float]], float]
 ) -> Callable[[Spot], float | None]:
-    def of_spot(spot: Spot) -> float | None:
-        gpus = (spot.gpu,) if spot.gpu else spot.view.frame.gpus if spot.view.frame else ()
-        known = [each for gpu in gpus if (each := value(gpu)) is not None]
-        return fold(known) if known else None
-
-    return of_spot
+    return lambda spot: over_gpus((spot.gpu,) if spot.gpu else gpus_of(spot.view), read, combine)
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _taken(gpu: GpuSample) -> float | None:
+def _memory_share(gpu: GpuSample) -> float | None:
     return None if gpu.memory_used is None or not gpu.memory_total else gpu.memory_used / gpu.memory_total
 
 
-def _clock(gpu: GpuSample) -> float | None:
+def _clock_share(gpu: GpuSample) -> float | None:
     return None if gpu.clock is None or not gpu.clock_max else gpu.clock / gpu.clock_max
 
 
-def _memory(spot: Spot) -> float | None:
-    """Of the GPUs, of the host where there are none."""
-    taken = _of_gpus(_taken, _mean)(spot)
-    host = spot.view.frame.host if spot.view.frame else None
-    return host.memory_used / host.memory_total if taken is None and host and host.memory_total else taken
-
-
-def _cpu(spot: Spot) -> float | None:
-    return spot.view.frame.host.cpu if spot.view.frame and spot.view.frame.host else None
-
-
-def _times(value: float | None) -> str:
-    return format.UNKNOWN if value is None else f"{value:.2f}"
+def _memory_of_gpus_or_host(spot: Spot) -> float | None:
+    on_gpus = _of_gpus(_memory_share, fmean)(spot)
+    host = host_of(spot.view)
+    return host.memory_used / host.memory_total if on_gpus is None and host and host.memory_total else on_gpus
 
 
 def _degrees(value: float | None) -> str:
-    return format.UNKNOWN if value is None else f"{value:.0f}°"
+    return UNKNOWN if value is None else f"{value:.0f}°"
 
 
 MEASURES: Mapping[str, Measure] = {
-    "lag": Measure("lag over its peers'", _of_summary("ratio"), _times, 1.0, None, 1.5),
-    "wait": Measure(
-        "lost in a step, waiting for somebody slower", _of_summary("wait"), format.seconds, 0.0, None, 1e-3
-    ),
-    "gpu": Measure("GPU in use", _of_gpus(lambda gpu: gpu.utilisation, _mean), format.percent, 0.0, 1.0, of_gpus=True),
+    "lag": Measure("lag over its peers'", _of_summary("ratio"), ratio, 1.0, None, 1.5),
+    "wait": Measure("lost in a step, waiting for somebody slower", _of_summary("wait"), step_time, 0.0, None, 1e-3),
+    "gpu": Measure("GPU in use", _of_gpus(lambda gpu: gpu.utilisation, fmean), percent, 0.0, 1.0, of_gpus=True),
     "heat": Measure("GPU temperature", _of_gpus(lambda gpu: gpu.temperature, max), _degrees, 30.0, 95.0, of_gpus=True),
-    "clock": Measure("GPU clock, of its highest", _of_gpus(_clock, min), format.percent, 0.3, 1.0, of_gpus=True),
-    "memory": Measure("memory taken", _memory, format.percent, 0.0, 1.0, of_gpus=True),
-    "cpu": Measure("host's CPUs in use", _cpu, format.percent, 0.0, 1.0),
+    "clock": Measure("GPU clock, of its highest", _of_gpus(_clock_share, min), percent, 0.3, 1.0, of_gpus=True),
+    "memory": Measure("memory taken", _memory_of_gpus_or_host, percent, 0.0, 1.0, of_gpus=True),
+    "cpu": Measure("host's CPUs in use", lambda spot: host_cpu(spot.view), percent, 0.0, 1.0),
 }

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.model import Moment, Snapshot
-from tfscale.console.widgets import format
 from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.summary import SnapshotWidget
+from tfscale.core.text import clock
 
 _INDENT = 12
 """Cells of a moment's time and sign."""
@@ -50,7 +50,7 @@ def _lines(moments: Sequence[Moment], height: int, width: int, look: Look) -> li
 
 def _line(moment: Moment, look: Look) -> Text:
     text = Text()
-    text.append(f"{format.clock(moment.at)}  ", style=look.palette.dim)
+    text.append(f"{clock(moment.at)}  ", style=look.palette.dim)
     text.append(f"{look.sign(moment.severity)} ", style=look.severity(moment.severity))
     if not moment.text.startswith(moment.subject):
         text.append(f"{moment.subject} ", style=f"bold {look.palette.text}")

@@ -21,12 +21,12 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.laststeps import Lined
-from tfscale.console.widgets import format
 from tfscale.console.widgets.bar import Piece, bar_of
 from tfscale.console.widgets.look import Look, style
 from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.analysis.phases import longest, transfer
 from tfscale.core.task import Task
+from tfscale.core.text import step_time
 
 ORDER = ("update", "host", "input", "compute", "wait", "transfer")
 """Of the parts in time: waiting comes before the transfer, which begins when the last has entered."""
@@ -163,7 +163,7 @@ class StepBars(ScrollView, can_focus=True):
         ]
         lag, wait = _known(shown.lag, column), _known(shown.wait, column)
         numbers = Segment(
-            self.look.spell(f"{format.seconds(lag):>{_NUMBERS - 8}}{format.seconds(wait):>8}"),
+            self.look.spell(f"{step_time(lag):>{_NUMBERS - 8}}{step_time(wait):>8}"),
             style(colour, background),
         )
         bar = bar_of(_pieces(shown, column, width), ORDER, width, self.look, background)
@@ -216,8 +216,8 @@ def sentence(shown: Timeline, look: Look) -> Text:
     network = float(np.nanmin(shown.lined.phases[-1, -1]))
     waited = float(np.nanmedian(others)) if not np.isnan(others).all() else None
     text.append(f"{shown.lined.tasks[column]} entered last", style=f"bold {palette.text}")
-    text.append(f"; the others waited {format.seconds(waited)} for it (median)", style=palette.text)
-    return text.append(f"; then the network took {format.seconds(network)}", style=palette.dim)
+    text.append(f"; the others waited {step_time(waited)} for it (median)", style=palette.text)
+    return text.append(f"; then the network took {step_time(network)}", style=palette.dim)
 
 
 def _known(values: NDArray[np.floating], column: int) -> float | None:

@@ -12,16 +12,16 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
-from tfscale.console.events import CommandProgressed, LinkState, Stage
+from tfscale.console.events import CommandProgressed, LinkState
 from tfscale.console.model import Snapshot, TaskView
-from tfscale.console.widgets import format, words
 from tfscale.console.widgets.bar import legend
 from tfscale.console.widgets.figures import Figure, figures_of
 from tfscale.console.widgets.look import Look
+from tfscale.console.widgets.state_text import is_busy
 from tfscale.core.analysis.repairs import repair
-from tfscale.core.analysis.words import duration, listing
-from tfscale.core.records import Diagnosis
+from tfscale.core.records import Diagnosis, Stage
 from tfscale.core.task import Task
+from tfscale.core.text import clock, duration, no_contact
 
 _VERBS = {
     "restart": ("Restarting", "Restarted"),
@@ -93,8 +93,7 @@ class Title(SnapshotWidget):
             return Text("tfscale", style=f"bold {palette.text}")
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"tfscale {snapshot.run}", style=f"bold {palette.text}")
-        clock = format.clock(snapshot.at)
-        right = f"paused at {clock}" if self.is_paused else clock
+        right = f"paused at {clock(snapshot.at)}" if self.is_paused else clock(snapshot.at)
         right = f"{self.note}   {right}" if self.note else right
         generation = "" if snapshot.generation is None else f"generation {snapshot.generation}"
         strategy = snapshot.strategy or ""
@@ -178,7 +177,7 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
     worst = next((each.severity for each in told if each.sentence == snapshot.findings.headline), None)
     sentence = snapshot.findings.headline
     if worst is None and silent:
-        return "warning", _no_contact(silent, snapshot.at)
+        return "warning", _silence(silent, snapshot.at)
     return worst or _calm(snapshot), sentence
 
 
@@ -189,17 +188,14 @@ def _calm(snapshot: Snapshot) -> str:
     if snapshot.findings.steps_per_second is not None:
         return "good"
     has_stopped = any(view.summary and view.summary.step_time for view in snapshot.tasks)
-    return "warning" if has_stopped and not any(words.is_busy(view) for view in snapshot.tasks) else "info"
+    return "warning" if has_stopped and not any(is_busy(view) for view in snapshot.tasks) else "info"
 
 
-def _no_contact(silent: Sequence[TaskView], now: float) -> str:
-    """Whose agents, since when, and why."""
+def _silence(silent: Sequence[TaskView], now: float) -> str:
     since = min((view.link.since for view in silent if view.link.since is not None), default=None)
-    lasted = "" if since is None else f" since {format.clock(since)} ({duration(now - since)})"
+    length = "" if since is None else f" since {clock(since)} ({duration(now - since)})"
     reasons = " or ".join(sorted({view.link.reason for view in silent if view.link.reason}))
-    return f"no contact with the agent of {listing([str(view.task) for view in silent])}{lasted}: " + (
-        reasons or "connecting"
-    )
+    return f"{no_contact([str(view.task) for view in silent])}{length}: {reasons or 'connecting'}"
 
 
 def _command_line(command: CommandProgressed) -> tuple[str, str]:

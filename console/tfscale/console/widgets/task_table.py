@@ -14,14 +14,15 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.model import Snapshot, TaskView
-from tfscale.console.widgets import format
 from tfscale.console.widgets.arrange import Group, Key, Line, Order, Row, arrange
 from tfscale.console.widgets.bar import length_of, mean_parts, parts_of, phase_bar, scale_for
-from tfscale.console.widgets.columns import USUAL, Drawn, Placed, Scene, layout, step_of
+from tfscale.console.widgets.columns import USUAL, Drawn, Placed, Scene, layout
 from tfscale.console.widgets.look import Look, style
 from tfscale.console.widgets.query import Query
+from tfscale.console.widgets.readings import newest_step
 from tfscale.console.widgets.trend import SECONDS, sparklines
 from tfscale.core.task import Task
+from tfscale.core.text import step_time
 
 MARGIN = 3
 _FAR = 1_000_000
@@ -145,7 +146,7 @@ class TaskTable(ScrollView, can_focus=True):
         self._arrange()
 
     def _scene(self, snapshot: Snapshot) -> Scene:
-        steps = [step for view in snapshot.tasks if (step := step_of(view)) is not None]
+        steps = [step for view in snapshot.tasks if (step := newest_step(view)) is not None]
         return Scene(snapshot.at, self.look.glyphs, max(steps, default=None))
 
     def _arrange(self) -> None:
@@ -232,7 +233,7 @@ class TaskTable(ScrollView, can_focus=True):
             if is_sorted:
                 name += glyphs.rising if self.order.is_reversed else glyphs.falling
             if placed.column.drawn is Drawn.BAR and not is_sorted:
-                text = _spread("0", format.seconds(self._scale), width)
+                text = _spread("0", step_time(self._scale), width)
             elif placed.column.drawn is Drawn.TREND and not is_sorted:
                 text = _spread("a minute ago", "now", width) if width > 16 else fit(name, width, right=False)
             else:

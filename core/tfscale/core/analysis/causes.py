@@ -14,8 +14,8 @@ from tfscale.core.analysis.gaps import made_whole
 from tfscale.core.analysis.phases import excess, others_median, transfer
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.vitals import UNKNOWN, Vitals, middle
-from tfscale.core.analysis.words import duration
 from tfscale.core.records import LAG_PHASES, Diagnosis
+from tfscale.core.text import duration
 
 CAUSES = ("input", "host", "thermal", "power", "cpu", "memory", "uneven", "device", "network", "unknown")
 """In the order in which they are asked."""

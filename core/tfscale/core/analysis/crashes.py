@@ -10,9 +10,9 @@ import signal
 from dataclasses import dataclass, field
 
 from tfscale.core.analysis.tasks import ALIVE, TaskView
-from tfscale.core.analysis.words import clock, duration, listing, signal_name
 from tfscale.core.lastwords import PEER, Clue, clue
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
+from tfscale.core.text import clock, duration, listing, signal_name
 
 TOGETHER = 15.0
 """Seconds within which failures of one generation are one incident."""

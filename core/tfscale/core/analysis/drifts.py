@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from tfscale.core.analysis.phases import transfer
 from tfscale.core.analysis.steps import Aligned, Floats
-from tfscale.core.analysis.words import clock, duration
 from tfscale.core.records import LAG_PHASES, Diagnosis
 from tfscale.core.task import CLUSTER
+from tfscale.core.text import clock, duration
 
 PARTS = (*LAG_PHASES, "transfer")
 LEAST_HISTORY = 60

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from tfscale.core.analysis.hangs import BUSY, SHORTEST
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.analysis.words import clock, duration, listing, plural
 from tfscale.core.records import Coordinator, Diagnosis, WorkerFunctions
 from tfscale.core.task import CLUSTER, Role
+from tfscale.core.text import clock, duration, listing, plural
 
 USUAL = 20.0
 """A function is old only when it takes this many times the worker's mean."""

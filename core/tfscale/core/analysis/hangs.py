@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.analysis.words import clock, duration, listing, plural
 from tfscale.core.records import ActivityKind, Diagnosis
 from tfscale.core.task import CLUSTER
+from tfscale.core.text import clock, duration, listing, plural
 
 SHORTEST = 60.0
 """Seconds without a step below which nothing is called a hang."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tfscale.core.analysis.hangs import missing, stillness
 from tfscale.core.analysis.starts import joined, why_missing
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.analysis.words import duration, listing, plural, rate
 from tfscale.core.records import Diagnosis, TaskState
 from tfscale.core.task import Role
+from tfscale.core.text import duration, listing, no_contact, plural, step_rate
 
 
 def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[TaskView], steps_per_second: float | None) -> str:
@@ -31,7 +31,7 @@ def _trouble(tasks: Sequence[TaskView]) -> str | None:
     """What is no diagnosis, but keeps the cluster from being called healthy."""
     unreachable = [view.name for view in tasks if not view.up]
     if unreachable:
-        return f"no contact with the agent of {listing(unreachable)}"
+        return no_contact(unreachable)
     ended = [view for view in tasks if view.state in (TaskState.EXITED, TaskState.LOST)]
     if ended and len(ended) == len(tasks):
         return "all tasks have ended" if any(_failed(view) for view in ended) else "all tasks have ended well"
@@ -49,13 +49,13 @@ def _healthy(tasks: Sequence[TaskView], steps_per_second: float) -> str:
     coordinator = next((view.coordinator for view in tasks if view.coordinator), None)
     if coordinator is not None:
         working = sum(each.finished > 0 for each in coordinator.workers)
-        return f"healthy: {plural(working, 'worker')} at work, {rate(steps_per_second)} together"
+        return f"healthy: {plural(working, 'worker')} at work, {step_rate(steps_per_second)} together"
     training = [view for view in tasks if view.meets and view.progressed is not None]
     if len(training) <= 1:
-        return f"healthy: {listing([view.name for view in training])} trains, {rate(steps_per_second)}"
+        return f"healthy: {listing([view.name for view in training])} trains, {step_rate(steps_per_second)}"
     roles = {view.task.role for view in training}
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
-    return f"healthy: {plural(len(training), noun)} in step, {rate(steps_per_second)}, no straggler"
+    return f"healthy: {plural(len(training), noun)} in step, {step_rate(steps_per_second)}, no straggler"
 
 
 def _waiting(tasks: Sequence[TaskView]) -> str:

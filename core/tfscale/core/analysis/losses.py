@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.analysis.words import clock
 from tfscale.core.records import Diagnosis
 from tfscale.core.task import CLUSTER
+from tfscale.core.text import clock
 
 SETTLE = 3.0
 """Seconds to wait for the other tasks' reports before it is said whose loss it is."""

@@ -17,8 +17,8 @@ from tfscale.core.analysis.blocks import TINY, WINDOW, Blocks
 from tfscale.core.analysis.phases import excess, medians, others_median
 from tfscale.core.analysis.steps import Aligned, Floats
 from tfscale.core.analysis.stragglers import LENGTHS, Names, Rule, Verdict, severity_of
-from tfscale.core.analysis.words import clock, duration, rate
 from tfscale.core.records import PHASES, Diagnosis
+from tfscale.core.text import clock, duration, step_rate
 
 OWN = (PHASES.index("update"), PHASES.index("input"), PHASES.index("compute"))
 
@@ -154,8 +154,8 @@ def describe(verdict: Verdict, window: Aligned, whole: Floats) -> Diagnosis:
     slow, made = shortfall(whole, [column]), 1 / medians(whole)
     sentence = (
         f"{subject} is {verdict.ratio:.2g}x slower than {peers} since {clock(verdict.begin)}, in {phase} "
-        f"(+{duration(float(extra.max()))} a step); nobody waits for it, and its own {rate(float(made[column]))} of "
-        f"{rate(float(made.sum()))} cost the cluster {1 - 1 / slow:.0%} of its throughput"
+        f"(+{duration(float(extra.max()))} a step); nobody waits for it, and its own {step_rate(float(made[column]))} "
+        f"of {step_rate(float(made.sum()))} cost the cluster {1 - 1 / slow:.0%} of its throughput"
     )
     evidence: dict[str, float | str | None] = {
         "ratio": verdict.ratio,

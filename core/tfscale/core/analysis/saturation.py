@@ -12,9 +12,9 @@ from tfscale.core.analysis import whatif
 from tfscale.core.analysis.scaling import bus_bandwidth
 from tfscale.core.analysis.vitals import Vitals, middle
 from tfscale.core.analysis.whatif import Remedy
-from tfscale.core.analysis.words import bits
 from tfscale.core.records import Diagnosis
 from tfscale.core.task import CLUSTER, Role, Task
+from tfscale.core.text import bit_rate
 
 COMMUNICATION = 0.30
 """Of the step, exposed transfer."""
@@ -101,7 +101,7 @@ def _communication(load: Load) -> Limit | None:
     resource = "communication"
     if load.bus and load.link:
         full = load.bus / load.link
-        of = f"{bits(load.bus)} of {bits(load.link)}, {full:.0%}"
+        of = f"{bit_rate(load.bus)} of {bit_rate(load.link)}, {full:.0%}"
         resource = "link" if full >= FULL else resource
         sentence += f", and the link is full ({of})" if full >= FULL else f", though the link is not full ({of})"
         evidence |= {"link": load.link, "link_from": load.link_from, "link_fraction": full}
@@ -181,7 +181,7 @@ def _link(task: str, vitals: Vitals, speed: float | None) -> Limit | None:
     sends = vitals.sent >= vitals.received
     moved = 8 * max(vitals.sent, vitals.received)
     fraction, does = moved / speed, "sends" if sends else "receives"
-    sentence = f"the link of {task} is full: it {does} {bits(moved)} of {bits(speed)} ({fraction:.0%})"
+    sentence = f"the link of {task} is full: it {does} {bit_rate(moved)} of {bit_rate(speed)} ({fraction:.0%})"
     serves = Task.parse(task).role is Role.PS
     remedies = (Remedy("more parameter servers" if serves else "a faster link"), Remedy("gradients cast to bfloat16"))
     evidence: Evidence = {"sent": vitals.sent, "received": vitals.received, "link": speed}

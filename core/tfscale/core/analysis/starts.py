@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks import TaskView
-from tfscale.core.analysis.words import clock, duration, listing
 from tfscale.core.records import Diagnosis, TaskState
 from tfscale.core.task import Role
+from tfscale.core.text import clock, duration, listing
 
 PATIENCE = 30.0
 """Seconds that the first to join waits before the others are named."""

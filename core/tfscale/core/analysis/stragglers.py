@@ -20,9 +20,9 @@ from tfscale.core.analysis.blocks import WINDOW, Blocks
 from tfscale.core.analysis.noise import longest_spell, margin
 from tfscale.core.analysis.phases import excess, slowdown
 from tfscale.core.analysis.steps import Aligned, Floats
-from tfscale.core.analysis.words import clock, duration
 from tfscale.core.records import LAG_PHASES, Diagnosis
 from tfscale.core.task import CLUSTER
+from tfscale.core.text import clock, duration
 
 LENGTHS = (10, 15, 20, 30, 40, 60, 80, 120, 160)
 """Of the windows that are tried, in blocks; fewer than 20 only where steps are so slow that they last long enough."""

@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from array import array
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,6 +28,7 @@ from tfscale.core.records import (
     Training,
     WorkerFunctions,
 )
+from tfscale.core.version import installed_version
 from tfscale.trainer.probe import workers
 from tfscale.trainer.probe.columns import Columns, report_batches
 from tfscale.trainer.probe.report import Report
@@ -53,7 +53,7 @@ class Lines:
         self._sequence = 0
         self._path = path
         self._file: TextIO = path.open("w", encoding="utf-8")
-        self._write({"type": "header", "schema": SCHEMA_VERSION, "version": version("tfscale"), "tasks": [task]})
+        self._write({"type": "header", "schema": SCHEMA_VERSION, "version": installed_version(), "tasks": [task]})
 
     def send(self, report: Report) -> None:
         """Write a frame."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from tfscale.core.analysis.words import clock
+from tfscale.core.text import clock
 
 
 @pytest.mark.parametrize("at", [math.nan, math.inf, 1e300])

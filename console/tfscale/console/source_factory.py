@@ -1,4 +1,4 @@
-"""Where the events come from, by the settings: live agents, a simulation; and what may be asked of the tasks there."""
+"""Construction of the source that the settings name: live agents or a simulation, and the commands for its tasks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from tfscale.console.sources import Source
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.sources.simulated import SimulatedSource
 from tfscale.core.cluster import Address, ClusterSpec, Tls, cluster_from_environment, load_cluster, parse_cluster
+from tfscale.core.precedence import outranks
 from tfscale.core.task import Role, Task
 from tfscale.v1 import agent_pb2
 
 _PATIENCE = 5.0
-"""Seconds for the one agent that names the others."""
+"""Seconds within which the one agent must name the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,11 @@ class Connection:
 
 
 def connect(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> Connection:
-    """What the settings ask to watch; nothing is dialled but the one agent that they may name. `where` tells where
-    each setting is from. Raises UsageError and CommandError."""
-    if settings.simulate is not None and not _beats(where, "simulate", "cluster", "agent"):
+    """Return the source and commands that the settings name; only the agent of `--agent` is dialled.
+
+    `where` has the place of each setting. Raises UsageError and CommandError.
+    """
+    if settings.simulate is not None and not outranks(where, "simulate", "cluster", "agent"):
         settings = replace(settings, simulate=None)
     if settings.simulate is not None:
         source = SimulatedSource(settings.simulate, settings.fault, rate=settings.rate)
@@ -50,23 +53,12 @@ def connect(settings: Settings, where: Mapping[str, str], environment: Mapping[s
 
 
 def find_cluster(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:
-    """The live cluster that the settings name. Raises UsageError and CommandError."""
-    if settings.agent is not None and (settings.cluster is None or _beats(where, "agent", "cluster")):
+    """Return the live cluster that the settings name. Raises UsageError and CommandError."""
+    if settings.agent is not None and (settings.cluster is None or outranks(where, "agent", "cluster")):
         return asyncio.run(ask_agent(settings.agent, _tls(settings), insecure=settings.insecure))
     if settings.cluster is not None:
         return load_cluster(settings.cluster)
     return cluster_from_environment(environment)[0]
-
-
-def _beats(where: Mapping[str, str], name: str, *others: str) -> bool:
-    """Whether a setting is from a stronger place than others that exclude it."""
-    return all(_rank(where.get(name)) < _rank(where.get(other)) for other in others if other in where)
-
-
-def _rank(where: str | None) -> int:
-    if where is None:
-        return 3
-    return 0 if where.startswith("--") else 1 if where.startswith("TFSCALE_") else 2
 
 
 def _tls(settings: Settings) -> Tls | None:
@@ -76,8 +68,8 @@ def _tls(settings: Settings) -> Tls | None:
 
 
 async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> ClusterSpec:
-    """The cluster that any one agent knows. Raises CommandError, and UsageError where it must not be dialled."""
-    # Whose agent it is, only it can tell.
+    """Return the cluster as the agent at `address` knows it. Raises CommandError and SecurityError."""
+    # The task of the agent is not known before it answers.
     asked = Task(Role.WORKER, 0)
     channels = Channels(ClusterSpec("agent", {asked: address}, {asked: address}, tls=tls), insecure=insecure)
     try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tfscale.console.remembered import Memory, View, state_path
+from tfscale.console.view_state import View, ViewFile, state_path
 
 
 def test_what_was_chosen_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "tfscale" / "console.json"
     chosen = View(("task", "step", "heat"), "heat", True, "host", "tfscale-light", "gpu")
-    Memory.at(path).keep(chosen)
-    assert Memory.at(path).view == chosen
+    ViewFile.at(path).keep(chosen)
+    assert ViewFile.at(path).view == chosen
     assert [each.name for each in path.parent.iterdir()] == ["console.json"]
 
 
@@ -22,14 +22,14 @@ def test_what_was_chosen_comes_back(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_nothing_chosen(tmp_path: Path, text: str) -> None:
     path = tmp_path / "console.json"
     path.write_bytes(text.encode("latin-1"))
-    assert Memory.at(path).view == View()
+    assert ViewFile.at(path).view == View()
 
 
 def test_without_a_path_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    memory = Memory()
-    memory.keep(View(sort="lag"))
-    assert memory.view.sort == "lag" and list(tmp_path.iterdir()) == []
+    view_file = ViewFile()
+    view_file.keep(View(sort="lag"))
+    assert view_file.view.sort == "lag" and list(tmp_path.iterdir()) == []
 
 
 def test_it_is_state_and_no_configuration() -> None:

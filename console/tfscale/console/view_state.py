@@ -1,4 +1,4 @@
-"""How the operator likes to look at clusters, kept from one start to the next: state, not configuration."""
+"""State of the screen that is kept from one start to the next: columns, order, theme. It is no configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import platformdirs
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is remembered; None: never chosen."""
+    """Choices of the operator; None: never chosen."""
 
     columns: tuple[str, ...] | None = None
     sort: str | None = None
@@ -22,20 +22,22 @@ class View:
     group: str | None = None
     theme: str | None = None
     measure: str | None = None
-    """Of the heat map."""
+    """Measure of the heat map."""
 
 
 @dataclass(slots=True)
-class Memory:
-    """The file; without a path nothing is remembered."""
+class ViewFile:
+    """File that keeps a view; without a path nothing is kept."""
 
     path: Path | None = None
     view: View = field(default_factory=View)
 
     @classmethod
-    def at(cls, path: Path) -> Memory:
-        """What the file holds. One that is not there, or that nobody can read, holds nothing: it is written anew at the
-        next change, and nothing but a habit is lost."""
+    def at(cls, path: Path) -> ViewFile:
+        """Read the view that the file at `path` keeps.
+
+        A file that is absent or cannot be read keeps nothing: the next change writes it anew.
+        """
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -43,7 +45,7 @@ class Memory:
         return cls(path, _view(document) if isinstance(document, dict) else View())
 
     def keep(self, view: View) -> None:
-        """Write it down, whole or not at all. Raises OSError."""
+        """Write the view to the file, whole or not at all. Raises OSError."""
         self.view = view
         if self.path is None:
             return
@@ -54,7 +56,7 @@ class Memory:
 
 
 def state_path(environment: Mapping[str, str]) -> Path:
-    """`$XDG_STATE_HOME/tfscale/console.json`."""
+    """Return `$XDG_STATE_HOME/tfscale/console.json`."""
     home = environment.get("XDG_STATE_HOME")
     folder = Path(home) / "tfscale" if home else Path(platformdirs.user_state_dir("tfscale"))
     return folder / "console.json"

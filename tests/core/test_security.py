@@ -1,37 +1,21 @@
-import subprocess
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import grpc.aio
 import pytest
+from certificates import authority
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from tfscale.core.cluster import Address, ClusterSpec, Tls
-from tfscale.core.credentials import CredentialsError, open_channel, server_credentials, uses_tls
+from tfscale.core.security import SecurityError, open_channel, server_credentials, uses_tls
 from tfscale.core.task import Task
 
 TASK = Task.parse("worker:0")
 LOOPBACK, BEYOND = Address("127.0.0.1", 7070), Address("10.0.0.2", 7070)
 PLAIN = ClusterSpec("test", {TASK: LOOPBACK}, {TASK: LOOPBACK})
-
-
-def openssl(folder: Path, *words: str) -> None:
-    subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
-
-
-def authority(folder: Path, name: str) -> Tls:
-    """A new authority and a certificate for localhost that it signed."""
-    base = folder / name
-    base.mkdir()
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    openssl(base, "req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca", "-days", "2")
-    openssl(base, "req", *key, "-keyout", "key.pem", "-out", "request.pem", "-subj", "/CN=localhost")
-    (base / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
-    sign = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names", "-days", "2"]
-    openssl(base, "x509", "-req", "-in", "request.pem", *sign, "-out", "cert.pem")
-    return Tls(base / "ca.pem", base / "cert.pem", base / "key.pem")
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +28,24 @@ def own(folder: Path) -> Tls:
     return authority(folder, "own")
 
 
-@pytest.fixture
-async def address(own: Tls) -> AsyncIterator[Address]:
-    """Where a server answers that wants certificates of the own authority."""
-    credentials = server_credentials(LOOPBACK, replace(PLAIN, tls=own))
-    assert credentials is not None
+@asynccontextmanager
+async def served(spec: ClusterSpec, insecure: bool = False) -> AsyncIterator[Address]:
+    """Serve as an agent does, and give the address."""
+    credentials = server_credentials(LOOPBACK, spec, insecure)
     server = grpc.aio.server()
     health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(), server)
-    port = server.add_secure_port("127.0.0.1:0", credentials)
+    local = "127.0.0.1:0"
+    port = server.add_secure_port(local, credentials) if credentials else server.add_insecure_port(local)
     await server.start()
     yield Address("127.0.0.1", port)
     await server.stop(0)
+
+
+@pytest.fixture
+async def address(own: Tls) -> AsyncIterator[Address]:
+    """Address of a server that asks for certificates of the own authority."""
+    async with served(replace(PLAIN, tls=own)) as address:
+        yield address
 
 
 async def check(address: Address, spec: ClusterSpec, insecure: bool = False) -> int:
@@ -78,12 +69,20 @@ def test_who_speaks_tls(address: Address, tls: bool, insecure: bool, expected: b
 
 
 def test_beyond_loopback_without_tls_both_ways_out_are_named() -> None:
-    with pytest.raises(CredentialsError, match=r"give \[tls\] in the cluster file, or --insecure"):
+    with pytest.raises(SecurityError, match=r"give \[tls\] in the cluster file, or --insecure"):
         open_channel(BEYOND, PLAIN)
 
 
 async def test_both_sides_of_one_authority_talk(address: Address, own: Tls) -> None:
     assert await check(address, replace(PLAIN, tls=own)) == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_both_sides_with_insecure_talk_in_plain_text_whatever_the_file_says(own: Tls) -> None:
+    spec = replace(PLAIN, tls=own)
+    async with served(spec, insecure=True) as address:
+        assert await check(address, spec, insecure=True) == health_pb2.HealthCheckResponse.SERVING
+        with pytest.raises(grpc.aio.AioRpcError):
+            await check(address, spec)
 
 
 async def test_strangers_are_refused(address: Address, folder: Path) -> None:
@@ -94,8 +93,8 @@ async def test_strangers_are_refused(address: Address, folder: Path) -> None:
 
 
 def test_a_file_that_is_no_certificate_is_named(own: Tls, tmp_path: Path) -> None:
-    with pytest.raises(CredentialsError, match=r"\[tls\] key: .*none.pem cannot be read"):
+    with pytest.raises(SecurityError, match=r"\[tls\] key: .*none.pem cannot be read"):
         server_credentials(LOOPBACK, replace(PLAIN, tls=replace(own, key=tmp_path / "none.pem")))
     (tmp_path / "text.pem").write_text("hello")
-    with pytest.raises(CredentialsError, match=r"\[tls\] ca: .*text.pem is not a PEM file"):
+    with pytest.raises(SecurityError, match=r"\[tls\] ca: .*text.pem is not a PEM file"):
         open_channel(LOOPBACK, replace(PLAIN, tls=replace(own, ca=tmp_path / "text.pem")))

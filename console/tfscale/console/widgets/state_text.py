@@ -1,23 +1,21 @@
-"""A task's state and flags in a few words, with the severity that colours them."""
+"""State and flags of a task as a few words, with the severity that colours them."""
 
 from __future__ import annotations
 
-from tfscale.console.describe import describe_exit
 from tfscale.console.events import LinkState
 from tfscale.console.model import TaskView
-from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Glyphs
-from tfscale.core.analysis.words import signal_name
 from tfscale.core.records import ActivityKind, Diagnosis, Exit, TaskState
+from tfscale.core.text import elapsed_briefly, exit_phrase, signal_name
 
-_LINKS = {
+_LINK_STATES = {
     LinkState.CONNECTING: "connecting",
     LinkState.DOWN: "agent down",
     LinkState.REFUSED: "refused",
     LinkState.VERSION: "version",
 }
 
-_DOING = {
+_ACTIVITIES = {
     ActivityKind.COMPILE: "compiling",
     ActivityKind.CHECKPOINT: "saving",
     ActivityKind.EVALUATION: "evaluating",
@@ -25,21 +23,21 @@ _DOING = {
 }
 
 
-def state(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
-    """Sign and words, and their severity: `● running`, `✖ killed SIGKILL`, `◌ agent down`."""
+def state_text(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
+    """Return sign and words of the state, and their severity: `● running`, `✖ killed SIGKILL`, `◌ agent down`."""
     if view.is_stale:
         severity = "info" if view.link.state is LinkState.CONNECTING else "warning"
-        return f"{glyphs.lost} {_LINKS[view.link.state]}", severity
+        return f"{glyphs.lost} {_LINK_STATES[view.link.state]}", severity
     status = view.status
     match status.state if status else None:
         case TaskState.RUNNING:
-            return f"{glyphs.running} {_doing(view)}", "good"
+            return f"{glyphs.running} {_activity(view)}", "good"
         case TaskState.EXITED:
             return _ended(status.exit if status else None, glyphs)
         case TaskState.LOST:
             return f"{glyphs.failed} lost", "critical"
-        case TaskState.STARTING | TaskState.STOPPING as moving:
-            return f"{glyphs.moving} {moving}", "warning"
+        case TaskState.STARTING | TaskState.STOPPING as passing:
+            return f"{glyphs.moving} {passing}", "warning"
         case TaskState.PENDING:
             return f"{glyphs.waiting} not started", "info"
         case _:
@@ -47,14 +45,14 @@ def state(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def is_busy(view: TaskView) -> bool:
-    """Whether it compiles, saves or evaluates, so that no step is expected."""
+    """Decide whether the task compiles, saves or evaluates, so that no step is expected."""
     activities = view.frame.activities if view.frame else ()
-    return any(each.end is None and each.kind is not ActivityKind.IDLE for each in activities)
+    return any(activity.end is None and activity.kind is not ActivityKind.IDLE for activity in activities)
 
 
-def _doing(view: TaskView) -> str:
+def _activity(view: TaskView) -> str:
     activities = view.frame.activities if view.frame else ()
-    return next((_DOING[each.kind] for each in activities if each.end is None), "running")
+    return next((_ACTIVITIES[activity.kind] for activity in activities if activity.end is None), "running")
 
 
 def _ended(exit: Exit | None, glyphs: Glyphs) -> tuple[str, str]:
@@ -62,19 +60,14 @@ def _ended(exit: Exit | None, glyphs: Glyphs) -> tuple[str, str]:
         return f"{glyphs.finished} " + ("finished" if exit.code == 0 else "stopped"), "info"
     if exit is not None and exit.signal is not None:
         return f"{glyphs.failed} {signal_name(exit.signal)}", "critical"
-    return f"{glyphs.failed} {describe_exit(exit) if exit else 'ended'}", "critical"
+    return f"{glyphs.failed} {exit_phrase(exit) if exit else 'ended'}", "critical"
 
 
-def short(value: float) -> str:
-    """A duration in its largest unit alone: `12 s`, `3 m`."""
-    return " ".join(format.duration(value).split()[:2])
-
-
-def flags(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
-    """What is wrong with the task, most severe first, and the severity."""
+def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
+    """Return the worst fault of the task and its severity; empty where there is none."""
     if view.link.state is LinkState.DOWN:
-        lasted = "" if view.link.since is None else f" {short(now - view.link.since)}"
-        return f"down{lasted}, retrying ({view.link.reason})", "warning"
+        since = "" if view.link.since is None else f" {elapsed_briefly(now - view.link.since)}"
+        return f"down{since}, retrying ({view.link.reason})", "warning"
     if view.link.state in (LinkState.REFUSED, LinkState.VERSION):
         return view.link.reason, "warning"
     worst = next(iter(view.diagnoses), None)
@@ -87,11 +80,11 @@ def flags(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def _flag(diagnosis: Diagnosis, view: TaskView, glyphs: Glyphs) -> str:
-    whose = diagnosis.subject.partition("/")[2]
-    summary = view.replicas.get(diagnosis.subject) if whose else view.summary
+    replica = diagnosis.subject.partition("/")[2]
+    summary = view.replicas.get(diagnosis.subject) if replica else view.summary
     ratio = summary.ratio if summary else None
     if diagnosis.kind != "straggler":
         return f"{glyphs.alarm} {diagnosis.kind.replace('_', ' ')}"
     phase = diagnosis.evidence.get("phase") or diagnosis.evidence.get("cause")
     by = f" {glyphs.times}{ratio:.1f}" if ratio is not None else ""
-    return f"{glyphs.alarm} {whose or 'straggler'}{by}" + (f" {phase}" if isinstance(phase, str) else "")
+    return f"{glyphs.alarm} {replica or 'straggler'}{by}" + (f" {phase}" if isinstance(phase, str) else "")

@@ -1,0 +1,38 @@
+"""Lines of the event pane: the new status of a task, the progress of a command."""
+
+from __future__ import annotations
+
+from tfscale.console.events import CommandProgressed
+from tfscale.core.records import Stage, TaskState, TaskStatus
+from tfscale.core.text import exit_phrase
+
+
+def status_text(status: TaskStatus) -> str:
+    """Return a task's new status as one line."""
+    reason = f" ({status.reason})" if status.reason else ""
+    match status.state:
+        case TaskState.EXITED:
+            return exit_phrase(status.exit) + reason
+        case TaskState.LOST:
+            return "lost: its shim died, how it ended cannot be known" + reason
+        case TaskState.RUNNING | TaskState.STARTING:
+            return f"{status.state}, generation {status.generation}, attempt {status.attempt}{reason}"
+        case _:
+            return f"{status.state}{reason}"
+
+
+def progress_text(command: CommandProgressed) -> str:
+    """Return the progress of a command as one line."""
+    message = f": {command.message}" if command.message else ""
+    generation = f", generation {command.generation}" if command.generation else ""
+    match command.stage:
+        case Stage.PLANNED:
+            return f"{command.verb} planned{generation}{message}"
+        case Stage.FAILED:
+            return f"{command.verb} failed{message}"
+        case Stage.DONE:
+            return f"{command.verb} done{generation}{message}"
+        case Stage.WORKING:
+            return f"{command.verb}{message}"
+        case _:
+            return f"{command.stage}{message}"

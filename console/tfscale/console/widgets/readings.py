@@ -1,0 +1,52 @@
+"""Numbers of one task from its newest frame and summary, for columns and heat maps alike; None where unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tfscale.console.model import TaskView
+from tfscale.core.records import GpuSample, HostSample
+
+
+def summary_value(view: TaskView, name: str) -> float | None:
+    """Return one attribute of the task's step summary."""
+    return getattr(view.summary, name) if view.summary else None
+
+
+def newest_step(view: TaskView) -> int | None:
+    """Return the newest step: the program's own number of it, else the number since the attempt began."""
+    summary = view.summary
+    if summary is None:
+        return None
+    return summary.step if summary.global_step is None else summary.global_step
+
+
+def gpus_of(view: TaskView) -> tuple[GpuSample, ...]:
+    return view.frame.gpus if view.frame else ()
+
+
+def over_gpus(
+    gpus: Iterable[GpuSample],
+    read: Callable[[GpuSample], float | None],
+    combine: Callable[[Sequence[float]], float],
+) -> float | None:
+    """Return `combine` of what `read` returns for each GPU, without those for which it returns None."""
+    values = [value for gpu in gpus if (value := read(gpu)) is not None]
+    return combine(values) if values else None
+
+
+def host_of(view: TaskView) -> HostSample | None:
+    return view.frame.host if view.frame else None
+
+
+def host_cpu(view: TaskView) -> float | None:
+    """Return the share of the host's CPUs in use, 0 to 1."""
+    host = host_of(view)
+    return host.cpu if host else None
+
+
+def traffic(host: HostSample | None) -> tuple[float | None, float | None]:
+    """Return bytes a second received and sent over all interfaces; None for each where there is no interface."""
+    if host is None or not host.interfaces:
+        return None, None
+    return sum(each.received for each in host.interfaces), sum(each.sent for each in host.interfaces)

@@ -1,0 +1,163 @@
+"""Numbers, units and names as text for people: the sentences of diagnoses and the cells of the console.
+
+Functions whose argument may be None return `UNKNOWN` for it. Needs no numpy.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+
+from tfscale.core.plausible import is_moment
+from tfscale.core.records import Exit
+
+UNKNOWN = "–"
+"""Text in place of a number that was not measured."""
+
+
+def clock(at: float) -> str:
+    """Return Unix seconds as the local time of day, or dashes where they are outside the calendar."""
+    return time.strftime("%H:%M:%S", time.localtime(at)) if is_moment(at) else "--:--:--"
+
+
+def duration(seconds: float) -> str:
+    """Return a measured time, rounded for a sentence: `61 ms`, `2.4 s`, `95 s`, `12 min`."""
+    if seconds < 0.0095:
+        return f"{seconds * 1e3:.1f} ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+
+
+def step_time(seconds: float | None) -> str:
+    """Return the time of a step or of a phase with three digits: `830 us`, `72.4 ms`, `1.25 s`."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} us"
+    return f"{_three_digits(seconds * 1e3)} ms" if seconds < 1.0 else f"{_three_digits(seconds)} s"
+
+
+def elapsed(seconds: float | None) -> str:
+    """Return the time since something began in its two largest units: `12 s`, `3 m 20 s`, `5 h 02 m`, `2 d 4 h`."""
+    if seconds is None:
+        return UNKNOWN
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} m {whole % 60:02} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02} m"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def elapsed_briefly(seconds: float) -> str:
+    """Return the time since something began, cut to its largest unit: `12 s`, `3 m`."""
+    return " ".join(elapsed(seconds).split()[:2])
+
+
+def step_rate(steps_per_second: float) -> str:
+    """Return steps a second, or for slow ones the time of a step: `12.3 steps/s`, `8.2 s a step`."""
+    return f"{steps_per_second:.3g} steps/s" if steps_per_second >= 0.5 else f"{duration(1 / steps_per_second)} a step"
+
+
+def bit_rate(bits_per_second: float) -> str:
+    """Return the speed of a link: `185 Mbit/s`, `10 Gbit/s`."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if bits_per_second >= size:
+            return f"{bits_per_second / size:.3g} {unit}bit/s"
+    return f"{bits_per_second:.3g} bit/s"
+
+
+def data_size(size_bytes: float | None, unit: str = "B") -> str:
+    """Return bytes by powers of 1,000: `3.40 GB`."""
+    if size_bytes is None:
+        return UNKNOWN
+    size = size_bytes
+    for prefix in ("", "k", "M", "G"):
+        if size < 999.5:
+            return f"{_three_digits(size) if prefix else f'{size:.0f}'} {prefix}{unit}"
+        size /= 1000
+    return f"{_three_digits(size)} T{unit}"
+
+
+def data_rate(bytes_per_second: float | None) -> str:
+    """Return bytes a second by powers of 1,000: `118 MB/s`."""
+    return data_size(bytes_per_second, "B/s")
+
+
+def percent(fraction: float | None) -> str:
+    """Return a fraction of 0 to 1 in hundredths: `85%`."""
+    return UNKNOWN if fraction is None else f"{fraction * 100:.0f}%"
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio with two decimals: `1.52`."""
+    return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def four_digits(value: float | None) -> str:
+    """Return a number with four significant digits: `0.6931`, `1.204e-05`."""
+    return UNKNOWN if value is None else f"{value:.4g}"
+
+
+def celsius(degrees: float | None) -> str:
+    return UNKNOWN if degrees is None else f"{degrees:.0f} °C"
+
+
+def watts(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f} W"
+
+
+def megahertz(hertz: float | None) -> str:
+    """Return a frequency in MHz, the unit of NVIDIA's own tools."""
+    return UNKNOWN if hertz is None else f"{hertz / 1e6:.0f} MHz"
+
+
+def count(value: float | None) -> str:
+    """Return a number of things, with commas between thousands: `12.5`, `1,200`."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.1f}" if value < 100 and value != int(value) else f"{value:,.0f}"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 worker`, `3 workers`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def listing(names: Sequence[str], most: int = 4) -> str:
+    """Return names as one phrase of at most `most` items: `a`, `a and b`, `a, b and 7 others`."""
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} others"
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def signal_name(number: int) -> str:
+    """Return `SIGKILL` for 9, and `signal 99` for a number without a name on this system."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def exit_phrase(exit: Exit | None) -> str:
+    """Return how a task ended: `exited 1`, `killed SIGKILL`."""
+    if exit is None or (exit.code is None and exit.signal is None):
+        return "ended, how is unknown"
+    if exit.signal is not None:
+        return f"killed {signal_name(exit.signal)}"
+    return f"exited {exit.code}"
+
+
+def no_contact(names: Sequence[str]) -> str:
+    """Return the phrase for agents that do not answer, by the names of their tasks."""
+    return f"no contact with the agent of {listing(names)}"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"

@@ -1,0 +1,13 @@
+"""Version of the installed tfscale."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+
+def installed_version() -> str | None:
+    """Return the version of tfscale, or None where it runs from a tree that was not installed."""
+    try:
+        return importlib.metadata.version("tfscale")
+    except importlib.metadata.PackageNotFoundError:
+        return None
