@@ -53,7 +53,6 @@ class FakeMember:
 class Setup:
     def __init__(self, spec: ClusterSpec, folder: Path, strategy: str | None = None) -> None:
         self.done: list[str] = []
-        self.complaints: list[str] = []
         self.path = folder / "agent.json"
         self.journal = Journal(self.path)
         self.journal.update(generation=1)
@@ -63,7 +62,7 @@ class Setup:
 
     def next_lead(self) -> Gang:
         """The gang of an agent that has just read the journal."""
-        return Gang(self.spec, Journal(self.path), self.members, lambda: self.strategy, self.complaints.append)
+        return Gang(self.spec, Journal(self.path), self.members, lambda: self.strategy)
 
     def member(self, name: str) -> FakeMember:
         return self.members[Task.parse(name)]
@@ -135,13 +134,16 @@ async def test_a_second_restart_is_refused_while_one_is_under_way(setup: Setup) 
     assert (await told(first))[-1] is Stage.DONE
 
 
-async def test_an_agent_out_of_reach_is_named_and_the_restart_waits_for_it(setup: Setup) -> None:
+async def test_an_agent_out_of_reach_is_named_and_the_restart_waits_for_it(
+    setup: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
     peer = setup.member("worker:2")
     peer.absent = True
     peer.gate.clear()
     operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
     assert (await told(operation))[-1] is Stage.FAILED
-    assert "worker:2 does not answer" in setup.complaints[0]
+    (complaint,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "restart to generation 2: failed worker:2: worker:2 does not answer" in complaint
     assert not any("runs" in line for line in setup.done)
     peer.absent = False
     peer.gate.set()

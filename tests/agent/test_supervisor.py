@@ -205,6 +205,16 @@ async def test_without_its_shim_the_task_is_lost_and_killed(spec: TaskSpec) -> N
     assert gone(started.pid)
 
 
+async def test_a_shim_that_cannot_begin_says_why_in_the_agents_log(
+    spec: TaskSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "shim.py").write_text("raise ImportError('no module named selectors')")
+    monkeypatch.setattr("tfscale.agent.shim.__file__", str(tmp_path / "shim.py"))
+    status = await Supervisor(spec, History()).start(launch())
+    assert status.state is TaskState.LOST
+    assert "its shim died at its start: ImportError: no module named selectors" in caplog.messages[-1]
+
+
 async def test_a_process_with_a_reused_pid_is_left_alone(spec: TaskSpec) -> None:
     first = Supervisor(spec, History())
     await first.start(launch())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,27 @@ from tfscale.agent.settings import Settings
 from tfscale.core.cluster import Address, ClusterSpec, cluster_from_environment, load_cluster, parse_address
 from tfscale.core.credentials import uses_tls
 from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.logs import LEVELS, LOG_FORMATS, start_log
 from tfscale.core.task import Task, parse_role
+
+_logger = logging.getLogger(__name__)
 
 _SWITCHES = ("insecure", "exit_with_task", "restart", "script_tf_config")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run an agent; answers its exit status."""
+    """Run an agent and return its exit status."""
     try:
         settings = read_settings(sys.argv[1:] if arguments is None else arguments, os.environ)
+    except UsageError as error:
+        print(f"tfscale-agent: {error}", file=sys.stderr)
+        return error.exit_status
+    start_log(logging.StreamHandler(), settings.log_level, settings.log_format, str(settings.task))
+    try:
         with sole_agent(settings):
             return asyncio.run(_run(settings))
     except TfscaleError as error:
-        print(f"tfscale-agent: {error}", file=sys.stderr)
+        _logger.error("%s", error)
         return error.exit_status
 
 
@@ -47,7 +56,11 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> S
     listen = parse_address(chosen["listen"], "--listen") if "listen" in chosen else spec.agents[task]
     for address in (listen, *_dialled(task, spec)):
         uses_tls(address, spec, bool(chosen.get("insecure")))
-    optional = {name: chosen[name] for name in ("grace", "log_size", "log_keep", *_SWITCHES) if name in chosen}
+    optional = {
+        name: chosen[name]
+        for name in ("grace", "log_size", "log_keep", "log_level", "log_format", *_SWITCHES)
+        if name in chosen
+    }
     return Settings(
         cluster=spec,
         task=task,
@@ -82,6 +95,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--log-size", type=_size, metavar="BYTES", help="rotate the task's log there; default 64M")
     parser.add_argument("--log-keep", type=_count, metavar="N", help="rotated logs to keep; default 4")
+    parser.add_argument(
+        "--log-level",
+        type=_one_of(LEVELS),
+        metavar="LEVEL",
+        help=f"of the agent's own log, on stderr: {', '.join(LEVELS)}; default info",
+    )
+    parser.add_argument(
+        "--log-format",
+        type=_one_of(LOG_FORMATS),
+        metavar="FORMAT",
+        help="of the agent's own log: text or json; default text",
+    )
     return parser
 
 
@@ -115,7 +140,8 @@ def _configured() -> dict[str, Any]:
 def _readers() -> dict[str, Any]:
     words = dict.fromkeys(("role", "cluster", "listen", "run", "state_dir"), str)
     numbers = {"index": int, "grace": _seconds, "log_size": _size, "log_keep": _count}
-    return {**words, **numbers, **dict.fromkeys(_SWITCHES, _switch)}
+    names = {"log_level": _one_of(LEVELS), "log_format": _one_of(LOG_FORMATS)}
+    return {**words, **numbers, **names, **dict.fromkeys(_SWITCHES, _switch)}
 
 
 def _read(name: str, value: str, where: str) -> Any:
@@ -185,6 +211,15 @@ def _size(text: str) -> int:
     if value < 4096:
         raise argparse.ArgumentTypeError("must be at least 4096 bytes")
     return value
+
+
+def _one_of(names: Sequence[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"must be one of {', '.join(names)}")
+        return text
+
+    return read
 
 
 def _switch(text: str) -> bool:

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import fcntl
 import importlib.metadata
+import logging
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -32,6 +32,7 @@ from tfscale.core.moments import until_next
 from tfscale.core.records import Description, Frame, TaskState, TaskStatus
 from tfscale.core.task import Task
 
+_logger = logging.getLogger(__name__)
 _LEAD_PATIENCE = 20.0
 """Seconds for which a task waits for the generation from the lead's agent before it starts without."""
 
@@ -92,8 +93,8 @@ class Daemon:
         await self._begin(status)
         self._publish()
         await self._server.start()
-        where = f"serving {self._settings.listen}, log {self._settings.files.log}"
-        _say(f"{self._settings.task} of {self._settings.run}: {where}")
+        settings = self._settings
+        _logger.info("serving %s; run %s, its log is %s", settings.listen, settings.run, settings.files.log)
 
     async def _tick(self) -> None:
         while True:
@@ -108,7 +109,7 @@ class Daemon:
         except Exception as error:
             if (kind := (what, type(error))) not in self._failures:
                 self._failures.add(kind)
-                _say(f"no {what} this second, tried again in the next: {error!r}")
+                _logger.error("no %s this second, tried again in the next: %r", what, error)
 
     def _sample(self) -> None:
         self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)
@@ -126,6 +127,7 @@ class Daemon:
         self._sampler.stop()
         await asyncio.gather(*(peer.close() for peer in self._peers.values()))
         await self._stop_servers()
+        _logger.info("ended")
 
     async def _stop_servers(self) -> None:
         await asyncio.gather(*(each.stop() for each in (self._server, self._report_server) if each is not None))
@@ -148,15 +150,15 @@ class Daemon:
     def _lead_gang(self) -> Gang:
         members: dict[Task, Member] = {self._settings.task: self._local, **self._peers}
         members = {task: members[task] for task in self._settings.cluster.tasks}
-        return Gang(self._settings.cluster, self._journal, members, lambda: self._reports.strategy, _say)
+        return Gang(self._settings.cluster, self._journal, members, lambda: self._reports.strategy)
 
     async def _begin(self, status: TaskStatus) -> None:
         """The task's start, unless it lives, or has ended while nobody looked."""
         cold = status.state is TaskState.PENDING or (self._settings.restart and not self._supervisor.alive)
         if not cold and not self._supervisor.alive:
-            _say(f"{self._settings.task} has {status.state} while no agent was there; give --restart to run it again")
+            _logger.warning("the task has %s while no agent was there; give --restart to run it again", status.state)
         if cold and probe_site() is None:
-            _say("the trainer part of tfscale is not installed beside the agent: steps will not be measured")
+            _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
         if self._gang is None:
             self._job(self._join()) if cold else None
         elif cold and not self._was_starting(status):
@@ -174,16 +176,16 @@ class Daemon:
 
     async def _join(self) -> None:
         """Start in the generation that the lead's agent tells."""
-        spec, task = self._settings.cluster, self._settings.task
+        spec = self._settings.cluster
         generation = await self._peers[spec.lead].generation(_LEAD_PATIENCE, wait=True)
         if generation is None:
             generation = max(1, self._journal.entry.generation)
             where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
-            _say(f"{where} does not answer: {task} starts in its own generation {generation}")
+            _logger.warning("%s does not answer: the task starts in its own generation %d", where, generation)
         try:
             await self._local.join(max(1, generation), "started with its agent")
         except TfscaleError as error:
-            _say(str(error))
+            _logger.error("%s", error)
 
     def _job(self, coroutine: Coroutine[None, None, None]) -> None:
         job = asyncio.create_task(coroutine)
@@ -197,7 +199,10 @@ class Daemon:
     def leave(self) -> None:
         """End the task and the agent; the second time, without waiting for the task to end well."""
         if self._leave.is_set():
+            _logger.warning("asked to end again: the task is killed")
             self._supervisor.kill()
+        else:
+            _logger.info("asked to end")
         self._leave.set()
 
     def _on_change(self, status: TaskStatus) -> None:
@@ -215,7 +220,7 @@ class Daemon:
                 async for _ in operation.progress():
                     pass
         except TfscaleError as error:
-            _say(str(error))
+            _logger.error("%s", error)
         if self._settings.exit_with_task:
             self._leave.set()
 
@@ -308,7 +313,3 @@ def _version() -> str:
         return importlib.metadata.version("tfscale")
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def _say(text: str) -> None:
-    print(f"tfscale-agent: {text}", file=sys.stderr, flush=True)

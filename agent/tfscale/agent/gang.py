@@ -9,6 +9,7 @@ be repeated by the next agent of the lead, and can be superseded by a newer one,
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from tfscale.core.errors import TfscaleError
 from tfscale.core.records import TaskState, TaskStatus
 from tfscale.core.restart import plan_finish, plan_restart
 from tfscale.core.task import Task
+
+_logger = logging.getLogger(__name__)
 
 
 class GangError(TfscaleError):
@@ -87,21 +90,19 @@ class Member(Protocol):
 class Operation:
     """One command on its way. It goes on whether or not anybody listens."""
 
-    def __init__(self, intent: Intent, tasks: tuple[Task, ...], complain: Callable[[str], None]) -> None:
+    def __init__(self, intent: Intent, tasks: tuple[Task, ...]) -> None:
         self.intent = intent
         self.tasks = tasks
         self.overdue = False
         """Some agent does not answer; a newer command may take this one's place."""
         self.driver: asyncio.Task[None] | None = None
-        self._complain = complain
         self._history: list[Progress] = []
         self._changed = asyncio.Event()
         self._told = False
 
     def say(self, stage: Stage, tasks: Iterable[Task], message: str = "") -> None:
         self._history.append(Progress(stage, tuple(tasks), self.intent.generation, message, time.time()))
-        if stage is Stage.FAILED:
-            self._complain(f"{self.intent.verb} to generation {self.intent.generation}: {message}")
+        self._log(self._history[-1])
         self._wake()
 
     def unreachable(self, task: Task, why: str) -> None:
@@ -125,6 +126,12 @@ class Operation:
                 return
             await self._changed.wait()
 
+    def _log(self, progress: Progress) -> None:
+        level = logging.WARNING if progress.stage is Stage.FAILED else logging.INFO
+        tasks = ", ".join(map(str, progress.tasks))
+        text = f"{self.intent.verb} to generation {progress.generation}: {progress.stage} {tasks}"
+        _logger.log(level, "%s", f"{text}: {progress.message}" if progress.message else text)
+
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
@@ -139,13 +146,11 @@ class Gang:
         journal: Journal,
         members: Mapping[Task, Member],
         strategy: Callable[[], str | None],
-        complain: Callable[[str], None],
     ) -> None:
         self._spec = spec
         self._journal = journal
         self._members = members
         self._strategy = strategy
-        self._complain = complain
         self._operation: Operation | None = None
         self._deciding = asyncio.Lock()
 
@@ -165,7 +170,8 @@ class Gang:
         """Go on with the command that the last agent was killed in, if any."""
         intent = self._journal.entry.intent
         if intent is not None:
-            self._drive(Operation(intent, tuple(map(Task.parse, intent.tasks)), self._complain))
+            _logger.info("going on with the %s to generation %d", intent.verb, intent.generation)
+            self._drive(Operation(intent, tuple(map(Task.parse, intent.tasks))))
 
     async def command(self, verb: Verb, tasks: Iterable[Task], reason: str, expected: int | None) -> Operation:
         """Begin a command for `tasks` and what belongs with them.
@@ -216,7 +222,7 @@ class Gang:
 
     def _nothing_to_do(self, tasks: tuple[Task, ...]) -> Operation:
         intent = Intent(Verb.START, tuple(map(str, tasks)), self._journal.entry.generation, True, "")
-        operation = Operation(intent, tasks, self._complain)
+        operation = Operation(intent, tasks)
         operation.say(Stage.DONE, tasks, "already running")
         operation.finish()
         return operation
@@ -230,7 +236,7 @@ class Gang:
     def _launch(self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: str) -> Operation:
         intent = Intent(verb, tuple(map(str, tasks)), generation, False, reason)
         self._journal.update(generation=generation, intent=intent)
-        operation = Operation(intent, tasks, self._complain)
+        operation = Operation(intent, tasks)
         operation.say(Stage.PLANNED, tasks, reason)
         self._drive(operation)
         return operation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 import grpc
@@ -15,6 +16,7 @@ from tfscale.core.records import TaskStatus
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
+_logger = logging.getLogger(__name__)
 _QUICK = 1.0
 """Seconds for a question whose answer may be that nobody is there."""
 
@@ -71,13 +73,17 @@ class Peer:
     ) -> TaskStatus:
         """Ask until the agent has answered: it may be killed and started again in the midst of it."""
         request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason)
-        warning = asyncio.get_running_loop().call_later(self._patience, unreachable, self._silent())
+        loop = asyncio.get_running_loop()
+        late = loop.time() + self._patience
+        warning = loop.call_at(late, unreachable, self._silent())
         try:
             while True:
                 call = self._stub().Apply(request, wait_for_ready=True)
                 try:
                     await call.initial_metadata()
                     warning.cancel()
+                    if loop.time() >= late:
+                        _logger.info("its agent answers again", extra={"task": str(self._task)})
                     return wire.status_record(await call)
                 except grpc.aio.AioRpcError as error:
                     if error.code() is not grpc.StatusCode.UNAVAILABLE:

@@ -7,6 +7,7 @@ It is heard when a frame is made: an agent that was woken for each report would 
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from contextlib import aclosing
 from dataclasses import replace
@@ -24,6 +25,7 @@ from tfscale.core.records import (
     ActivityKind,
     Collective,
     Coordinator,
+    ProbeState,
     ProbeStatus,
     StepBatch,
     Training,
@@ -31,6 +33,7 @@ from tfscale.core.records import (
 from tfscale.core.task import Task
 from tfscale.v1 import report_pb2
 
+_logger = logging.getLogger(__name__)
 _WAITING = 10_000
 """Batches kept for the next frame; more than that and the oldest go."""
 
@@ -106,6 +109,7 @@ class Reports:
                     self._greet(connection, report.hello)
                 self._collect(report)
         except (Refusal, FramingError, DecodeError, wire.WireError) as error:
+            _logger.warning("refused the reports of a process: %s", error)
             connection.reply(report_pb2.ReportReply(refused=str(error)))
             self._let_go(connection)
         else:
@@ -116,6 +120,7 @@ class Reports:
         asyncio.get_running_loop().remove_reader(connection)
         self._reporter = connection
         self.listener = _listener(hello)
+        _logger.info("process %d reports", hello.pid)
         connection.reply(report_pb2.ReportReply(accepted=report_pb2.Accepted()))
         self._connections[connection] = asyncio.create_task(self._give_orders(connection))
 
@@ -126,6 +131,7 @@ class Reports:
         else:
             orders.cancel()
         if self._reporter is connection:
+            _logger.info("the process reports no more")
             self._reporter = self.listener = None
         connection.close()
 
@@ -150,7 +156,9 @@ class Reports:
 
     def _collect(self, report: report_pb2.TaskReport) -> None:
         if report.HasField("probe"):
-            self.probe = self._with_checkpoint(wire.probe_record(report.probe))
+            probe = self._with_checkpoint(wire.probe_record(report.probe))
+            _log_problems(self.probe, probe)
+            self.probe = probe
             self.strategy = self.probe.strategy or self.strategy
         if report.HasField("collective"):
             self.collective = wire.collective_record(report.collective)
@@ -169,6 +177,14 @@ class Reports:
         """A new attempt goes on from the checkpoint that an earlier one has written."""
         self._checkpoint = probe.checkpoint or self._checkpoint
         return replace(probe, checkpoint=self._checkpoint)
+
+
+def _log_problems(before: ProbeStatus | None, now: ProbeStatus) -> None:
+    if now.state is ProbeState.DISABLED and (before is None or before.message != now.message):
+        _logger.error("the probe measures no more: %s", now.message)
+    for warning in now.warnings:
+        if before is None or warning not in before.warnings:
+            _logger.warning("the probe: %s", warning)
 
 
 def _listener(hello: report_pb2.Hello) -> Listener | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from pathlib import Path
@@ -20,6 +21,7 @@ from tfscale.core.errors import TfscaleError
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 _AGENT = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
+_logger = logging.getLogger(__name__)
 _GRACE, _RETRY = 0.5, 1.0
 """Seconds."""
 
@@ -104,8 +106,9 @@ class ReportServer:
             while True:
                 try:
                     process, _ = await asyncio.get_running_loop().sock_accept(listening)
-                except OSError:
+                except OSError as error:
                     # Out of files, for example: it may have them again.
+                    _logger.warning("a process of the task cannot connect, tried again in %g s: %s", _RETRY, error)
                     await asyncio.sleep(_RETRY)
                 else:
                     self._reports.accept(process)

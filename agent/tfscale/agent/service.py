@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from typing import Any, NoReturn
 
 import grpc
 import grpc.aio
@@ -23,6 +25,7 @@ from tfscale.core.records import Description
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
 
+_logger = logging.getLogger(__name__)
 _Context = grpc.aio.ServicerContext
 _CODES = {
     UsageError: grpc.StatusCode.INVALID_ARGUMENT,
@@ -62,6 +65,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
     ) -> AsyncIterator[agent_pb2.WatchReply]:
         with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
+            _logger.debug("%s watches", context.peer())
             yield wire.snapshot_reply(self._describe(), watcher.recent)
             async for frame in watcher:
                 yield wire.frame_reply(frame)
@@ -101,17 +105,18 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         try:
             return wire.stack_message(await self._take_stack())
         except StackError as error:
-            await context.abort(_code(error), str(error))
+            await _refuse(context, _code(error), str(error))
 
     async def Profile(
         self, request: agent_pb2.ProfileRequest, context: _Context[agent_pb2.ProfileRequest, agent_pb2.ProfileReply]
     ) -> AsyncIterator[agent_pb2.ProfileReply]:
+        _logger.info("a profile of %g s is asked for by %s", request.seconds, context.peer())
         try:
             async with aclosing(self._profile(request.seconds)) as moments:
                 async for moment in moments:
                     yield wire.profile_message(moment)
         except (UsageError, ProfileError) as error:
-            await context.abort(_code(error), str(error))
+            await _refuse(context, _code(error), str(error))
 
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
@@ -122,11 +127,11 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             agent_pb2.ApplyRequest.TARGET_RUNNING: self._local.run,
         }
         if request.target not in targets:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"unknown target {request.target}")
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"unknown target {request.target}")
         try:
             return wire.status_message(await targets[request.target](request.generation, request.reason))
         except TfscaleError as error:
-            await context.abort(_code(error), str(error))
+            await _refuse(context, _code(error), str(error))
 
     async def _command(
         self,
@@ -135,13 +140,13 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress],
     ) -> AsyncIterator[agent_pb2.Progress]:
         if self._gang is None:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, self._not_the_lead())
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, self._not_the_lead())
         try:
             tasks = [Task.parse(name) for name in request.tasks]
             expected = request.expected_generation or None
             operation = await self._gang.command(verb, tasks, request.reason, expected)
         except TfscaleError as error:
-            await context.abort(_code(error), str(error))
+            await _refuse(context, _code(error), str(error))
         async for progress in operation.progress():
             yield wire.progress_message(progress)
 
@@ -150,6 +155,11 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         return (
             f"{self._settings.task} does not lead the cluster: ask the agent of {spec.lead} at {spec.agents[spec.lead]}"
         )
+
+
+async def _refuse(context: _Context[Any, Any], code: grpc.StatusCode, why: str) -> NoReturn:
+    _logger.warning("refused a request of %s: %s", context.peer(), why)
+    await context.abort(code, why)
 
 
 def _code(error: TfscaleError) -> grpc.StatusCode:

@@ -36,6 +36,10 @@ class Settings:
     """Bytes at which the task's log is rotated."""
     log_keep: int = 4
     """Rotated logs that are kept."""
+    log_level: str = "info"
+    """Lowest level of the agent's own log, one of `core.logs.LEVELS`."""
+    log_format: str = "text"
+    """Format of the agent's own log, one of `core.logs.LOG_FORMATS`."""
 
     @property
     def leads(self) -> bool:

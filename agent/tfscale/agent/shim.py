@@ -126,7 +126,9 @@ class Log:
             self._whole = data.endswith(b"\n")
 
     def line(self, text: str) -> None:
-        self.write(f"--- tfscale: {text}\n".encode())
+        """Write a line of the shim's own, with the time."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.write(f"--- tfscale: {now} {text}\n".encode())
 
     def _append(self, data: bytes) -> None:
         try:

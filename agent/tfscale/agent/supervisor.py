@@ -1,13 +1,8 @@
 """Supervision of one task through its shim: a frozen spec, a state machine, a result. Standard library alone.
 
-    PENDING ---start---> STARTING ---shim: running---> RUNNING ---stop---> STOPPING
-                            |                             |                   |
-                            +------- shim: ended ---------+-------------------+----> EXITED
-                            +------- shim gone without a word ----------------+----> LOST
-
-EXITED and LOST lead to STARTING again. A shim that survived its agent is adopted: PENDING goes by STARTING to where
-the task is. Everything that happens arrives as an event (the shim's
-pipe, its pidfd); nothing is polled but an adopted shim that is just starting.
+`transitions.py` has the legal transitions, docs/ownership.md the diagram. A shim that survived its agent is adopted:
+PENDING leads through STARTING to the state of the task. Everything that happens arrives as an event (on the shim's
+pipe or its pidfd); only an adopted shim that is just starting is polled.
 """
 
 from __future__ import annotations
@@ -16,10 +11,12 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,13 +24,17 @@ from pathlib import Path
 from tfscale.agent import shim
 from tfscale.agent.logs import last_lines
 from tfscale.agent.shimstate import ShimState, read_state
+from tfscale.agent.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
 from tfscale.core.lastwords import last_words
 from tfscale.core.records import Exit, TaskState, TaskStatus
 
+_logger = logging.getLogger(__name__)
 ALIVE = frozenset({TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING})
 _ADOPTION_PATIENCE = 10.0
 _ADOPTION_LOOK = 0.02
+_STORY = 20
+"""Newest statuses that an InvalidTransition shows."""
 _LAST_LINES = 400
 """Of a failed task's log, among which the one that matters is looked for."""
 
@@ -75,6 +76,7 @@ class Supervisor:
         self._spec = spec
         self._on_change = on_change
         self._status = TaskStatus(TaskState.PENDING)
+        self._story = deque([self._status], maxlen=_STORY)
         self._state: ShimState | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: int | None = None
@@ -266,6 +268,8 @@ class Supervisor:
         assert state.ended is not None
         failed = state.code != 0 and not state.requested
         log = last_words(last_lines(self._spec.log, _LAST_LINES)) if failed else ()
+        if state.lost_output:
+            _logger.warning("%d bytes of its output could not be written to %s", state.lost_output, self._spec.log)
         end = Exit(state.code, state.signal, state.ended, state.requested, log)
         return TaskStatus(
             TaskState.EXITED,
@@ -278,11 +282,14 @@ class Supervisor:
         )
 
     async def _lose(self) -> None:
-        """The shim died first: nobody can know how the task ends, so that it must not go on unwatched."""
+        """Kill a task whose shim died first: nobody can learn how it ends, so it must not go on."""
         state, killed = self._state, 0
         if state is not None and state.boot == shim.boot_id():
             killed = await asyncio.to_thread(shim.kill_session, state.shim_pid, state.shim_started)
         reason = "its shim died" + (f"; what it left ({killed} processes) was killed" if killed else "")
+        if state is None:
+            # It could not send anything yet: its error is in the task's log, which is also its stderr.
+            reason = f"its shim died at its start: {''.join(last_lines(self._spec.log, 1)) or 'it wrote nothing'}"
         self._become(replace(self._status, state=TaskState.LOST, reason=reason))
 
     def _ask(self, number: signal.Signals, reason: str) -> None:
@@ -298,7 +305,11 @@ class Supervisor:
     def _become(self, status: TaskStatus) -> None:
         if status == self._status:
             return
+        if status.state not in TRANSITIONS[self._status.state]:
+            raise InvalidTransition(self._story, status.state)
         self._status = status
+        self._story.append(status)
+        log_transition(_logger, status, self._spec.command, adopted=self._process is None)
         self._changed.set()
         self._changed = asyncio.Event()
         self._on_change(status)

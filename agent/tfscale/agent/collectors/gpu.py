@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 from tfscale.core.records import GpuSample
 
+_logger = logging.getLogger(__name__)
 _STALE = 5.0
 """Seconds after which a sample says nothing of now."""
 _REMEMBERED = 600.0
@@ -51,6 +53,9 @@ class GpuCollector:
             return
         try:
             devices = _devices(nvml)
+            _logger.info(
+                "%d GPUs: %s", len(devices), ", ".join(sorted({name for *_, name in devices})) or "none answers"
+            )
             errors = _Errors(nvml, [handle for handle, *_ in devices])
             while devices and not self._stop.is_set():
                 errors.collect()
