@@ -73,6 +73,12 @@ class Settings:
     """A web address to post each event that matters to."""
     theme: str | None = None
     """Of the screen's colours; None: the one that was chosen last."""
+    log_level: str = "info"
+    """Lowest level of the console's own log, one of `core.logs.LEVELS`."""
+    log_format: str = "text"
+    """Format of the console's own log, one of `core.logs.LOG_FORMATS`."""
+    log_file: Path | None = None
+    """File to append the console's own log to; None: stderr, and nothing while a screen is drawn."""
     ascii: bool = False
     """Draw without Unicode."""
 

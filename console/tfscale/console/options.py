@@ -15,6 +15,7 @@ from tfscale.console.rows import PARTS
 from tfscale.console.until import CONDITIONS
 from tfscale.core.cluster import parse_address
 from tfscale.core.errors import UsageError
+from tfscale.core.logs import LEVELS, LOG_FORMATS
 
 Parse = Callable[[str, str], Any]
 """The words and where they are from, as a value. Raises UsageError that begins with where."""
@@ -134,6 +135,11 @@ OPTIONS: dict[str, Option] = {
     "webhook": Option(_url, "URL", "without a screen: post each event that matters there, as JSON"),
     "theme": Option(
         _one_of("dark", "light", "contrast"), "NAME", "colours of the screen: dark, light, contrast (as last time)"
+    ),
+    "log_level": Option(_one_of(*LEVELS), "LEVEL", f"of the console's own log: {', '.join(LEVELS)} (info)"),
+    "log_format": Option(_one_of(*LOG_FORMATS), "FORMAT", f"of the console's own log: {', '.join(LOG_FORMATS)} (text)"),
+    "log_file": Option(
+        _path, "FILE", "append the console's own log there; left out: stderr, and with a screen nowhere"
     ),
     "ascii": Option(_bool, "", "draw with ASCII only; by itself where the locale is not UTF-8"),
 }
