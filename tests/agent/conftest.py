@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import tfscale
 from loopback import free_addresses
-from tfscale.agent.settings import Settings
+from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervisor import TaskSpec
 from tfscale.core.cluster import ClusterSpec, parse_address
 from tfscale.core.task import Role, Task
@@ -32,10 +32,10 @@ def make_cluster() -> Callable[[int], ClusterSpec]:
 
 
 @pytest.fixture
-def make_settings(tmp_path: Path) -> Callable[..., Settings]:
+def make_settings(tmp_path: Path) -> Callable[..., AgentSettings]:
     """Settings for one task of a cluster."""
 
-    def make(cluster: ClusterSpec, task: Task, **changes: Any) -> Settings:
+    def make(cluster: ClusterSpec, task: Task, **changes: Any) -> AgentSettings:
         fields = {
             "command": SLEEPER,
             "grace": 2.0,
@@ -43,7 +43,7 @@ def make_settings(tmp_path: Path) -> Callable[..., Settings]:
             "state_dir": tmp_path,
             "listen": cluster.agents[task],
         }
-        return Settings(cluster=cluster, task=task, **{**fields, **changes})
+        return AgentSettings(cluster=cluster, task=task, **{**fields, **changes})
 
     return make
 

@@ -114,7 +114,7 @@ def test_gpus_are_read_in_base_units() -> None:
 
 
 def test_a_gpus_errors_are_told_of_the_gpu_that_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfscale.agent.collectors.gpu._REMEMBERED", 0.3)
+    monkeypatch.setattr("tfscale.agent.collectors.gpu._ERROR_SHOWN", 0.3)
     collector = GpuCollector(FakeNvml(FakeGpu(ecc_errors=2), FakeGpu(xids=[13, 48])), period=0.01)
     collector.start()
     first, second = wait_for(collector)

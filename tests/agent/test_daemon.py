@@ -23,7 +23,7 @@ from tfscale.agent.collectors.host import HostCollector
 from tfscale.agent.daemon import Daemon, DaemonError, sole_agent
 from tfscale.agent.journal import Intent, Journal
 from tfscale.agent.servers import ServerError
-from tfscale.agent.settings import Settings
+from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.credentials import open_channel
 from tfscale.core.records import HostSample, TaskState, TaskStatus
@@ -50,15 +50,15 @@ def cluster(make_cluster: Callable[[int], ClusterSpec]) -> ClusterSpec:
 
 
 @pytest.fixture
-def settings_of(cluster: ClusterSpec, make_settings: Callable[..., Settings]) -> Callable[..., Settings]:
-    def make(task: Task, **changes: object) -> Settings:
+def settings_of(cluster: ClusterSpec, make_settings: Callable[..., AgentSettings]) -> Callable[..., AgentSettings]:
+    def make(task: Task, **changes: object) -> AgentSettings:
         return make_settings(cluster, task, **changes)
 
     return make
 
 
 @asynccontextmanager
-async def agent(settings: Settings) -> AsyncIterator[asyncio.Task[int]]:
+async def agent(settings: AgentSettings) -> AsyncIterator[asyncio.Task[int]]:
     """An agent until the context ends; what it answers is the exit status."""
     settings.files.folder.mkdir(parents=True, exist_ok=True)
     daemon = Daemon(settings)
@@ -72,12 +72,12 @@ async def agent(settings: Settings) -> AsyncIterator[asyncio.Task[int]]:
 
 
 @asynccontextmanager
-async def stub(settings: Settings) -> AsyncIterator[agent_pb2_grpc.AgentAsyncStub]:
+async def stub(settings: AgentSettings) -> AsyncIterator[agent_pb2_grpc.AgentAsyncStub]:
     async with open_channel(settings.listen, settings.cluster) as channel:
         yield agent_pb2_grpc.AgentStub(channel)
 
 
-async def frame_when(settings: Settings, reached: Callable[[telemetry_pb2.Frame], object]) -> telemetry_pb2.Frame:
+async def frame_when(settings: AgentSettings, reached: Callable[[telemetry_pb2.Frame], object]) -> telemetry_pb2.Frame:
     """The first frame in the agent's stream for which `reached` holds."""
     request = agent_pb2.WatchRequest(schema_version=1)
     async with stub(settings) as service, asyncio.timeout(10):
@@ -89,24 +89,26 @@ async def frame_when(settings: Settings, reached: Callable[[telemetry_pb2.Frame]
     raise AssertionError("the stream ended")
 
 
-async def status_when(settings: Settings, reached: Callable[[TaskStatus], object]) -> TaskStatus:
+async def status_when(settings: AgentSettings, reached: Callable[[TaskStatus], object]) -> TaskStatus:
     """The first status in the agent's stream for which `reached` holds."""
     return wire.status_record(
         (await frame_when(settings, lambda frame: reached(wire.status_record(frame.status)))).status
     )
 
 
-async def runs(settings: Settings) -> TaskStatus:
+async def runs(settings: AgentSettings) -> TaskStatus:
     return await status_when(settings, lambda status: status.state is TaskState.RUNNING)
 
 
-async def command(settings: Settings, verb: str, *tasks: str, expected: int = 0) -> list[agent_pb2.Progress]:
+async def command(settings: AgentSettings, verb: str, *tasks: str, expected: int = 0) -> list[agent_pb2.Progress]:
     request = agent_pb2.TasksRequest(tasks=tasks, reason="test", expected_generation=expected)
     async with stub(settings) as service, asyncio.timeout(10):
         return [progress async for progress in getattr(service, verb)(request)]
 
 
-async def test_three_agents_begin_in_one_generation_whoever_comes_first(settings_of: Callable[..., Settings]) -> None:
+async def test_three_agents_begin_in_one_generation_whoever_comes_first(
+    settings_of: Callable[..., AgentSettings],
+) -> None:
     settings = [settings_of(task) for task in (W1, W0, W2)]
     async with AsyncExitStack() as stack:
         for each in settings:
@@ -116,7 +118,7 @@ async def test_three_agents_begin_in_one_generation_whoever_comes_first(settings
     assert [status.generation for status in statuses] == [1, 1, 1]
 
 
-async def test_a_restart_brings_the_gang_to_the_next_generation(settings_of: Callable[..., Settings]) -> None:
+async def test_a_restart_brings_the_gang_to_the_next_generation(settings_of: Callable[..., AgentSettings]) -> None:
     settings = [settings_of(task) for task in (W0, W1, W2)]
     async with AsyncExitStack() as stack:
         for each in settings:
@@ -131,7 +133,7 @@ async def test_a_restart_brings_the_gang_to_the_next_generation(settings_of: Cal
     assert progress[-1].at - progress[0].at < 3
 
 
-async def test_a_restart_goes_on_without_its_caller(settings_of: Callable[..., Settings]) -> None:
+async def test_a_restart_goes_on_without_its_caller(settings_of: Callable[..., AgentSettings]) -> None:
     settings = [settings_of(task) for task in (W0, W1, W2)]
     async with AsyncExitStack() as stack:
         for each in settings:
@@ -154,7 +156,12 @@ async def test_a_restart_goes_on_without_its_caller(settings_of: Callable[..., S
     ],
 )
 async def test_wrong_requests_are_refused_with_a_reason(
-    settings_of: Callable[..., Settings], verb: str, tasks: list[str], expected: int, code: grpc.StatusCode, words: str
+    settings_of: Callable[..., AgentSettings],
+    verb: str,
+    tasks: list[str],
+    expected: int,
+    code: grpc.StatusCode,
+    words: str,
 ) -> None:
     async with agent(settings := settings_of(W0)):
         await runs(settings)
@@ -164,7 +171,7 @@ async def test_wrong_requests_are_refused_with_a_reason(
     assert words in (caught.value.details() or "")
 
 
-async def test_other_agents_name_the_lead(settings_of: Callable[..., Settings]) -> None:
+async def test_other_agents_name_the_lead(settings_of: Callable[..., AgentSettings]) -> None:
     async with agent(settings := settings_of(W1)):
         await status_when(settings, lambda status: status.state is TaskState.PENDING)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -173,7 +180,7 @@ async def test_other_agents_name_the_lead(settings_of: Callable[..., Settings]) 
     assert "ask the agent of worker:0 at" in (caught.value.details() or "")
 
 
-async def test_apply_is_idempotent_and_refuses_older_generations(settings_of: Callable[..., Settings]) -> None:
+async def test_apply_is_idempotent_and_refuses_older_generations(settings_of: Callable[..., AgentSettings]) -> None:
     request = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_RUNNING, generation=5)
     async with agent(settings := settings_of(W1)), stub(settings) as service:
         first = await service.Apply(request, wait_for_ready=True)
@@ -188,7 +195,7 @@ async def test_apply_is_idempotent_and_refuses_older_generations(settings_of: Ca
         assert (await service.Apply(fence)).state == telemetry_pb2.TASK_STATE_EXITED
 
 
-async def test_every_change_of_state_is_a_frame_at_once(settings_of: Callable[..., Settings]) -> None:
+async def test_every_change_of_state_is_a_frame_at_once(settings_of: Callable[..., AgentSettings]) -> None:
     states: list[int] = []
     async with agent(settings := settings_of(W0)), stub(settings) as service:
         watch = service.Watch(agent_pb2.WatchRequest(schema_version=1), wait_for_ready=True)
@@ -201,7 +208,7 @@ async def test_every_change_of_state_is_a_frame_at_once(settings_of: Callable[..
     assert telemetry_pb2.TASK_STATE_STARTING in states
 
 
-async def test_a_frame_carries_the_host_and_the_tasks_processes(settings_of: Callable[..., Settings]) -> None:
+async def test_a_frame_carries_the_host_and_the_tasks_processes(settings_of: Callable[..., AgentSettings]) -> None:
     async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(5):
         async for reply in service.Watch(agent_pb2.WatchRequest(schema_version=1), wait_for_ready=True):
             if reply.frame.host.HasField("task"):
@@ -213,7 +220,7 @@ async def test_a_frame_carries_the_host_and_the_tasks_processes(settings_of: Cal
     assert 0 <= host.cpu <= 1
 
 
-async def test_what_the_probe_reports_is_in_the_frames(settings_of: Callable[..., Settings]) -> None:
+async def test_what_the_probe_reports_is_in_the_frames(settings_of: Callable[..., AgentSettings]) -> None:
     async with agent(settings := settings_of(W0)), stub(settings) as service:
         await runs(settings)
         watch = service.Watch(agent_pb2.WatchRequest(schema_version=1))
@@ -229,7 +236,7 @@ async def test_what_the_probe_reports_is_in_the_frames(settings_of: Callable[...
     assert list(reply.frame.steps[0].reduce) == []
 
 
-async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable[..., Settings]) -> None:
+async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable[..., AgentSettings]) -> None:
     async with agent(settings := settings_of(W0, command=STACKED)), stub(settings) as service:
         pid = (await runs(settings)).pid
         assert await no_stack(service) == (grpc.StatusCode.FAILED_PRECONDITION, "no probe listens")
@@ -265,7 +272,7 @@ async def no_stack(service: agent_pb2_grpc.AgentAsyncStub) -> tuple[grpc.StatusC
     return None
 
 
-async def test_health_and_description(settings_of: Callable[..., Settings], cluster: ClusterSpec) -> None:
+async def test_health_and_description(settings_of: Callable[..., AgentSettings], cluster: ClusterSpec) -> None:
     settings = settings_of(W0)
     async with agent(settings), open_channel(settings.listen, cluster) as channel:
         health = health_pb2_grpc.HealthStub(channel)
@@ -277,7 +284,7 @@ async def test_health_and_description(settings_of: Callable[..., Settings], clus
     assert description.log_path == str(settings.files.log)
 
 
-async def test_the_log_can_be_followed(settings_of: Callable[..., Settings]) -> None:
+async def test_the_log_can_be_followed(settings_of: Callable[..., AgentSettings]) -> None:
     program = "import time\nfor i in range(100): print('line', i, flush=True); time.sleep(0.02)"
     settings = settings_of(W0, command=(sys.executable, "-c", program))
     lines: list[str] = []
@@ -291,19 +298,19 @@ async def test_the_log_can_be_followed(settings_of: Callable[..., Settings]) -> 
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
 
 
-async def test_exit_with_task_answers_the_tasks_code(settings_of: Callable[..., Settings]) -> None:
+async def test_exit_with_task_answers_the_tasks_code(settings_of: Callable[..., AgentSettings]) -> None:
     settings = settings_of(W0, command=(sys.executable, "-c", "import sys; sys.exit(42)"), exit_with_task=True)
     async with agent(settings) as running, asyncio.timeout(5):
         assert await asyncio.shield(running) == 42
 
 
-async def test_exit_with_task_of_a_missing_program_is_127(settings_of: Callable[..., Settings]) -> None:
+async def test_exit_with_task_of_a_missing_program_is_127(settings_of: Callable[..., AgentSettings]) -> None:
     async with agent(settings_of(W0, command=("no-such-program",), exit_with_task=True)) as running, asyncio.timeout(5):
         assert await asyncio.shield(running) == 127
 
 
 async def test_a_clean_end_begins_anew_and_an_unattended_one_is_only_reported(
-    settings_of: Callable[..., Settings],
+    settings_of: Callable[..., AgentSettings],
 ) -> None:
     settings = settings_of(W0, command=(sys.executable, "-c", "pass"))
     ended = lambda status: status.state is TaskState.EXITED  # noqa: E731
@@ -319,7 +326,7 @@ async def test_a_clean_end_begins_anew_and_an_unattended_one_is_only_reported(
 
 
 async def test_an_agent_killed_just_before_it_started_its_task_goes_on_in_that_generation(
-    settings_of: Callable[..., Settings],
+    settings_of: Callable[..., AgentSettings],
 ) -> None:
     settings = settings_of(W0)
     settings.files.folder.mkdir(parents=True, exist_ok=True)
@@ -330,7 +337,7 @@ async def test_an_agent_killed_just_before_it_started_its_task_goes_on_in_that_g
 
 
 async def test_a_sample_that_fails_is_told_once_and_ends_nothing(
-    settings_of: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    settings_of: Callable[..., AgentSettings], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sample, failures = HostCollector.sample, 3
 
@@ -348,7 +355,7 @@ async def test_a_sample_that_fails_is_told_once_and_ends_nothing(
     assert caplog.text.count("no sample this second") == 1
 
 
-async def test_a_busy_port_is_one_clear_error_before_anything_starts(settings_of: Callable[..., Settings]) -> None:
+async def test_a_busy_port_is_one_clear_error_before_anything_starts(settings_of: Callable[..., AgentSettings]) -> None:
     async with agent(settings_of(W0)) as running:
         await runs(settings_of(W0))
         other = replace(settings_of(W1), listen=settings_of(W0).listen)
@@ -357,7 +364,7 @@ async def test_a_busy_port_is_one_clear_error_before_anything_starts(settings_of
         assert not running.done()
 
 
-def test_a_second_agent_for_the_task_is_refused(settings_of: Callable[..., Settings], tmp_path: Path) -> None:
+def test_a_second_agent_for_the_task_is_refused(settings_of: Callable[..., AgentSettings], tmp_path: Path) -> None:
     settings = settings_of(W0)
     with sole_agent(settings), pytest.raises(DaemonError, match="has an agent with pid"), sole_agent(settings):
         pass

@@ -1,17 +1,17 @@
 from pathlib import Path
 
 import pytest
-from tfscale.agent.journal import Entry, Intent, Journal, JournalError
+from tfscale.agent.journal import Intent, Journal, JournalEntry, JournalError
 
 
 def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
-    assert journal.entry == Entry()
+    assert journal.entry == JournalEntry()
     intent = Intent("restart", ("worker:0", "worker:1"), 3, True, "slow")
     journal.update(generation=3, intent=intent)
-    assert Journal(tmp_path / "j").entry == Entry(generation=3, intent=intent)
+    assert Journal(tmp_path / "j").entry == JournalEntry(generation=3, intent=intent)
     journal.update(intent=None, drained=True)
-    assert Journal(tmp_path / "j").entry == Entry(generation=3, drained=True)
+    assert Journal(tmp_path / "j").entry == JournalEntry(generation=3, drained=True)
 
 
 def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:

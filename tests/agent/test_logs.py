@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tfscale.agent.logs import LogLines, read_log
-from tfscale.agent.shim import Log
+from tfscale.agent.shim import OutputLog
 
 
 async def all_of(chunks: AsyncIterator[LogLines]) -> list[str]:
@@ -59,7 +59,7 @@ async def test_a_line_without_end_does_not_grow_for_ever(log: Path) -> None:
 
 
 async def test_following_survives_rotation_and_loses_nothing(log: Path) -> None:
-    writer = Log(str(log), 4096, 3)
+    writer = OutputLog(str(log), 4096, 3)
     seen: list[str] = []
     rotations = 0
 

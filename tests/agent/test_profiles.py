@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from report_connection import Connection, connected, serving
 from tfscale.agent.profiles import (
-    Order,
-    ProfileBusyError,
-    ProfileError,
+    ProfileBusy,
+    ProfileOrder,
     Profiler,
-    ProfileSilentError,
+    ProfileReport,
     ProfileStage,
-    Told,
+    ProfileTimeout,
+    ProfileUnavailable,
 )
 from tfscale.agent.reports import Reports
 from tfscale.core.errors import UsageError
@@ -37,7 +37,7 @@ async def socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tupl
         yield reports, connection
 
 
-async def listening(profiler: Profiler) -> asyncio.Task[Order]:
+async def listening(profiler: Profiler) -> asyncio.Task[ProfileOrder]:
     """Somebody who waits for one order, and then is still there."""
     orders = profiler.listen()
     waiting = asyncio.create_task(anext(orders))
@@ -75,9 +75,9 @@ async def test_a_process_that_goes_meanwhile_is_said(socket: tuple[Reports, Conn
     await anext(moments)
     await connection.reply()
     connection.drop()
-    with pytest.raises(ProfileError, match="the process ended"):
+    with pytest.raises(ProfileUnavailable, match="the process ended"):
         await anext(moments)
-    with pytest.raises(ProfileError, match="no probe listens"):
+    with pytest.raises(ProfileUnavailable, match="no probe listens"):
         await anext(reports.profiler.profile(2.0, tmp_path))
 
 
@@ -88,7 +88,7 @@ async def test_seconds_that_cannot_be_are_refused(seconds: float) -> None:
 
 
 async def test_where_nobody_listens_there_is_none() -> None:
-    with pytest.raises(ProfileError, match="no probe listens"):
+    with pytest.raises(ProfileUnavailable, match="no probe listens"):
         await anext(Profiler().profile(1.0, Path()))
 
 
@@ -97,11 +97,11 @@ async def test_one_at_a_time_and_the_next_when_that_is_over() -> None:
     waiting = await listening(profiler)
     first = profiler.profile(1.0, Path())
     await anext(first)
-    with pytest.raises(ProfileBusyError):
+    with pytest.raises(ProfileBusy):
         await anext(profiler.profile(1.0, Path()))
     number = (await waiting).number
-    profiler.tell(Told(number, ProfileStage.FAILED, message="another profiler is at work"))
-    with pytest.raises(ProfileError, match="another profiler"):
+    profiler.report(ProfileReport(number, ProfileStage.FAILED, message="another profiler is at work"))
+    with pytest.raises(ProfileUnavailable, match="another profiler"):
         await anext(first)
     assert (await anext(profiler.profile(1.0, Path()))).stage is ProfileStage.ASKED
 
@@ -113,17 +113,17 @@ async def test_a_process_that_ends_meanwhile_is_said() -> None:
     await anext(moments)
     await waiting
     await waiting.orders.aclose()  # type: ignore[attr-defined]
-    with pytest.raises(ProfileError, match="the process ended"):
+    with pytest.raises(ProfileUnavailable, match="the process ended"):
         await anext(moments)
 
 
 async def test_a_process_that_does_not_answer_is_said_to_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfscale.agent.profiles._ANSWER", 0.05)
+    monkeypatch.setattr("tfscale.agent.profiles._BEGIN_TIMEOUT", 0.05)
     profiler = Profiler()
     waiting = await listening(profiler)
     moments = profiler.profile(1.0, Path())
     await anext(moments)
-    with pytest.raises(ProfileSilentError):
+    with pytest.raises(ProfileTimeout):
         await anext(moments)
     await waiting
 
@@ -133,6 +133,6 @@ async def test_a_file_that_is_not_there_is_no_profile(tmp_path: Path) -> None:
     waiting = await listening(profiler)
     moments = profiler.profile(1.0, tmp_path)
     await anext(moments)
-    profiler.tell(Told((await waiting).number, ProfileStage.WRITTEN, file=str(tmp_path / "none")))
-    with pytest.raises(ProfileError, match="says that it wrote this"):
+    profiler.report(ProfileReport((await waiting).number, ProfileStage.WRITTEN, file=str(tmp_path / "none")))
+    with pytest.raises(ProfileUnavailable, match="says that it wrote this"):
         await anext(moments)

@@ -28,7 +28,7 @@ async def run_to_end(spec: TaskSpec) -> ShimState:
 
 
 def test_a_log_is_rotated_at_line_ends_and_keeps_as_many_as_told(tmp_path: Path) -> None:
-    log = shim.Log(str(tmp_path / "log"), 100, 2)
+    log = shim.OutputLog(str(tmp_path / "log"), 100, 2)
     for number in range(40):
         log.write(f"line number {number}\n".encode())
     files = sorted(path.name for path in tmp_path.iterdir())
@@ -40,7 +40,7 @@ def test_a_log_is_rotated_at_line_ends_and_keeps_as_many_as_told(tmp_path: Path)
 
 
 def test_a_log_that_keeps_nothing_begins_anew(tmp_path: Path) -> None:
-    log = shim.Log(str(tmp_path / "log"), 50, 0)
+    log = shim.OutputLog(str(tmp_path / "log"), 50, 0)
     for number in range(10):
         log.write(f"line number {number}\n".encode())
     assert [path.name for path in tmp_path.iterdir() if path.name != "log"] == []
@@ -49,7 +49,7 @@ def test_a_log_that_keeps_nothing_begins_anew(tmp_path: Path) -> None:
 def test_a_full_disk_is_counted_and_marked_when_there_is_room_again(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.symlink_to("/dev/full")
-    log = shim.Log(str(path), 1 << 20, 1)
+    log = shim.OutputLog(str(path), 1 << 20, 1)
     log.write(b"lost\n" * 10)
     assert log.lost == 50
     path.unlink()
@@ -58,7 +58,7 @@ def test_a_full_disk_is_counted_and_marked_when_there_is_room_again(tmp_path: Pa
     assert path.read_text().splitlines() == ["", "--- tfscale: 50 bytes of output could not be written", "kept"]
 
 
-def _reopened(log: shim.Log, path: Path) -> shim.Log:
+def _reopened(log: shim.OutputLog, path: Path) -> shim.OutputLog:
     """The same log on a disk that has room: what a person who frees space brings about."""
     assert log._fd is not None
     os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), log._fd)

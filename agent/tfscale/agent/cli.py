@@ -1,4 +1,4 @@
-"""`tfscale-agent`: arguments to Settings, Settings to a running daemon, its answer to an exit status."""
+"""`tfscale-agent`: arguments to settings, settings to a running daemon, its answer to an exit status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import platformdirs
 from tfscale.agent.daemon import Daemon, sole_agent
-from tfscale.agent.settings import Settings
+from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster import Address, ClusterSpec, cluster_from_environment, load_cluster, parse_address
 from tfscale.core.credentials import uses_tls
 from tfscale.core.errors import TfscaleError, UsageError
@@ -42,11 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_status
 
 
-async def _run(settings: Settings) -> int:
+async def _run(settings: AgentSettings) -> int:
     return await Daemon(settings).run()
 
 
-def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> AgentSettings:
     """Flags before `TFSCALE_*` variables before the configuration file. Raises UsageError; reads only."""
     flags, command = _split(arguments)
     chosen = _configured() | _from_environment(environment)
@@ -61,7 +61,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> S
         for name in ("grace", "log_size", "log_keep", "log_level", "log_format", *_SWITCHES)
         if name in chosen
     }
-    return Settings(
+    return AgentSettings(
         cluster=spec,
         task=task,
         command=_command(command, spec),

@@ -1,4 +1,4 @@
-"""The agent from its start to its end: startup, serve, shutdown."""
+"""Life of an agent: startup, serve, shutdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tfscale.agent import stacks
 from tfscale.agent.feed import Feed
-from tfscale.agent.gang import Gang, Member
+from tfscale.agent.gang import Gang, GangMember
 from tfscale.agent.journal import Journal
 from tfscale.agent.launch import probe_site
 from tfscale.agent.local import LocalTask
@@ -25,7 +25,7 @@ from tfscale.agent.reports import Reports
 from tfscale.agent.sampler import Sampler
 from tfscale.agent.servers import AgentServer, ReportServer
 from tfscale.agent.service import AgentService
-from tfscale.agent.settings import Settings
+from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervisor import Supervisor, TaskSpec
 from tfscale.core.errors import TfscaleError
 from tfscale.core.moments import until_next
@@ -34,17 +34,17 @@ from tfscale.core.task import Task
 
 _logger = logging.getLogger(__name__)
 _LEAD_PATIENCE = 20.0
-"""Seconds for which a task waits for the generation from the lead's agent before it starts without."""
+"""Seconds for which a task waits for the lead's agent to name the generation, before it starts in its own."""
 
 
 class DaemonError(TfscaleError):
-    """The agent cannot start here."""
+    """A reason for which the agent cannot start on this host."""
 
 
 class Daemon:
-    """One agent. `run` is its whole life."""
+    """One agent. `run` is its whole life: startup, serve, shutdown."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AgentSettings) -> None:
         files = settings.files
         self._settings = settings
         self._started = time.time()
@@ -65,11 +65,11 @@ class Daemon:
         self._sequence = 0
         self._leave = asyncio.Event()
         self._jobs: set[asyncio.Task[None]] = set()
-        self._failures: set[tuple[str, type]] = set()
-        """That were told of: what could not be made, and why not."""
+        self._logged_failures: set[tuple[str, type]] = set()
+        """(operation, exception type) pairs that are in the log already."""
 
     async def run(self) -> int:
-        """Serve until told to end; answers the exit status. Raises TfscaleError when the agent cannot start."""
+        """Serve until asked to end, and return the exit status. Raises TfscaleError if the agent cannot start."""
         try:
             await self._startup()
         except BaseException:
@@ -89,7 +89,7 @@ class Daemon:
         await self._report_server.start()
         self._catch_signals()
         self._sampler.start()
-        self._tried("sample", self._sample)
+        self._attempt("sample", self._sample)
         await self._begin(status)
         self._publish()
         await self._server.start()
@@ -99,17 +99,20 @@ class Daemon:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(until_next(time.time(), self._settings.place))
-            self._tried("sample", self._sample)
-            self._tried("frame", self._publish)
+            self._attempt("sample", self._sample)
+            self._attempt("frame", self._publish)
 
-    def _tried(self, what: str, make: Callable[[], None]) -> None:
-        """A host that is out of files or of memory may have them again in a second: it must not end the stream."""
+    def _attempt(self, operation: str, function: Callable[[], None]) -> None:
+        """Call a function of each second; log an exception of a new type, and let the next second try again.
+
+        A host that is out of files or memory may have them again in a second: the stream must not end.
+        """
         try:
-            make()
+            function()
         except Exception as error:
-            if (kind := (what, type(error))) not in self._failures:
-                self._failures.add(kind)
-                _logger.error("no %s this second, tried again in the next: %r", what, error)
+            if (kind := (operation, type(error))) not in self._logged_failures:
+                self._logged_failures.add(kind)
+                _logger.error("no %s this second, tried again in the next: %r", operation, error)
 
     def _sample(self) -> None:
         self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)
@@ -130,7 +133,7 @@ class Daemon:
         _logger.info("ended")
 
     async def _stop_servers(self) -> None:
-        await asyncio.gather(*(each.stop() for each in (self._server, self._report_server) if each is not None))
+        await asyncio.gather(*(server.stop() for server in (self._server, self._report_server) if server is not None))
 
     def _service(self) -> AgentService:
         return AgentService(
@@ -143,17 +146,17 @@ class Daemon:
             lambda seconds: self._reports.profiler.profile(seconds, self._settings.files.profiles),
         )
 
-    async def _take_stack(self) -> stacks.Stack:
+    async def _take_stack(self) -> stacks.StackDump:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
-        return await stacks.take(self._reports.listener, pid, self._settings.files.stacks)
+        return await stacks.dump_stacks(self._reports.listener, pid, self._settings.files.stacks)
 
     def _lead_gang(self) -> Gang:
-        members: dict[Task, Member] = {self._settings.task: self._local, **self._peers}
+        members: dict[Task, GangMember] = {self._settings.task: self._local, **self._peers}
         members = {task: members[task] for task in self._settings.cluster.tasks}
         return Gang(self._settings.cluster, self._journal, members, lambda: self._reports.strategy)
 
     async def _begin(self, status: TaskStatus) -> None:
-        """The task's start, unless it lives, or has ended while nobody looked."""
+        """Start the task, unless it is alive, or has ended while no agent was there."""
         cold = status.state is TaskState.PENDING or (self._settings.restart and not self._supervisor.alive)
         if not cold and not self._supervisor.alive:
             _logger.warning("the task has %s while no agent was there; give --restart to run it again", status.state)
@@ -169,13 +172,13 @@ class Daemon:
                 self._job(self._finish(self._gang))
 
     def _was_starting(self, status: TaskStatus) -> bool:
-        """Whether the last agent was killed in a command just before it started the own task."""
+        """Return whether the last agent was killed during a command, just before it started its own task."""
         entry = self._journal.entry
         started = entry.intent is not None and entry.intent.starting
         return started and status.state is TaskState.PENDING and not entry.drained
 
     async def _join(self) -> None:
-        """Start in the generation that the lead's agent tells."""
+        """Start the task in the generation of the lead's agent, or in its own if that agent does not answer."""
         spec = self._settings.cluster
         generation = await self._peers[spec.lead].generation(_LEAD_PATIENCE, wait=True)
         if generation is None:
@@ -197,7 +200,7 @@ class Daemon:
             asyncio.get_running_loop().add_signal_handler(number, self.leave)
 
     def leave(self) -> None:
-        """End the task and the agent; the second time, without waiting for the task to end well."""
+        """End the task and the agent; the second call kills the task."""
         if self._leave.is_set():
             _logger.warning("asked to end again: the task is killed")
             self._supervisor.kill()
@@ -214,7 +217,7 @@ class Daemon:
             self._leave.set()
 
     async def _finish(self, gang: Gang) -> None:
-        """Let go of whoever only served the own task, which has ended well."""
+        """Stop the tasks that only served the own task, which has ended well."""
         try:
             if (operation := await gang.finish()) is not None:
                 async for _ in operation.progress():
@@ -260,8 +263,8 @@ class Daemon:
 
 
 @contextlib.contextmanager
-def sole_agent(settings: Settings) -> Iterator[None]:
-    """Holds the task against a second agent. Raises DaemonError where there is one, or no folder to keep state in."""
+def sole_agent(settings: AgentSettings) -> Iterator[None]:
+    """Hold the task against a second agent. Raises DaemonError if there is one, or if no state can be kept."""
     files = settings.files
     try:
         files.folder.mkdir(parents=True, exist_ok=True)
@@ -281,7 +284,7 @@ def sole_agent(settings: Settings) -> Iterator[None]:
         yield
 
 
-def _task_spec(settings: Settings) -> TaskSpec:
+def _task_spec(settings: AgentSettings) -> TaskSpec:
     files = settings.files
     return TaskSpec(
         command=settings.command,
@@ -301,7 +304,7 @@ def _ended_well(status: TaskStatus) -> bool:
 
 
 def _exit_status(status: TaskStatus) -> int:
-    """As a shell would have it; 1 where the task's end is not known."""
+    """Return the task's exit status as a shell does; 1 if its end is not known."""
     end = status.exit
     if end is None:
         return 1

@@ -1,9 +1,10 @@
-"""Commands to several tasks at once, driven by the agent of the lead task.
+"""Commands to several tasks at once, carried out by the agent of the lead task.
 
-A command gets the next generation and is written down before anything is touched. First every task it names is told
-that generation: whatever runs from an older one ends (phase one). When all have answered, the tasks are started in it
-(phase two; `stop` has none). Both requests are idempotent and refused with an older generation, so that a command may
-be repeated by the next agent of the lead, and can be superseded by a newer one, at any moment. Nothing here polls.
+A command gets the next generation and is written to the journal before any task is touched. In the first phase every
+task of the command is fenced: a process from an older generation ends. When all have ended, the second phase starts
+them in the new generation (`stop` has no second phase). Both requests are idempotent and refused with an older
+generation, so the next agent of the lead can repeat a command, and a newer command can supersede it, at any moment.
+Nothing here polls.
 """
 
 from __future__ import annotations
@@ -27,25 +28,27 @@ _logger = logging.getLogger(__name__)
 
 
 class GangError(TfscaleError):
-    """A command that cannot be followed; the message says what to do."""
+    """A command that cannot be carried out; the message says what to do."""
 
 
 class Busy(GangError):
-    """Another command is under way."""
+    """A command that was refused because another one is under way."""
 
 
 class Overtaken(GangError):
-    """The cluster has left the generation that the caller, or a peer, speaks of."""
+    """A request for a generation that the cluster has left."""
 
 
 class Verb(StrEnum):
+    """Kind of a command."""
+
     RESTART = "restart"
     START = "start"
     STOP = "stop"
 
 
 class Stage(StrEnum):
-    """How far a command has come, for the tasks that its progress names."""
+    """Stage of a command, for the tasks that its progress names."""
 
     PLANNED = "planned"
     STOPPING = "stopping"
@@ -57,8 +60,8 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """One moment of a command."""
+class OperationProgress:
+    """One step of a command, at `at` (Unix seconds)."""
 
     stage: Stage
     tasks: tuple[Task, ...]
@@ -67,66 +70,67 @@ class Progress:
     at: float = 0.0
 
 
-class Member(Protocol):
-    """A task of the cluster, seen from the lead: its own, or a peer's by its agent.
+class GangMember(Protocol):
+    """A task of the cluster as the lead's agent reaches it: its own task, or a peer through the peer's agent.
 
-    Each raises GangError where the task cannot be brought there; `unreachable` is called, once, when the task's agent
-    has not answered for a while, and the request goes on.
+    `fence` and `run` raise GangError if the task cannot be brought into that state. They call `unreachable` once if
+    the task's agent does not answer for a while, and go on waiting.
     """
 
     async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
-        """End what runs from an older generation; answers when it has ended."""
+        """End the task if it runs in an older generation, and wait until it has ended."""
 
     async def run(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
-        """Start the task unless it was started in this generation; answers when it runs."""
+        """Start the task unless it was started in this generation, and wait until it runs."""
 
     async def generation(self) -> int | None:
-        """The generation its agent knows, None while that cannot be reached. Does not wait."""
+        """Return the newest generation that its agent knows, None if the agent does not answer at once."""
 
     async def status(self) -> TaskStatus | None:
-        """Where the task stands, None while its agent cannot be reached. Does not wait."""
+        """Return the task's status, None if its agent does not answer at once."""
 
 
 class Operation:
-    """One command on its way. It goes on whether or not anybody listens."""
+    """One command under way. It goes on whether or not anybody iterates over its progress."""
 
     def __init__(self, intent: Intent, tasks: tuple[Task, ...]) -> None:
         self.intent = intent
         self.tasks = tasks
         self.overdue = False
-        """Some agent does not answer; a newer command may take this one's place."""
+        """True if an agent does not answer, so that a newer command may supersede this one."""
         self.driver: asyncio.Task[None] | None = None
-        self._history: list[Progress] = []
+        self._history: list[OperationProgress] = []
         self._changed = asyncio.Event()
-        self._told = False
+        self._is_over = False
 
-    def say(self, stage: Stage, tasks: Iterable[Task], message: str = "") -> None:
-        self._history.append(Progress(stage, tuple(tasks), self.intent.generation, message, time.time()))
+    def report(self, stage: Stage, tasks: Iterable[Task], message: str = "") -> None:
+        self._history.append(OperationProgress(stage, tuple(tasks), self.intent.generation, message, time.time()))
         self._log(self._history[-1])
         self._wake()
 
     def unreachable(self, task: Task, why: str) -> None:
-        """Report it and let the callers go; the command itself waits on."""
+        """Report that a task's agent does not answer, and end the callers' streams; the command itself goes on."""
         self.overdue = True
-        self.say(Stage.FAILED, [task], f"{why}; the {self.intent.verb} goes on by itself when it answers")
+        self.report(Stage.FAILED, [task], f"{why}; the {self.intent.verb} goes on by itself when it answers")
         self.finish()
 
     def finish(self) -> None:
-        self._told = True
+        """End the callers' streams."""
+        self._is_over = True
         self._wake()
 
-    async def progress(self) -> AsyncIterator[Progress]:
-        """Everything from the start, until there is nothing more to tell."""
+    async def progress(self) -> AsyncIterator[OperationProgress]:
+        """Yield the whole progress from the start, until the command is over or an agent does not answer."""
         seen = 0
         while True:
             while seen < len(self._history):
                 seen += 1
                 yield self._history[seen - 1]
-            if self._told:
+            if self._is_over:
                 return
             await self._changed.wait()
 
-    def _log(self, progress: Progress) -> None:
+    def _log(self, progress: OperationProgress) -> None:
         level = logging.WARNING if progress.stage is Stage.FAILED else logging.INFO
         tasks = ", ".join(map(str, progress.tasks))
         text = f"{self.intent.verb} to generation {progress.generation}: {progress.stage} {tasks}"
@@ -138,13 +142,13 @@ class Operation:
 
 
 class Gang:
-    """The lead's view of the cluster: issues generations and drives commands."""
+    """All tasks of the cluster, as the lead's agent commands them: issues generations and carries out commands."""
 
     def __init__(
         self,
         spec: ClusterSpec,
         journal: Journal,
-        members: Mapping[Task, Member],
+        members: Mapping[Task, GangMember],
         strategy: Callable[[], str | None],
     ) -> None:
         self._spec = spec
@@ -155,29 +159,29 @@ class Gang:
         self._deciding = asyncio.Lock()
 
     async def begin(self) -> None:
-        """The lead's cold start: a generation newer than any, for the own task and for the peers that are there.
+        """Start the lead's own task and its peers that answer, in a generation newer than any.
 
-        Peers whose agents come later ask for the generation and start by themselves.
+        A peer whose agent starts later asks for the generation and starts its task by itself.
         """
-        numbers = await asyncio.gather(*(each.generation() for each in self._members.values()))
-        known = dict(zip(self._members, numbers, strict=True))
+        numbers = await asyncio.gather(*(member.generation() for member in self._members.values()))
+        generations = dict(zip(self._members, numbers, strict=True))
         together = plan_restart(self._spec, self._strategy(), [self._spec.lead])
-        tasks = tuple(task for task in together if known[task] is not None)
+        tasks = tuple(task for task in together if generations[task] is not None)
         newest = max(number or 0 for number in numbers)
         self._launch(Verb.START, tasks, newest + 1, "started with the agent of the lead task")
 
     def resume(self) -> None:
-        """Go on with the command that the last agent was killed in, if any."""
+        """Go on with the command during which the last agent was killed, if there was one."""
         intent = self._journal.entry.intent
         if intent is not None:
             _logger.info("going on with the %s to generation %d", intent.verb, intent.generation)
             self._drive(Operation(intent, tuple(map(Task.parse, intent.tasks))))
 
     async def command(self, verb: Verb, tasks: Iterable[Task], reason: str, expected: int | None) -> Operation:
-        """Begin a command for `tasks` and what belongs with them.
+        """Begin a command for `tasks` and the tasks that must go along with them.
 
-        Raises Overtaken when `expected` is not the generation any more, Busy while another command is under way, and
-        RestartError for tasks that are none of this cluster's.
+        Raises Overtaken if `expected` is not the generation any more, Busy while another command is under way, and
+        RestartError for tasks that are not in the cluster.
         """
         asked = tuple(tasks)
         planned = plan_restart(self._spec, self._strategy(), asked)
@@ -189,7 +193,7 @@ class Gang:
             return self._launch(verb, planned, self._journal.entry.generation + 1, reason or f"{verb} by request")
 
     async def finish(self) -> Operation | None:
-        """The lead's task has ended well: stop those that only wait for its work. None where nobody does."""
+        """Stop the tasks that only waited for work of the lead's task, which has ended well; None if there are none."""
         async with self._deciding:
             under_way = self._operation
             if under_way is not None and under_way.driver is not None and not under_way.overdue:
@@ -202,13 +206,13 @@ class Gang:
             return self._launch(Verb.STOP, tasks, self._journal.entry.generation + 1, f"{self._spec.lead} has finished")
 
     async def close(self) -> None:
-        """Leave a command under way to the next agent."""
+        """Stop driving a command under way: the next agent goes on with it."""
         await self._cancel()
 
     def _refuse(self, expected: int | None) -> None:
         now = self._journal.entry.generation
         if expected is not None and expected != now:
-            raise Overtaken(f"the cluster is in generation {now}, not {expected}: look again, then ask again")
+            raise Overtaken(f"the cluster is in generation {now}, not {expected}: look at its tasks, then ask again")
         busy = self._operation
         if busy is not None and not busy.overdue and busy.driver is not None and not busy.driver.done():
             names = ", ".join(map(str, busy.tasks))
@@ -217,13 +221,13 @@ class Gang:
             )
 
     async def _all_run(self, tasks: tuple[Task, ...]) -> bool:
-        found = await asyncio.gather(*(self._members[task].status() for task in tasks))
-        return all(status is not None and status.state is TaskState.RUNNING for status in found)
+        statuses = await asyncio.gather(*(self._members[task].status() for task in tasks))
+        return all(status is not None and status.state is TaskState.RUNNING for status in statuses)
 
     def _nothing_to_do(self, tasks: tuple[Task, ...]) -> Operation:
         intent = Intent(Verb.START, tuple(map(str, tasks)), self._journal.entry.generation, True, "")
         operation = Operation(intent, tasks)
-        operation.say(Stage.DONE, tasks, "already running")
+        operation.report(Stage.DONE, tasks, "already running")
         operation.finish()
         return operation
 
@@ -237,7 +241,7 @@ class Gang:
         intent = Intent(verb, tuple(map(str, tasks)), generation, False, reason)
         self._journal.update(generation=generation, intent=intent)
         operation = Operation(intent, tasks)
-        operation.say(Stage.PLANNED, tasks, reason)
+        operation.report(Stage.PLANNED, tasks, reason)
         self._drive(operation)
         return operation
 
@@ -249,9 +253,9 @@ class Gang:
         try:
             await self._phases(operation)
             self._journal.update(intent=None)
-            operation.say(Stage.DONE, operation.tasks)
+            operation.report(Stage.DONE, operation.tasks)
         except JournalError as error:
-            operation.say(Stage.FAILED, operation.tasks, str(error))
+            operation.report(Stage.FAILED, operation.tasks, str(error))
         except GangError:
             self._journal.update(intent=None)
         finally:
@@ -259,32 +263,32 @@ class Gang:
 
     async def _phases(self, operation: Operation) -> None:
         if not operation.intent.starting:
-            await self._each(operation, self._fence)
+            await self._all(operation, self._fence)
         if operation.intent.verb != Verb.STOP:
             operation.intent = replace(operation.intent, starting=True)
             self._journal.update(intent=operation.intent)
-            await self._each(operation, self._run)
+            await self._all(operation, self._run)
 
-    async def _each(self, operation: Operation, act: Callable[[Operation, Task], Awaitable[None]]) -> None:
-        """All tasks in parallel, each to its end; then raises what the first failure was."""
+    async def _all(self, operation: Operation, act: Callable[[Operation, Task], Awaitable[None]]) -> None:
+        """Act on all tasks in parallel, wait for all, then raise the first failure."""
         outcomes = await asyncio.gather(*(act(operation, task) for task in operation.tasks), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
 
     async def _fence(self, operation: Operation, task: Task) -> None:
-        operation.say(Stage.STOPPING, [task])
+        operation.report(Stage.STOPPING, [task])
         await self._request(operation, task, self._members[task].fence)
-        operation.say(Stage.STOPPED, [task])
+        operation.report(Stage.STOPPED, [task])
 
     async def _run(self, operation: Operation, task: Task) -> None:
-        operation.say(Stage.STARTING, [task])
+        operation.report(Stage.STARTING, [task])
         status = await self._request(operation, task, self._members[task].run)
         if status.state is not TaskState.RUNNING:
             why = f"{task} is {status.state}: {status.reason}; see its log"
-            operation.say(Stage.FAILED, [task], why)
+            operation.report(Stage.FAILED, [task], why)
             raise GangError(why)
-        operation.say(Stage.RUNNING, [task])
+        operation.report(Stage.RUNNING, [task])
 
     async def _request(
         self,
@@ -296,5 +300,5 @@ class Gang:
         try:
             return await request(intent.generation, intent.reason, lambda why: operation.unreachable(task, why))
         except TfscaleError as error:
-            operation.say(Stage.FAILED, [task], str(error))
+            operation.report(Stage.FAILED, [task], str(error))
             raise GangError(str(error)) from error

@@ -1,6 +1,6 @@
-"""What an agent writes down about its task and, for the lead, about the cluster: one JSON file, replaced as a whole.
+"""Journal of an agent about its task and, for the lead, about the cluster: one JSON file, replaced as a whole.
 
-It is written before an agent acts, so that the next agent of the same task can go on where this one was killed.
+It is written before the agent acts, so the next agent of the same task can go on where this one was killed.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from tfscale.core.errors import TfscaleError
 
 
 class JournalError(TfscaleError):
-    """The journal cannot be read or written."""
+    """A journal that cannot be read or written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A command of the lead to several tasks that is not finished."""
+    """Command of the lead to several tasks that is not finished."""
 
     verb: str
     """`restart`, `start` or `stop`."""
     tasks: tuple[str, ...]
     generation: int
     starting: bool
-    """Whether all tasks of older generations have ended."""
+    """True once all tasks of older generations have ended."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """Everything that outlives an agent. A number of 0 means: none so far."""
+class JournalEntry:
+    """Everything that must survive an agent. A number of 0 means: none so far."""
 
     generation: int = 0
-    """The newest that this agent has issued or obeyed; requests with older ones are refused."""
+    """Newest generation that this agent has issued or accepted; requests with an older one are refused."""
     task_generation: int = 0
-    """The generation of the task's last start."""
+    """Generation of the task's last start."""
     attempt: int = 0
-    """Of the task's last start, within `task_generation`."""
+    """Number of the task's last start within `task_generation`."""
     socket: str | None = None
-    """Where the task's last start was told to report."""
+    """Path of the socket on which the task's last start reports."""
     drained: bool = False
-    """The agent ended its task and left in good order: the next one begins anew."""
+    """True if the agent ended its task and then itself, so that the next agent starts cold."""
     intent: Intent | None = None
 
 
 class Journal:
-    """The entry on disk. Raises JournalError where it cannot be kept."""
+    """Entry that is kept on disk. Raises JournalError if it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.entry = self._read()
 
     def update(self, **changes: Any) -> None:
-        """Change fields of the entry, on disk first."""
+        """Change fields of the entry, on disk first. Raises JournalError."""
         entry = replace(self.entry, **changes)
         if entry == self.entry:
             return
@@ -71,15 +71,15 @@ class Journal:
             raise JournalError(f"{self._path}: cannot be written: {error}") from error
         self.entry = entry
 
-    def _read(self) -> Entry:
+    def _read(self) -> JournalEntry:
         try:
             fields = json.loads(self._path.read_text())
             intent = fields.pop("intent")
             if intent is not None:
                 intent = Intent(**{**intent, "tasks": tuple(intent["tasks"])})
-            return Entry(**fields, intent=intent)
+            return JournalEntry(**fields, intent=intent)
         except FileNotFoundError:
-            return Entry()
+            return JournalEntry()
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise JournalError(
                 f"{self._path}: cannot be read ({error}): mend it, or remove it to begin at generation 1"

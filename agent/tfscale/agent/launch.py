@@ -1,4 +1,4 @@
-"""The environment of the task: the contract with the probe inside it."""
+"""Environment variables of the task: the contract with the probe inside it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tfscale
-from tfscale.agent.settings import Settings
+from tfscale.agent.settings import AgentSettings
 from tfscale.core.errors import TfscaleError
 
-_SUN_PATH = 107
-"""Bytes that a Unix socket's path may have on Linux."""
-_PORTIONS = ("trainer", "core", "v1")
+_SOCKET_PATH_BYTES = 107
+"""Longest path of a Unix socket on Linux."""
+_PROBE_PACKAGES = ("trainer", "core", "v1")
 
 
 class SocketError(TfscaleError):
-    """No folder can hold the socket on which the task reports."""
+    """Lack of a folder for the socket on which the task reports."""
 
 
 def task_environment(
-    settings: Settings, generation: int, attempt: int, socket: str, base: Mapping[str, str] = os.environ
+    settings: AgentSettings, generation: int, attempt: int, socket: str, base: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Everything that one start of the task finds in its environment."""
+    """Return the whole environment of one start of the task."""
     tf_config = settings.cluster.tf_config(settings.task)
     environment = {"PYTHONUNBUFFERED": "1", **base, **settings.cluster.program.environment}
     environment |= {
@@ -44,20 +44,20 @@ def task_environment(
 
 
 def probe_portions() -> list[str]:
-    """The folders of the `tfscale` namespace that the probe needs."""
-    return [portion for portion in tfscale.__path__ if any((Path(portion) / name).is_dir() for name in _PORTIONS)]
+    """List the folders of the namespace package `tfscale` that the probe needs."""
+    return [portion for portion in tfscale.__path__ if any((Path(portion) / name).is_dir() for name in _PROBE_PACKAGES)]
 
 
 def probe_site() -> str | None:
-    """The folder whose `sitecustomize` brings the probe into the task; None where the trainer is not installed."""
+    """Return the folder whose `sitecustomize` loads the probe in the task; None if the trainer is not installed."""
     sites = (Path(portion) / "trainer" / "probe" / "site" for portion in tfscale.__path__)
     return next((str(site) for site in sites if site.is_dir()), None)
 
 
-def report_socket(settings: Settings, base: Mapping[str, str] = os.environ) -> str:
-    """A path for the task's reports that is short, private to the user, and the same for every agent of the task.
+def report_socket(settings: AgentSettings, base: Mapping[str, str] = os.environ) -> str:
+    """Return a path for the report socket that is short, private to the user, and the same for each agent of the task.
 
-    Raises SocketError where neither the runtime nor the temporary folder will do.
+    Raises SocketError if neither the runtime folder nor the temporary one is short and private enough.
     """
     identity = hashlib.sha256(os.fsencode(settings.files.folder.absolute() / settings.files.stem)).hexdigest()[:16]
     folders = [Path(tempfile.gettempdir()) / f"tfscale-{os.getuid()}"]
@@ -65,16 +65,16 @@ def report_socket(settings: Settings, base: Mapping[str, str] = os.environ) -> s
         folders.insert(0, Path(runtime) / "tfscale")
     for folder in folders:
         path = folder / f"{identity}.sock"
-        if len(os.fsencode(path)) <= _SUN_PATH and _private(folder):
+        if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES and _is_private(folder):
             return str(path)
     tried = " and ".join(map(str, folders))
     raise SocketError(f"no folder for the report socket: {tried}: too long, or not yours alone: set TMPDIR")
 
 
-def _private(folder: Path) -> bool:
+def _is_private(folder: Path) -> bool:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    return found.st_uid == os.getuid() and not found.st_mode & 0o022 and folder.is_dir() and not folder.is_symlink()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022 and folder.is_dir() and not folder.is_symlink()

@@ -1,4 +1,4 @@
-"""The agent's own task, as commands and the agent's own start and end see it."""
+"""The agent's own task, brought to the generation that a command, or the agent's start or end, wants."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from tfscale.agent.gang import GangError, Overtaken
 from tfscale.agent.journal import Journal
 from tfscale.agent.launch import report_socket, task_environment
 from tfscale.agent.reports import Reports
-from tfscale.agent.settings import Settings
+from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervisor import Launch, Supervisor
 from tfscale.core.records import TaskStatus
 
 
-def _nobody(_why: str) -> None:
-    """The own task is always within reach."""
+def _never(_why: str) -> None:
+    """Do nothing: the own task can always be reached."""
 
 
 class LocalTask:
-    """Brings the own task where a generation wants it, one request at a time. A gang.Member."""
+    """The own task as a gang.GangMember: carries out one request at a time."""
 
-    def __init__(self, settings: Settings, journal: Journal, supervisor: Supervisor, reports: Reports) -> None:
+    def __init__(self, settings: AgentSettings, journal: Journal, supervisor: Supervisor, reports: Reports) -> None:
         self._settings = settings
         self._journal = journal
         self._supervisor = supervisor
         self._reports = reports
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._commanded = False
+        """True once the lead has sent a request."""
         self._leaving = False
         self.socket = ""
-        """Where the task reports: that of the adopted task, else a new one."""
+        """Path of the socket on which the task reports: the adopted task's, else a new one."""
 
     async def adopt(self) -> TaskStatus:
-        """Take over what the last agent left. After a clean end that is nothing but a shim that should not be there."""
+        """Adopt the task of the last agent; after a clean end, only a shim that should not be there."""
         entry = self._journal.entry
         wanted = (0, 0) if entry.drained else (entry.task_generation, entry.attempt)
         status = await self._supervisor.adopt(*wanted)
@@ -45,31 +46,35 @@ class LocalTask:
         self.socket = kept or report_socket(self._settings)
         return status
 
-    async def fence(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _nobody) -> TaskStatus:
-        """End the task if it was started in an older generation. Raises Overtaken when `generation` itself is older."""
+    async def fence(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
+        """End the task if it was started in an older generation.
+
+        Raises Overtaken if `generation` is older than the newest accepted one.
+        """
         self._commanded = True
-        async with self._one:
-            self._obey(generation)
+        async with self._lock:
+            self._accept(generation)
             if self._supervisor.alive and self._supervisor.status.generation < generation:
                 await self._supervisor.stop(reason)
             return self._supervisor.status
 
-    async def run(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _nobody) -> TaskStatus:
+    async def run(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
         """Start the task unless it was started in this generation already.
 
-        Raises Overtaken when `generation` is older than one obeyed, GangError or SupervisionError when it cannot be.
+        Raises Overtaken if `generation` is older than the newest accepted one, GangError or SupervisionError if the
+        task cannot be started.
         """
         self._commanded = True
-        async with self._one:
-            self._obey(generation)
+        async with self._lock:
+            self._accept(generation)
             if self._supervisor.status.generation == generation:
                 return self._supervisor.status
             await self._supervisor.stop(reason)
             return await self._start(generation, reason)
 
     async def join(self, generation: int, reason: str) -> None:
-        """The own cold start in the cluster's generation, unless the lead has taken over in the meantime."""
-        async with self._one:
+        """Start the task at the agent's own cold start, unless the lead has sent a request in the meantime."""
+        async with self._lock:
             if not self._commanded and not self._supervisor.alive:
                 self._journal.update(generation=generation)
                 await self._start(generation, reason)
@@ -81,15 +86,15 @@ class LocalTask:
         return self._supervisor.status
 
     async def drain(self) -> None:
-        """End the task for good and leave the mark that makes the next agent begin anew."""
+        """End the task for good, and mark in the journal that the next agent starts cold."""
         self._leaving = True
-        await self._supervisor.stop("its agent was told to end")
+        await self._supervisor.stop("its agent was asked to end")
         self._journal.update(drained=True)
 
-    def _obey(self, generation: int) -> None:
-        known = self._journal.entry.generation
-        if generation < known:
-            raise Overtaken(f"{self._settings.task} is in generation {known}, the request is for {generation}")
+    def _accept(self, generation: int) -> None:
+        newest = self._journal.entry.generation
+        if generation < newest:
+            raise Overtaken(f"{self._settings.task} is in generation {newest}, the request is for {generation}")
         self._journal.update(generation=generation)
 
     async def _start(self, generation: int, reason: str) -> TaskStatus:

@@ -1,4 +1,4 @@
-"""Reading a task's log while the shim writes and rotates it."""
+"""Reader of a task's log, which the shim writes and rotates meanwhile."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-_LOOK = 0.25
-"""Seconds between two looks at a log that has not grown."""
+_POLL = 0.25
+"""Seconds between two reads of a log that does not grow."""
 _CHUNK = 1 << 18
+"""Bytes of one read."""
 _LINE = 1 << 14
-"""Bytes at which a line without an end is cut."""
+"""Bytes after which a line without an end is cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogLines:
-    """Whole lines without their ends. `rotated`: the log was replaced before them."""
+    """Whole lines without their line ends. `rotated` is True if the log was rotated before them."""
 
     lines: tuple[str, ...]
     rotated: bool = False
 
 
 async def read_log(path: Path, tail: int, follow: bool) -> AsyncIterator[LogLines]:
-    """The last `tail` lines, also from the log rotated away last, and with `follow` all that come after."""
+    """Yield the last `tail` lines, also from the newest rotated log, and with `follow` all later lines."""
     file = _open(path)
-    reader = _Reader(file)
+    reader = _LineReader(file)
     try:
         lines = _last(path.with_name(path.name + ".1"), reader, tail)
         yield LogLines(tuple(lines if follow else [*lines, *reader.flush()][-tail:] if tail else ()))
@@ -37,21 +38,21 @@ async def read_log(path: Path, tail: int, follow: bool) -> AsyncIterator[LogLine
             if lines:
                 yield LogLines(tuple(lines))
                 continue
-            if _replaced(path, reader.file):
+            if _is_replaced(path, reader.file):
                 if last := [*reader.read(), *reader.flush()]:
                     yield LogLines(tuple(last))
                 rotated = reader.file is not None
                 reader.replace(_open(path))
                 yield LogLines(tuple(reader.read()), rotated)
                 continue
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL)
     finally:
         reader.replace(None)
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """The last lines of a log, also of the one rotated away last; none where it cannot be read."""
-    reader = _Reader(_open(path))
+    """Return the last lines of a log and of the newest rotated one; none if it cannot be read."""
+    reader = _LineReader(_open(path))
     try:
         return [*_last(path.with_name(path.name + ".1"), reader, count), *reader.flush()][-count:]
     except OSError:
@@ -60,8 +61,8 @@ def last_lines(path: Path, count: int) -> list[str]:
         reader.replace(None)
 
 
-class _Reader:
-    """Cuts what a file has grown by into lines."""
+class _LineReader:
+    """Reader of the lines that were appended to a file since the last read."""
 
     def __init__(self, file: BinaryIO | None) -> None:
         self.file = file
@@ -73,7 +74,7 @@ class _Reader:
         self.file, self._rest = file, b""
 
     def skip_to_last(self, size: int) -> bool:
-        """Leave out all but the last bytes; whether that cut a line."""
+        """Skip all but the last `size` bytes; return whether anything was skipped, so that a line may be cut."""
         skipped = self.file is not None and os.fstat(self.file.fileno()).st_size > size
         if skipped and self.file is not None:
             self.file.seek(-size, os.SEEK_END)
@@ -87,35 +88,35 @@ class _Reader:
         if len(self._rest) > _LINE:
             lines.append(self._rest)
             self._rest = b""
-        return [_shown(line) for line in lines]
+        return [_as_shown(line) for line in lines]
 
     def flush(self) -> list[str]:
         rest, self._rest = self._rest, b""
-        return [_shown(rest)] if rest else []
+        return [_as_shown(rest)] if rest else []
 
 
-def _last(rotated: Path, reader: _Reader, tail: int) -> list[str]:
+def _last(rotated: Path, reader: _LineReader, tail: int) -> list[str]:
     current = _tail(reader, tail)
     if len(current) >= tail or (file := _open(rotated)) is None:
         return current
-    before = _Reader(file)
+    before = _LineReader(file)
     older = _tail(before, tail - len(current)) + before.flush()
     before.replace(None)
     return older[len(current) - tail :] + current
 
 
-def _tail(reader: _Reader, count: int) -> list[str]:
-    """The last lines, of which not more is read than `count` lines of usual length can need."""
+def _tail(reader: _LineReader, count: int) -> list[str]:
+    """Return the last `count` lines, from no more bytes than lines of usual length need."""
     skipped = reader.skip_to_last(max(_CHUNK, 512 * count))
-    found: deque[str] = deque(maxlen=count)
+    last: deque[str] = deque(maxlen=count)
     while lines := reader.read():
-        found.extend(lines[1:] if skipped else lines)
+        last.extend(lines[1:] if skipped else lines)
         skipped = False
-    return list(found)
+    return list(last)
 
 
-def _shown(line: bytes) -> str:
-    """A line as a terminal would leave it: what a carriage return overwrote is gone."""
+def _as_shown(line: bytes) -> str:
+    """Return a line as a terminal shows it: without the text that a carriage return overwrites."""
     return line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
 
 
@@ -126,12 +127,12 @@ def _open(path: Path) -> BinaryIO | None:
         return None
 
 
-def _replaced(path: Path, file: BinaryIO | None) -> bool:
+def _is_replaced(path: Path, file: BinaryIO | None) -> bool:
     try:
-        found = path.stat()
+        newest = path.stat()
     except OSError:
         return False
     if file is None:
         return True
     own = os.fstat(file.fileno())
-    return (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino) or found.st_size < file.tell()
+    return (newest.st_dev, newest.st_ino) != (own.st_dev, own.st_ino) or newest.st_size < file.tell()

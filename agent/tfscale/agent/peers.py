@@ -1,4 +1,4 @@
-"""The tasks of other hosts, by their agents."""
+"""Tasks of other hosts, commanded through their agents."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 _logger = logging.getLogger(__name__)
 _QUICK = 1.0
-"""Seconds for a question whose answer may be that nobody is there."""
+"""Seconds for a question to an agent that may not be running."""
 
 
 class Peer:
-    """One task of another agent. A gang.Member; the connection is made when it is first used."""
+    """One task of another agent, as a gang.GangMember. The connection is made when it is first used.
+
+    `patience` is the time in seconds after which an agent that does not answer is reported as unreachable.
+    """
 
     def __init__(self, spec: ClusterSpec, task: Task, insecure: bool, patience: float = 20.0) -> None:
         self._spec, self._task, self._insecure = spec, task, insecure
@@ -36,7 +39,10 @@ class Peer:
         return await self._apply(agent_pb2.ApplyRequest.TARGET_RUNNING, generation, reason, unreachable)
 
     async def generation(self, patience: float = _QUICK, wait: bool = False) -> int | None:
-        """The generation that the peer's agent knows; with `wait`, an agent that is not there yet is waited for."""
+        """Return the newest generation that the peer's agent knows, None without an answer in `patience` seconds.
+
+        With `wait`, an agent that is not running yet is waited for.
+        """
         request = agent_pb2.DescribeRequest()
         try:
             answer = await self._stub().Describe(request, timeout=patience, wait_for_ready=wait)
@@ -71,11 +77,11 @@ class Peer:
         reason: str,
         unreachable: Callable[[str], None],
     ) -> TaskStatus:
-        """Ask until the agent has answered: it may be killed and started again in the midst of it."""
+        """Repeat the request until the agent has answered: it may be killed and started again meanwhile."""
         request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason)
         loop = asyncio.get_running_loop()
         late = loop.time() + self._patience
-        warning = loop.call_at(late, unreachable, self._silent())
+        warning = loop.call_at(late, unreachable, self._no_answer())
         try:
             while True:
                 call = self._stub().Apply(request, wait_for_ready=True)
@@ -94,7 +100,7 @@ class Peer:
         finally:
             warning.cancel()
 
-    def _silent(self) -> str:
+    def _no_answer(self) -> str:
         return f"the agent of {self._task} at {self._spec.agents[self._task]} does not answer: start it"
 
     def _refused(self, error: grpc.aio.AioRpcError) -> GangError:

@@ -1,4 +1,4 @@
-"""Has the probe in the task's process take TensorFlow's profile of it, one at a time."""
+"""Requests for TensorFlow's profile of the task's process, which its probe takes, one at a time."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from pathlib import Path
 
 from tfscale.core.errors import TfscaleError, UsageError
 
-LONGEST = 60.0
-"""Seconds: a profile of a busy program grows by megabytes in each, and is held in its memory until it is written."""
-_ANSWER = 5.0
-_WRITE = 180.0
-"""Seconds that the process has to begin, and to write."""
+LONGEST_SECONDS = 60.0
+"""Longest profile: a busy program adds megabytes a second, which stay in its memory until they are written."""
+_BEGIN_TIMEOUT = 5.0
+"""Seconds for the process to begin a profile, and to end it after the time that was asked for."""
+_WRITE_TIMEOUT = 180.0
+"""Seconds for the process to write a profile."""
 
 
-class ProfileError(TfscaleError):
-    """There is no profile to be had; the text says why."""
+class ProfileUnavailable(TfscaleError):
+    """A profile that cannot be taken; the text says why."""
 
 
-class ProfileBusyError(ProfileError):
-    """Another one is being taken."""
+class ProfileBusy(ProfileUnavailable):
+    """A profile that was refused because another one is being taken."""
 
 
-class ProfileSilentError(ProfileError):
-    """The process was asked and does not answer in time."""
+class ProfileTimeout(ProfileUnavailable):
+    """A profile that the process was asked for, without an answer in time."""
 
 
 class ProfileStage(Enum):
-    """How far a profile has come."""
+    """Stage of a profile."""
 
     ASKED = 1
     CAPTURING = 2
@@ -41,8 +42,8 @@ class ProfileStage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What the process shall do."""
+class ProfileOrder:
+    """Order to the process to take a profile."""
 
     number: int
     seconds: float
@@ -50,8 +51,8 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the process says of an order; a `file` when it is written, a `message` when it failed."""
+class ProfileReport:
+    """Report of the process on an order: `file` when it is written, `message` when it failed."""
 
     number: int
     stage: ProfileStage
@@ -60,8 +61,8 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Profiled:
-    """A moment in the taking of a profile. `folder` is TensorBoard's --logdir."""
+class ProfileProgress:
+    """Stage that a profile has reached at `at` (Unix seconds). `folder` is TensorBoard's --logdir."""
 
     stage: ProfileStage
     at: float
@@ -71,16 +72,16 @@ class Profiled:
 
 
 class Profiler:
-    """Between whoever asks for profiles and the one process that can take them."""
+    """Link between the callers that want profiles and the one process that can take them."""
 
     def __init__(self) -> None:
-        self._orders: asyncio.Queue[Order] | None = None
-        self._told: asyncio.Queue[Told] = asyncio.Queue()
+        self._orders: asyncio.Queue[ProfileOrder] | None = None
+        self._reports: asyncio.Queue[ProfileReport] = asyncio.Queue()
         self._last = 0
         self._is_busy = False
 
-    async def listen(self) -> AsyncGenerator[Order, None]:
-        """What the process that reports shall profile, until it goes."""
+    async def listen(self) -> AsyncGenerator[ProfileOrder, None]:
+        """Yield the orders for the process that reports, until it disconnects."""
         orders = self._orders = asyncio.Queue()
         try:
             while True:
@@ -88,53 +89,58 @@ class Profiler:
         finally:
             if self._orders is orders:
                 self._orders = None
-                self.tell(Told(self._last, ProfileStage.FAILED, message="the process ended, or its agent did"))
+                self.report(
+                    ProfileReport(self._last, ProfileStage.FAILED, message="the process ended, or its agent did")
+                )
 
-    def tell(self, told: Told) -> None:
-        """The process has come so far."""
-        if told.number == self._last and self._is_busy:
-            self._is_busy = told.stage not in (ProfileStage.WRITTEN, ProfileStage.FAILED)
-            self._told.put_nowait(told)
+    def report(self, report: ProfileReport) -> None:
+        """Take a report of the process; one on an older order is ignored."""
+        if report.number == self._last and self._is_busy:
+            self._is_busy = report.stage not in (ProfileStage.WRITTEN, ProfileStage.FAILED)
+            self._reports.put_nowait(report)
 
-    async def profile(self, seconds: float, folder: Path) -> AsyncGenerator[Profiled, None]:
-        """Profile the process, moment by moment; goes on without the caller. Raises UsageError and ProfileError."""
-        if not 0 < seconds <= LONGEST:
-            raise UsageError(f"{seconds:g} seconds of a profile: ask for more than 0 and at most {LONGEST:.0f}")
+    async def profile(self, seconds: float, folder: Path) -> AsyncGenerator[ProfileProgress, None]:
+        """Profile the process and yield each stage; the process goes on without the caller.
+
+        Raises UsageError and ProfileUnavailable.
+        """
+        if not 0 < seconds <= LONGEST_SECONDS:
+            raise UsageError(f"{seconds:g} seconds of a profile: ask for more than 0 and at most {LONGEST_SECONDS:.0f}")
         if self._orders is None:
-            raise ProfileError(
+            raise ProfileUnavailable(
                 "no probe listens in the task: it does not run, has trained nothing yet, or has no probe"
             )
         if self._is_busy:
-            raise ProfileBusyError("another profile is being taken: try again when it is written")
-        self._last, self._is_busy, self._told = self._last + 1, True, asyncio.Queue()
-        self._orders.put_nowait(Order(self._last, seconds, str(folder)))
-        yield Profiled(ProfileStage.ASKED, time.time(), str(folder))
-        stage, patience = ProfileStage.ASKED, _ANSWER
+            raise ProfileBusy("another profile is being taken: try again when it is written")
+        self._last, self._is_busy, self._reports = self._last + 1, True, asyncio.Queue()
+        self._orders.put_nowait(ProfileOrder(self._last, seconds, str(folder)))
+        yield ProfileProgress(ProfileStage.ASKED, time.time(), str(folder))
+        stage, patience = ProfileStage.ASKED, _BEGIN_TIMEOUT
         while stage is not ProfileStage.WRITTEN:
-            told = await _heard(self._told, patience)
-            stage = told.stage
-            patience = seconds + _ANSWER if stage is ProfileStage.CAPTURING else _WRITE
-            yield _moment(told, folder)
+            report = await _next_report(self._reports, patience)
+            stage = report.stage
+            patience = seconds + _BEGIN_TIMEOUT if stage is ProfileStage.CAPTURING else _WRITE_TIMEOUT
+            yield _progress(report, folder)
 
 
-async def _heard(told: asyncio.Queue[Told], patience: float) -> Told:
+async def _next_report(reports: asyncio.Queue[ProfileReport], patience: float) -> ProfileReport:
     try:
         async with asyncio.timeout(patience):
-            heard = await told.get()
+            report = await reports.get()
     except TimeoutError:
-        raise ProfileSilentError(
+        raise ProfileTimeout(
             f"the process has not answered for {patience:.0f} s: it is stopped, or holds on to Python's lock"
         ) from None
-    if heard.stage is ProfileStage.FAILED:
-        raise ProfileError(heard.message)
-    return heard
+    if report.stage is ProfileStage.FAILED:
+        raise ProfileUnavailable(report.message)
+    return report
 
 
-def _moment(told: Told, folder: Path) -> Profiled:
-    if told.stage is not ProfileStage.WRITTEN:
-        return Profiled(told.stage, time.time(), str(folder))
+def _progress(report: ProfileReport, folder: Path) -> ProfileProgress:
+    if report.stage is not ProfileStage.WRITTEN:
+        return ProfileProgress(report.stage, time.time(), str(folder))
     try:
-        size = Path(told.file).stat().st_size
+        size = Path(report.file).stat().st_size
     except OSError as error:
-        raise ProfileError(f"{told.file}: the process says that it wrote this: {error.strerror}") from None
-    return Profiled(told.stage, time.time(), str(folder), told.file, size)
+        raise ProfileUnavailable(f"{report.file}: the process says that it wrote this: {error.strerror}") from None
+    return ProfileProgress(report.stage, time.time(), str(folder), report.file, size)

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from tfscale.agent import wire
 from tfscale.agent.connection import Connection
 from tfscale.agent.profiles import Profiler
-from tfscale.agent.stacks import Listener
+from tfscale.agent.stacks import StackListener
 from tfscale.core.errors import TfscaleError
 from tfscale.core.framing import FramingError
 from tfscale.core.records import (
@@ -51,7 +51,7 @@ class Reports:
         self._connections: dict[Connection, asyncio.Task[None] | None] = {}
         """And who gives each of them orders, once it has said who it is."""
         self._reporter: Connection | None = None
-        self.listener: Listener | None = None
+        self.listener: StackListener | None = None
         """The process that reports, where it can be asked for its stacks."""
         self.profiler = Profiler()
         self._steps: list[StepBatch] = []
@@ -167,7 +167,7 @@ class Reports:
         if report.HasField("coordinator"):
             self.coordinator = wire.coordinator_record(report.coordinator)
         if report.HasField("profile"):
-            self.profiler.tell(wire.told_record(report.profile))
+            self.profiler.report(wire.profile_report_record(report.profile))
         for activity in map(wire.activity_record, report.activities):
             self._activities[activity.kind, activity.begin] = activity
         self._steps.extend(map(wire.steps_record, report.steps))
@@ -187,5 +187,5 @@ def _log_problems(before: ProbeStatus | None, now: ProbeStatus) -> None:
             _logger.warning("the probe: %s", warning)
 
 
-def _listener(hello: report_pb2.Hello) -> Listener | None:
-    return Listener(hello.pid, hello.stack_signal) if hello.HasField("stack_signal") else None
+def _listener(hello: report_pb2.Hello) -> StackListener | None:
+    return StackListener(hello.pid, hello.stack_signal) if hello.HasField("stack_signal") else None

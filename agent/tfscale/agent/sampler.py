@@ -1,4 +1,4 @@
-"""What the agent measures itself: the host and its GPUs."""
+"""Samples that the agent takes itself: of the host and its GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tfscale.core.records import GpuSample, HostSample
 
 
 class Sampler:
-    """Host and GPUs at one moment. The host's part takes about a millisecond and runs on the loop."""
+    """Newest samples of the host and its GPUs. Sampling the host takes about 1 ms and runs on the event loop."""
 
     def __init__(self, host: HostCollector | None = None, gpus: GpuCollector | None = None) -> None:
         self._host = host or HostCollector()
@@ -23,6 +23,6 @@ class Sampler:
         self._gpus.stop()
 
     def sample(self, task_pid: int | None) -> None:
-        """Renew `host` and `gpus`. Whatever the host's part raises, neither stays as it was."""
+        """Renew `host` and `gpus`. If sampling the host fails, its exception passes and `host` is None."""
         self.host, self.gpus = None, self._gpus.latest()
         self.host = self._host.sample(task_pid)

@@ -1,4 +1,4 @@
-"""The agent's two servers: one of gRPC for consoles and peers, one on a Unix socket for the task."""
+"""Two servers of the agent: gRPC for consoles and peers, a Unix socket for the task's reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 from tfscale.agent.reports import Reports
 from tfscale.agent.service import AgentService
-from tfscale.agent.settings import Settings
+from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster import Address
 from tfscale.core.credentials import SERVER_OPTIONS, server_credentials
 from tfscale.core.errors import TfscaleError
@@ -22,18 +22,20 @@ from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 _AGENT = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _logger = logging.getLogger(__name__)
-_GRACE, _RETRY = 0.5, 1.0
-"""Seconds."""
+_GRACE = 0.5
+"""Seconds for calls under way when the server stops."""
+_RETRY = 1.0
+"""Seconds until the next attempt to accept a connection."""
 
 
 class ServerError(TfscaleError):
-    """An address or a socket cannot be served."""
+    """An address or a socket that cannot be served."""
 
 
 class AgentServer:
-    """Holds its port from construction on, so that a busy one is known before anything is started."""
+    """gRPC server. It holds its port from construction on: a busy port is found before anything is started."""
 
-    def __init__(self, settings: Settings, service: AgentService) -> None:
+    def __init__(self, settings: AgentSettings, service: AgentService) -> None:
         credentials = server_credentials(settings.listen, settings.cluster, settings.insecure)
         _try_port(settings.listen)
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
@@ -62,7 +64,10 @@ class AgentServer:
 
 
 def _try_port(address: Address) -> None:
-    """gRPC tells why a port cannot be had only in its own log: ask the system first. Raises ServerError."""
+    """Open and close the port once, because gRPC reports the cause of a failure only in its own log.
+
+    Raises ServerError.
+    """
     try:
         family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
         socket.create_server(place[:2], family=family).close()
@@ -72,7 +77,7 @@ def _try_port(address: Address) -> None:
 
 
 class ReportServer:
-    """Serves the task's reports on a socket that only this user may open."""
+    """Server of the task's reports, on a socket that only this user may open."""
 
     def __init__(self, path: Path, reports: Reports) -> None:
         self._path = path
@@ -80,7 +85,7 @@ class ReportServer:
         self._accepting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Raises ServerError when the socket cannot be made."""
+        """Serve the socket. Raises ServerError if it cannot be made."""
         listening = socket.socket(socket.AF_UNIX)
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The agent's gRPC service. It only translates: what to do is decided elsewhere."""
+"""gRPC service of the agent. It only translates between messages and calls; other modules decide."""
 
 # gRPC gives every method a request and a context.
 # ruff: noqa: ARG002
@@ -17,9 +17,9 @@ from tfscale.agent.feed import Feed
 from tfscale.agent.gang import Busy, Gang, GangError, Overtaken, Verb
 from tfscale.agent.local import LocalTask
 from tfscale.agent.logs import read_log
-from tfscale.agent.profiles import ProfileBusyError, Profiled, ProfileError, ProfileSilentError
-from tfscale.agent.settings import Settings
-from tfscale.agent.stacks import SilentError, Stack, StackError
+from tfscale.agent.profiles import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.stacks import StackDump, StackTimeout, StackUnavailable
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import Description
 from tfscale.core.task import Task
@@ -32,26 +32,26 @@ _CODES = {
     Busy: grpc.StatusCode.ABORTED,
     Overtaken: grpc.StatusCode.FAILED_PRECONDITION,
     GangError: grpc.StatusCode.FAILED_PRECONDITION,
-    SilentError: grpc.StatusCode.DEADLINE_EXCEEDED,
-    StackError: grpc.StatusCode.FAILED_PRECONDITION,
-    ProfileBusyError: grpc.StatusCode.ABORTED,
-    ProfileSilentError: grpc.StatusCode.DEADLINE_EXCEEDED,
-    ProfileError: grpc.StatusCode.FAILED_PRECONDITION,
+    StackTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
+    StackUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
+    ProfileBusy: grpc.StatusCode.ABORTED,
+    ProfileTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
+    ProfileUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
 }
 
 
 class AgentService(agent_pb2_grpc.AgentServicer):
-    """Answers consoles, scripts and the agents of other tasks. `gang` is None on all agents but the lead's."""
+    """Serves consoles, scripts and the agents of other tasks. `gang` is None on all agents but the lead's."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         describe: Callable[[], Description],
         feed: Feed,
         local: LocalTask,
         gang: Gang | None,
-        take_stack: Callable[[], Awaitable[Stack]],
-        profile: Callable[[float], AsyncGenerator[Profiled, None]],
+        take_stack: Callable[[], Awaitable[StackDump]],
+        profile: Callable[[float], AsyncGenerator[ProfileProgress, None]],
     ) -> None:
         self._settings = settings
         self._describe = describe
@@ -104,7 +104,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     ) -> agent_pb2.StackReply:
         try:
             return wire.stack_message(await self._take_stack())
-        except StackError as error:
+        except StackUnavailable as error:
             await _refuse(context, _code(error), str(error))
 
     async def Profile(
@@ -112,16 +112,18 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     ) -> AsyncIterator[agent_pb2.ProfileReply]:
         _logger.info("a profile of %g s is asked for by %s", request.seconds, context.peer())
         try:
-            async with aclosing(self._profile(request.seconds)) as moments:
-                async for moment in moments:
-                    yield wire.profile_message(moment)
-        except (UsageError, ProfileError) as error:
+            async with aclosing(self._profile(request.seconds)) as steps:
+                async for progress in steps:
+                    yield wire.profile_message(progress)
+        except (UsageError, ProfileUnavailable) as error:
             await _refuse(context, _code(error), str(error))
 
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
     ) -> telemetry_pb2.TaskStatus:
-        await context.send_initial_metadata(())  # tells the lead that it was heard: the rest may take a grace period
+        await context.send_initial_metadata(
+            ()
+        )  # the lead learns that the agent is there: the rest may take a grace period
         targets = {
             agent_pb2.ApplyRequest.TARGET_STOPPED: self._local.fence,
             agent_pb2.ApplyRequest.TARGET_RUNNING: self._local.run,

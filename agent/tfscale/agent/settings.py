@@ -10,7 +10,7 @@ from tfscale.core.task import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """The whole configuration of one agent."""
 
     cluster: ClusterSpec

@@ -1,18 +1,18 @@
-"""The process between an agent and its task: it survives the agent, so that training does.
+"""Process between an agent and its task: it survives the agent, so the training goes on without one.
 
-One shim a task, run as `python -IS shim.py OPTIONS` (a JSON object) in a session of its own. It is the task's parent,
-merges the task's output into a log that it rotates, holds the lock file that its agent locked for it, and keeps a state
-file that says how the task ended. It has no tie to the agent's life. It imports the standard library alone, and of that
-only what starts fast: a gang waits for its shims.
+Each task has one shim, run as `python -IS shim.py OPTIONS` (a JSON object) in a session of its own. The shim is the
+task's parent, merges the task's output into a log that it rotates, holds the lock file that its agent locked for it,
+and keeps a state file with the task's end. It does not end with the agent. It imports the standard library alone, and
+only the modules that load fast, because a restart waits for the shims of all its tasks.
 
-    SIGTERM   end the task's process group; what is left after the grace period is killed
+    SIGTERM   end the task's process group; kill what is left after the grace period
     SIGINT    kill the task's process group now
 
-The state is one JSON object, replaced as a whole; every change is also sent to the agent over a pipe, so that a full
-disk hides nothing from an agent that lives.
+The state is one JSON object, replaced as a whole. Every change is also sent to the agent over a pipe, so a living agent
+learns it when the disk is full, too. The lines that the shim adds to the task's log begin with `--- tfscale: `.
 """
 
-# pathlib alone would be a sixth of the start.
+# Importing pathlib would take a sixth of the time until the task starts.
 # ruff: noqa: PTH105, PTH108, PTH110, PTH123, PTH208
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TypedDict
 
-    class Options(TypedDict):
-        """What a shim is started with; docs/ownership.md explains each."""
+    class ShimOptions(TypedDict):
+        """Argument of a shim; docs/ownership.md explains each field."""
 
         state: str
         log: str
@@ -51,24 +51,27 @@ if TYPE_CHECKING:
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 _CHUNK = 1 << 16
+"""Bytes of one read of the task's output."""
 _PIPE = 1 << 20
+"""Bytes that the task can write before it waits for the shim."""
 _SPARE = 1 << 14
+"""Bytes set aside for the last state, which must be written on a full disk, too."""
 
 
 def boot_id() -> str:
-    """Names the boot of this kernel: process ids and start times of another one mean nothing."""
+    """Return the identity of this boot: process ids and start times of another boot mean nothing."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
 
 
 def start_time(pid: int) -> int | None:
-    """When a process was started, in ticks since boot; None if there is no such process."""
+    """Return when a process was started, in clock ticks since boot; None if there is no such process."""
     fields = _stat(pid)
     return None if fields is None else int(fields[19])
 
 
 def session_members(shim_pid: int, shim_started: int) -> Iterator[int]:
-    """The living processes of the session that a shim leads or led, without the shim itself."""
+    """List the living processes of the session that a shim leads or led, without the shim itself."""
     leader = start_time(shim_pid)
     if leader is not None and leader != shim_started:
         return
@@ -81,20 +84,20 @@ def session_members(shim_pid: int, shim_started: int) -> Iterator[int]:
 
 
 def kill_session(shim_pid: int, shim_started: int, patience: float = 5.0) -> int:
-    """Kill what is left of a shim's session and wait until it is gone; answers how many processes that were."""
+    """Kill what is left of a shim's session, wait until it is gone, and return how many processes were killed."""
     killed: set[int] = set()
     deadline = time.monotonic() + patience
-    while (found := set(session_members(shim_pid, shim_started))) and time.monotonic() < deadline:
-        for pid in found - killed:
+    while (members := set(session_members(shim_pid, shim_started))) and time.monotonic() < deadline:
+        for pid in members - killed:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        killed |= found
+        killed |= members
         time.sleep(0.01)
     return len(killed)
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the third on; the command before them may hold spaces and parentheses."""
+    """Return the fields of /proc/PID/stat from the third on; the second may contain spaces and parentheses."""
     try:
         with open(f"/proc/{pid}/stat", errors="replace") as file:
             text = file.read()
@@ -103,30 +106,30 @@ def _stat(pid: int) -> list[str] | None:
     return text.rpartition(")")[2].split()
 
 
-class Log:
-    """An append-only file that is rotated at line ends, and that never fails: what it cannot take it counts."""
+class OutputLog:
+    """Append-only file that is rotated at line ends. Writing never fails: bytes that do not fit are counted."""
 
     def __init__(self, path: str, limit: int, keep: int) -> None:
         self._path, self._limit, self._keep = path, limit, keep
         self._fd: int | None = None
         self._size = 0
         self._gap = 0
-        self._whole = True
+        self._ends_with_line = True
         self.lost = 0
 
     def write(self, data: bytes) -> None:
         if self._size and self._size + len(data) > self._limit:
-            cut = 0 if self._whole else data.find(b"\n") + 1
-            if cut or self._whole:
+            cut = 0 if self._ends_with_line else data.find(b"\n") + 1
+            if cut or self._ends_with_line:
                 self._append(data[:cut])
                 self._rotate()
                 data = data[cut:]
         if data:
             self._append(data)
-            self._whole = data.endswith(b"\n")
+            self._ends_with_line = data.endswith(b"\n")
 
     def line(self, text: str) -> None:
-        """Write a line of the shim's own, with the time."""
+        """Write a line of the shim's own, with the time (UTC)."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.write(f"--- tfscale: {now} {text}\n".encode())
 
@@ -163,7 +166,7 @@ class Log:
 
 
 class StateFile:
-    """Replaces the state as a whole. A file is set aside for the last word, which must get out on a full disk too."""
+    """File that is replaced as a whole. A spare file is set aside for the last state, in case the disk is full."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -194,10 +197,10 @@ class StateFile:
 class Shim:
     """Runs one task from its start to its last byte of output."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ShimOptions) -> None:
         pid = os.getpid()
         self._options = options
-        self._log = Log(options["log"], options["log_size"], options["log_keep"])
+        self._log = OutputLog(options["log"], options["log_size"], options["log_keep"])
         self._file = StateFile(options["state"])
         self._state: dict[str, Any] = {
             "boot": boot_id(),
@@ -213,9 +216,9 @@ class Shim:
         self._kill_at: float | None = None
 
     def run(self) -> int:
-        """The task's exit status, as a shell would have it."""
+        """Run the task to its end and return its exit status as a shell does: 128 + n for signal n."""
         signals = self._catch_signals()
-        self._tell()
+        self._publish()
         task = self._launch()
         if task is None:
             return NOT_FOUND
@@ -316,16 +319,16 @@ class Shim:
 
     def _change(self, **changes: object) -> None:
         self._state |= changes
-        self._tell()
+        self._publish()
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         text = json.dumps(self._state).encode()
         self._file.write(text)
-        with contextlib.suppress(OSError):  # the agent is gone, or does not read: the file says the same
+        with contextlib.suppress(OSError):  # the agent is gone, or does not read: the file has the same
             os.write(self._options["agent"], text + b"\n")
 
 
 if __name__ == "__main__":
-    given: Options = json.loads(sys.argv[1])
+    given: ShimOptions = json.loads(sys.argv[1])
     os.set_blocking(given["agent"], False)
     os._exit(Shim(given).run())

@@ -1,4 +1,4 @@
-"""What a shim left on disk, or said over its pipe, as the agent reads it."""
+"""State that a shim writes to its file and sends over its pipe, as the agent reads it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ShimState:
-    """What the shim knows of its task. Start times are the kernel's, in clock ticks since boot: with them and the boot
-    a process id is never mistaken for a later process's."""
+    """Knowledge of a shim about itself and its task.
+
+    Start times are the kernel's, in clock ticks since boot: with them and the boot's identity, a process id is never
+    mistaken for that of a later process.
+    """
 
     boot: str
     shim_pid: int
@@ -27,15 +30,15 @@ class ShimState:
     ended: float | None = None
     """Unix seconds; None while the task lives."""
     requested: bool = False
-    """Whether the shim was asked to end the task."""
+    """True if the shim was asked to end the task."""
     message: str = ""
     """Why the task could not be started."""
     lost_output: int = 0
-    """Bytes of output that the log could not take."""
+    """Bytes of output that could not be written to the log."""
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ShimState | None:
-        """None for anything that is not a state."""
+        """Parse a state; return None for any other text."""
         try:
             fields = json.loads(text)
             return cls(**{**fields, "argv": tuple(fields["argv"])})
@@ -44,7 +47,7 @@ class ShimState:
 
 
 def read_state(path: Path) -> ShimState | None:
-    """The state that a shim left at `path`, None where there is none."""
+    """Read the state at `path`; return None where there is none."""
     try:
         return ShimState.from_json(path.read_bytes())
     except OSError:

@@ -31,21 +31,23 @@ from tfscale.core.records import Exit, TaskState, TaskStatus
 
 _logger = logging.getLogger(__name__)
 ALIVE = frozenset({TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING})
-_ADOPTION_PATIENCE = 10.0
-_ADOPTION_LOOK = 0.02
+_ADOPTION_TIMEOUT = 10.0
+"""Seconds for a shim that is just starting to write its state."""
+_ADOPTION_POLL = 0.02
+"""Seconds between two reads of that state."""
 _STORY = 20
 """Newest statuses that an InvalidTransition shows."""
 _LAST_LINES = 400
-"""Of a failed task's log, among which the one that matters is looked for."""
+"""Lines at the end of a failed task's log that are searched for the cause."""
 
 
 class SupervisionError(TfscaleError):
-    """The task's shim cannot be started, or is not what its files say."""
+    """A shim that cannot be started, or a process that holds a shim's lock and is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """What does not change from start to start."""
+    """Properties of a task that are the same at each of its starts."""
 
     command: tuple[str, ...]
     directory: str | None
@@ -70,7 +72,7 @@ class Launch:
 
 
 class Supervisor:
-    """Starts, adopts, stops one task. `on_change` hears every new status, on the event loop."""
+    """Starts, adopts and stops one task. `on_change` is called on the event loop with every new status."""
 
     def __init__(self, spec: TaskSpec, on_change: Callable[[TaskStatus], None]) -> None:
         self._spec = spec
@@ -82,8 +84,9 @@ class Supervisor:
         self._pipe: int | None = None
         self._pidfd: int | None = None
         self._received = b""
-        self._asked: tuple[signal.Signals, str] | None = None
-        self._funeral: asyncio.Task[None] | None = None
+        self._request: tuple[signal.Signals, str] | None = None
+        """Signal and reason of the newest request to end the task."""
+        self._losing: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
     @property
@@ -92,16 +95,16 @@ class Supervisor:
 
     @property
     def alive(self) -> bool:
-        """Whether the task, or the shim that starts it, lives."""
+        """True while the task, or the shim that starts it, is alive."""
         return self._status.state in ALIVE
 
     async def start(self, launch: Launch) -> TaskStatus:
-        """Start the task; answers when its process is there, or when it has ended already.
+        """Start the task and wait until its process exists, or has ended already.
 
         Raises SupervisionError when the shim itself cannot be started.
         """
         assert not self.alive, "stop the task before it is started again"
-        lock = _lock(self._spec.lock)
+        lock = _try_lock(self._spec.lock)
         if lock is None:
             raise SupervisionError(f"another shim holds {self._spec.lock}: end the process that has it open")
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -114,17 +117,18 @@ class Supervisor:
             os.close(writer)
             os.close(lock)
         self._begin(launch.generation, launch.attempt, launch.reason)
-        self._listen(reader)
-        self._guard(self._process.pid)
+        self._watch_pipe(reader)
+        self._watch_process(self._process.pid)
         return await self._until(lambda status: status.state is not TaskState.STARTING)
 
     async def adopt(self, generation: int, attempt: int) -> TaskStatus:
-        """Take over what an earlier agent left: a living shim of whatever attempt, or the end of this attempt.
+        """Take over from an earlier agent: a living shim of any attempt, or the end of the given attempt.
 
-        PENDING when it left nothing. Raises SupervisionError when the shim that holds the lock starts no task.
+        Return a status of PENDING if there is neither. Raises SupervisionError when the process that holds the shim's
+        lock starts no task.
         """
-        if _holds(self._spec.lock):
-            self._take_over(await self._living())
+        if _is_locked(self._spec.lock):
+            self._take_over(await self._living_shim())
         else:
             state = read_state(self._spec.state)
             if state is not None and (state.generation, state.attempt) == (generation, attempt):
@@ -133,8 +137,8 @@ class Supervisor:
 
     def _take_over(self, state: ShimState) -> None:
         self._begin(state.generation, state.attempt, "adopted: the task outlived its agent")
-        self._guard(state.shim_pid)
-        self._take(state)
+        self._watch_process(state.shim_pid)
+        self._apply(state)
 
     async def _inherit(self, state: ShimState) -> None:
         self._state = state
@@ -145,16 +149,16 @@ class Supervisor:
             await self._lose()
 
     async def stop(self, reason: str) -> TaskStatus:
-        """End the task (SIGTERM, and after the grace period SIGKILL); answers when it has ended."""
-        self._ask(signal.SIGTERM, reason)
+        """End the task (SIGTERM, and after the grace period SIGKILL) and wait until it has ended."""
+        self._signal(signal.SIGTERM, reason)
         return await self.ended()
 
     def kill(self) -> None:
         """Kill the task now."""
-        self._ask(signal.SIGINT, "killed")
+        self._signal(signal.SIGINT, "killed")
 
     async def ended(self) -> TaskStatus:
-        """Wait until the task does not live."""
+        """Wait until the task is not alive."""
         return await self._until(lambda status: status.state not in ALIVE)
 
     async def _until(self, reached: Callable[[TaskStatus], bool]) -> TaskStatus:
@@ -164,7 +168,7 @@ class Supervisor:
 
     def _spawn(self, launch: Launch, writer: int, lock: int) -> subprocess.Popen[bytes]:
         spec = self._spec
-        options: shim.Options = {
+        options: shim.ShimOptions = {
             "state": str(spec.state),
             "log": str(spec.log),
             "log_size": spec.log_size,
@@ -187,9 +191,9 @@ class Supervisor:
                 pass_fds=(writer, lock),
             )
 
-    async def _living(self) -> ShimState:
-        """The state of the shim that holds the lock, as soon as it has started its task."""
-        deadline = asyncio.get_running_loop().time() + _ADOPTION_PATIENCE
+    async def _living_shim(self) -> ShimState:
+        """Return the state of the shim that holds the lock, once that has written it."""
+        deadline = asyncio.get_running_loop().time() + _ADOPTION_TIMEOUT
         while asyncio.get_running_loop().time() < deadline:
             state = read_state(self._spec.state)
             if (
@@ -198,18 +202,18 @@ class Supervisor:
                 and state.boot == shim.boot_id()
             ):
                 return state
-            await asyncio.sleep(_ADOPTION_LOOK)
+            await asyncio.sleep(_ADOPTION_POLL)
         raise SupervisionError(f"a process holds {self._spec.lock} but is no shim: end it, then start the agent again")
 
     def _begin(self, generation: int, attempt: int, reason: str) -> None:
-        self._asked = None
+        self._request = None
         self._become(TaskStatus(TaskState.STARTING, generation, attempt, reason=reason))
 
-    def _listen(self, reader: int) -> None:
+    def _watch_pipe(self, reader: int) -> None:
         self._pipe, self._received = reader, b""
-        asyncio.get_running_loop().add_reader(reader, self._on_word)
+        asyncio.get_running_loop().add_reader(reader, self._on_message)
 
-    def _guard(self, shim_pid: int) -> None:
+    def _watch_process(self, shim_pid: int) -> None:
         try:
             self._pidfd = os.pidfd_open(shim_pid)
         except ProcessLookupError:
@@ -217,46 +221,46 @@ class Supervisor:
             return
         asyncio.get_running_loop().add_reader(self._pidfd, self._on_shim_end)
 
-    def _on_word(self) -> None:
+    def _on_message(self) -> None:
         assert self._pipe is not None
         try:
             data = os.read(self._pipe, 1 << 16)
         except BlockingIOError:
             return
         if not data:
-            self._unlisten()
+            self._close_pipe()
             return
         *lines, self._received = (self._received + data).split(b"\n")
         for state in filter(None, map(ShimState.from_json, lines)):
-            self._take(state)
+            self._apply(state)
 
-    def _take(self, state: ShimState) -> None:
+    def _apply(self, state: ShimState) -> None:
         self._state = state
         if state.task_pid is not None and self._status.state is TaskState.STARTING:
             self._become(replace(self._status, state=TaskState.RUNNING, pid=state.task_pid, started=state.started))
             if state.requested:
                 self._become(replace(self._status, state=TaskState.STOPPING))
-            elif self._asked is not None:
-                self._ask(*self._asked)
+            elif self._request is not None:
+                self._signal(*self._request)
 
     def _on_shim_end(self) -> None:
         if self._pipe is not None:
-            self._on_word()
+            self._on_message()
         if self._pidfd is not None:
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
-        self._unlisten()
+        self._close_pipe()
         if self._process is not None:
             self._process.wait()
             self._process = None
-        state = self._last_word()
+        state = self._final_state()
         if state is not None and state.ended is not None:
             self._become(self._exited(state))
         else:
-            self._funeral = asyncio.create_task(self._lose())
+            self._losing = asyncio.create_task(self._lose())
 
-    def _last_word(self) -> ShimState | None:
+    def _final_state(self) -> ShimState | None:
         if self._state is None or self._state.ended is None:
             written = read_state(self._spec.state)
             own = (self._status.generation, self._status.attempt)
@@ -292,12 +296,12 @@ class Supervisor:
             reason = f"its shim died at its start: {''.join(last_lines(self._spec.log, 1)) or 'it wrote nothing'}"
         self._become(replace(self._status, state=TaskState.LOST, reason=reason))
 
-    def _ask(self, number: signal.Signals, reason: str) -> None:
+    def _signal(self, number: signal.Signals, reason: str) -> None:
         if not self.alive:
             return
-        self._asked = (number, reason)
+        self._request = (number, reason)
         if self._pidfd is None or self._status.state is TaskState.STARTING:
-            return  # a shim that has not spoken yet would die of the signal: `_take` asks again
+            return  # a shim that has sent nothing yet would die of the signal: `_apply` sends it later
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, number)
         self._become(replace(self._status, state=TaskState.STOPPING, reason=reason))
@@ -314,16 +318,18 @@ class Supervisor:
         self._changed = asyncio.Event()
         self._on_change(status)
 
-    def _unlisten(self) -> None:
+    def _close_pipe(self) -> None:
         if self._pipe is not None:
             asyncio.get_running_loop().remove_reader(self._pipe)
             os.close(self._pipe)
             self._pipe = None
 
 
-def _lock(path: Path) -> int | None:
-    """A descriptor that holds the lock, None when somebody else does. It is inherited, not handed over: the shim's
-    copy keeps the lock from before the shim's first instruction until its last."""
+def _try_lock(path: Path) -> int | None:
+    """Return a descriptor that holds the lock, None while another process holds it.
+
+    The shim inherits the descriptor, and its copy keeps the lock from before its first instruction until its last.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -333,9 +339,8 @@ def _lock(path: Path) -> int | None:
     return descriptor
 
 
-def _holds(path: Path) -> bool:
-    """Whether a living shim holds the lock."""
-    descriptor = _lock(path)
+def _is_locked(path: Path) -> bool:
+    descriptor = _try_lock(path)
     if descriptor is None:
         return True
     os.close(descriptor)

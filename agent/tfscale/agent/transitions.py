@@ -1,4 +1,4 @@
-"""Legal transitions of a task's state, and the line of the log for each. Standard library alone."""
+"""Legal transitions of a task's state, and the log's line for each. Standard library alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InvalidTransition(Exception):
     """A state followed another one that it must not follow: an error of the agent. The text has the task's story."""
 
     def __init__(self, story: Iterable[TaskStatus], state: TaskState) -> None:
-        steps = [f"{each.state} in {_attempt(each)} {each.reason!r}" for each in story]
+        steps = [f"{status.state} in {_attempt(status)} {status.reason!r}" for status in story]
         super().__init__(f"{state} must not follow {steps[-1]}; the story so far: {'; '.join(steps)}")
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through NVML, in a thread of its own: a driver that hangs must not stop the agent."""
+"""Collector of NVIDIA GPUs' counters through NVML, in a thread of its own: a hanging driver must not stop the agent."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tfscale.core.records import GpuSample
 
 _logger = logging.getLogger(__name__)
 _STALE = 5.0
-"""Seconds after which a sample says nothing of now."""
-_REMEMBERED = 600.0
-"""Seconds for which a driver's error is told: what it did to the GPU lasts longer than it."""
+"""Seconds after which a sample is too old to be shown."""
+_ERROR_SHOWN = 600.0
+"""Seconds for which a driver's error is shown, because its effect on the GPU lasts longer than its event."""
 
 
 class GpuCollector:
-    """Samples all GPUs of the host each second. Without a driver there are none, and the thread ends at once.
+    """Collector of all GPUs of the host, each `period` seconds. Without a driver its thread ends at once.
 
-    `nvml` is the module `pynvml`, or what has the same functions; None imports pynvml.
+    `nvml` is the module `pynvml` or an object with the same functions; None imports pynvml.
     """
 
     def __init__(self, nvml: Any = None, period: float = 1.0) -> None:
@@ -39,7 +39,7 @@ class GpuCollector:
         self._stop.set()
 
     def latest(self) -> tuple[GpuSample, ...]:
-        """The newest samples; none when there is no GPU, or when the driver has not answered for a while."""
+        """Return the newest samples; none without a GPU, or while the driver does not answer."""
         at, samples = self._latest
         return samples if time.monotonic() - at < _STALE else ()
 
@@ -56,7 +56,7 @@ class GpuCollector:
             _logger.info(
                 "%d GPUs: %s", len(devices), ", ".join(sorted({name for *_, name in devices})) or "none answers"
             )
-            errors = _Errors(nvml, [handle for handle, *_ in devices])
+            errors = _XidErrors(nvml, [handle for handle, *_ in devices])
             while devices and not self._stop.is_set():
                 errors.collect()
                 self._latest = (time.monotonic(), tuple(_sample(nvml, errors, *device) for device in devices))
@@ -65,8 +65,8 @@ class GpuCollector:
             nvml.nvmlShutdown()
 
 
-class _Errors:
-    """The driver's errors (XID), which come as events. Without them where the driver has none to give."""
+class _XidErrors:
+    """Newest error (XID) of each GPU. The driver sends them as events; none if it does not support events."""
 
     def __init__(self, nvml: Any, handles: list[Any]) -> None:
         self._nvml = nvml
@@ -76,7 +76,7 @@ class _Errors:
             _ask(nvml, nvml.nvmlDeviceRegisterEvents, handle, nvml.nvmlEventTypeXidCriticalError, self._events)
 
     def collect(self) -> None:
-        """Take what has come; waits for nothing."""
+        """Read the events that are there, without waiting."""
         while self._events is not None:
             event = _ask(self._nvml, self._nvml.nvmlEventSetWait_v2, self._events, 0)
             if event is None:
@@ -85,13 +85,13 @@ class _Errors:
             self._newest[uuid] = (time.monotonic(), int(event.eventData))
 
     def newest(self, uuid: str) -> int | None:
-        """The newest error of a GPU, None when it is older than ten minutes."""
+        """Return the newest error of a GPU, None if it is older than ten minutes."""
         at, number = self._newest.get(uuid, (0.0, 0))
-        return number if number and time.monotonic() - at < _REMEMBERED else None
+        return number if number and time.monotonic() - at < _ERROR_SHOWN else None
 
 
 def _pynvml() -> Any:
-    """pynvml where there is a driver: on all other hosts its 3 MB stay out of memory."""
+    """Import pynvml if there is a driver: on other hosts its 3 MB stay out of memory."""
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
         import pynvml
@@ -101,17 +101,17 @@ def _pynvml() -> Any:
 
 
 def _devices(nvml: Any) -> list[tuple[Any, int, str, str]]:
-    """Handle, index, UUID and name of each GPU that answers."""
-    found = []
+    """List handle, index, UUID and name of each GPU that answers."""
+    devices = []
     for index in range(_ask(nvml, nvml.nvmlDeviceGetCount) or 0):
         handle = _ask(nvml, nvml.nvmlDeviceGetHandleByIndex, index)
         if handle is not None:
             uuid, name = _ask(nvml, nvml.nvmlDeviceGetUUID, handle), _ask(nvml, nvml.nvmlDeviceGetName, handle)
-            found.append((handle, index, _text(uuid), _text(name)))
-    return found
+            devices.append((handle, index, _text(uuid), _text(name)))
+    return devices
 
 
-def _sample(nvml: Any, errors: _Errors, handle: Any, index: int, uuid: str, name: str) -> GpuSample:
+def _sample(nvml: Any, errors: _XidErrors, handle: Any, index: int, uuid: str, name: str) -> GpuSample:
     usage = _ask(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
     memory = _ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
     return GpuSample(
@@ -139,7 +139,7 @@ def _sample(nvml: Any, errors: _Errors, handle: Any, index: int, uuid: str, name
 
 
 def _ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """NVML's answer, None where this GPU or driver has none."""
+    """Call a function of NVML and return its result, None if this GPU or driver does not support it."""
     try:
         return function(*arguments)
     except nvml.NVMLError:

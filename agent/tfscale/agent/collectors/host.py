@@ -1,4 +1,4 @@
-"""The host as psutil and /proc show it: CPU, memory, pressure, network, and the task's own process tree."""
+"""Collector of the host's counters from psutil and /proc: CPU, memory, pressure, network, the task's process tree."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import psutil
 from tfscale.core.records import HostSample, Interface, Pressure, TaskUsage
 
 _REFRESH = 5.0
-"""Seconds for which the list of the task's processes and the interfaces' speeds hold: both are dear to ask for."""
+"""Seconds after which the task's processes and the interfaces' speeds are listed again, which is expensive."""
 
 
 class HostCollector:
-    """Samples the host; rates are since the sample before, and None in the first one."""
+    """Collector of the host's counters. Rates count from the previous sample, and are None in the first one."""
 
     def __init__(self, proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> None:
         self._proc = proc
         self._cpu: tuple[float, float] | None = None
         self._network = _Network()
-        self._tree = _Tree()
+        self._tree = _ProcessTree()
         self._throttle = _Throttle(proc, cgroups)
 
     def sample(self, task_pid: int | None) -> HostSample:
-        """The host now, with the process tree of `task_pid` where it lives."""
+        """Sample the host, and the process tree of `task_pid` if that process is alive."""
         now = time.monotonic()
         memory, swap = psutil.virtual_memory(), _swap_used()
         return HostSample(
@@ -57,6 +57,8 @@ class HostCollector:
 
 
 class _Network:
+    """Bytes per second of each interface."""
+
     def __init__(self) -> None:
         self._before: tuple[float, Mapping[str, tuple[int, int]]] | None = None
         self._speeds: dict[str, float | None] = {}
@@ -64,9 +66,9 @@ class _Network:
 
     def sample(self, now: float) -> tuple[Interface, ...]:
         counters = {
-            name: (each.bytes_recv, each.bytes_sent)
-            for name, each in psutil.net_io_counters(pernic=True, nowrap=False).items()
-            if each.bytes_recv or each.bytes_sent
+            name: (count.bytes_recv, count.bytes_sent)
+            for name, count in psutil.net_io_counters(pernic=True, nowrap=False).items()
+            if count.bytes_recv or count.bytes_sent
         }
         before, self._before = self._before, (now, counters)
         if before is None or now <= before[0]:
@@ -81,8 +83,8 @@ class _Network:
         )
 
 
-class _Tree:
-    """A task and its descendants."""
+class _ProcessTree:
+    """Usage of a task's process and its descendants."""
 
     def __init__(self) -> None:
         self._root: psutil.Process | None = None
@@ -130,7 +132,7 @@ def _cores(before: tuple[float, dict[int, float]] | None, now: float, seconds: d
 
 
 class _Throttle:
-    """cgroup v2's `throttled_usec` of the task's group or of any above it: a limit anywhere slows the task."""
+    """Share of time in which cgroup v2 throttled the task's group or one above it: a limit anywhere slows the task."""
 
     def __init__(self, proc: Path, cgroups: Path) -> None:
         self._proc, self._root = proc, cgroups
@@ -146,8 +148,10 @@ class _Throttle:
         before, self._before = self._before, (now, values)
         if before is None or now <= before[0]:
             return None
-        gone = [new - old for new, old in zip(values, before[1], strict=True) if new is not None and old is not None]
-        return max(gone) / 1e6 / (now - before[0]) if gone else None
+        throttled = [
+            new - old for new, old in zip(values, before[1], strict=True) if new is not None and old is not None
+        ]
+        return max(throttled) / 1e6 / (now - before[0]) if throttled else None
 
     def _stat_files(self, pid: int) -> list[Path]:
         try:
@@ -159,7 +163,7 @@ class _Throttle:
             return []
         group = self._root / own.strip("/")
         folders = [group, *group.parents] if group != self._root else [group]
-        return [each / "cpu.stat" for each in folders if each.is_relative_to(self._root)]
+        return [folder / "cpu.stat" for folder in folders if folder.is_relative_to(self._root)]
 
 
 def _throttled_usec(path: Path) -> int | None:
@@ -183,7 +187,7 @@ def _some_avg10(path: Path) -> float | None:
 
 
 def _speeds() -> dict[str, float | None]:
-    return {name: each.speed * 1e6 if each.speed > 0 else None for name, each in psutil.net_if_stats().items()}
+    return {name: state.speed * 1e6 if state.speed > 0 else None for name, state in psutil.net_if_stats().items()}
 
 
 def _swap_used() -> int:
