@@ -8,10 +8,12 @@ import pytest
 import tfscale
 from loopback import free_addresses
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervisor import TaskSpec
+from tfscale.agent.supervision.supervisor import TaskSpec
 from tfscale.core.cluster import ClusterSpec, parse_address
 from tfscale.core.task import Role, Task
 
+sys.path.append(str(Path(__file__).parent))
+"""The fakes of this folder are modules of its tests."""
 SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
 
 

@@ -19,11 +19,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from report_connection import connected
 from tfscale.agent import wire
-from tfscale.agent.collectors.host import HostCollector
+from tfscale.agent.cluster.journal import Intent, Journal
 from tfscale.agent.daemon import Daemon, DaemonError, sole_agent
-from tfscale.agent.journal import Intent, Journal
-from tfscale.agent.servers import ServerError
+from tfscale.agent.serving.servers import ServerError
 from tfscale.agent.settings import AgentSettings
+from tfscale.agent.telemetry.host_collector import HostCollector
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.credentials import open_channel
 from tfscale.core.records import HostSample, TaskState, TaskStatus

@@ -14,19 +14,19 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
-from tfscale.agent import stacks
-from tfscale.agent.feed import Feed
-from tfscale.agent.gang import Gang, GangMember
-from tfscale.agent.journal import Journal
-from tfscale.agent.launch import probe_site
-from tfscale.agent.local import LocalTask
-from tfscale.agent.peers import Peer
-from tfscale.agent.reports import Reports
-from tfscale.agent.sampler import Sampler
-from tfscale.agent.servers import AgentServer, ReportServer
-from tfscale.agent.service import AgentService
+from tfscale.agent.cluster.gang import Gang, GangMember
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.peers import Peer
+from tfscale.agent.on_demand import stack_requests
+from tfscale.agent.serving.servers import AgentServer, ReportServer
+from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervisor import Supervisor, TaskSpec
+from tfscale.agent.supervision.local_task import LocalTask
+from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
+from tfscale.agent.supervision.task_environment import probe_site
+from tfscale.agent.telemetry.feed import Feed
+from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.agent.telemetry.sampler import Sampler
 from tfscale.core.errors import TfscaleError
 from tfscale.core.moments import until_next
 from tfscale.core.records import Description, Frame, TaskState, TaskStatus
@@ -146,9 +146,9 @@ class Daemon:
             lambda seconds: self._reports.profiler.profile(seconds, self._settings.files.profiles),
         )
 
-    async def _take_stack(self) -> stacks.StackDump:
+    async def _take_stack(self) -> stack_requests.StackDump:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
-        return await stacks.dump_stacks(self._reports.listener, pid, self._settings.files.stacks)
+        return await stack_requests.dump_stacks(self._reports.listener, pid, self._settings.files.stacks)
 
     def _lead_gang(self) -> Gang:
         members: dict[Task, GangMember] = {self._settings.task: self._local, **self._peers}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 
-from tfscale.agent.gang import OperationProgress, Stage
-from tfscale.agent.logs import LogLines
-from tfscale.agent.profiles import ProfileOrder, ProfileProgress, ProfileReport, ProfileStage
-from tfscale.agent.stacks import StackDump
+from tfscale.agent.cluster.gang import OperationProgress, Stage
+from tfscale.agent.on_demand.profile_requests import ProfileOrder, ProfileProgress, ProfileReport, ProfileStage
+from tfscale.agent.on_demand.stack_requests import StackDump
+from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.core.records import (
     PHASES,
     SCHEMA_VERSION,

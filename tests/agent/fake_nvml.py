@@ -1,18 +1,22 @@
-"""A stand-in for pynvml with GPUs that say what they are told to: for tests, and to see GPU columns without a GPU."""
+"""Fake of pynvml, with GPUs whose counters a test sets."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+from tfscale.agent.telemetry.gpu_collector import GpuCollector
+from tfscale.core.records import GpuSample
+
 
 class NVMLError(Exception):
-    """As pynvml's: the driver is absent, or this GPU does not know."""
+    """Error as pynvml raises it: the driver is absent, or this GPU does not support a function."""
 
 
 @dataclass
 class FakeGpu:
-    """One GPU in NVML's units: percent, bytes, milliwatts, degrees Celsius, megahertz."""
+    """One GPU, in NVML's units: percent, bytes, milliwatts, degrees Celsius, megahertz."""
 
     name: str = "Fake H100"
     utilisation: int = 87
@@ -26,13 +30,13 @@ class FakeGpu:
     reasons: int = 0x4
     ecc_errors: int = 0
     xids: list[int] = field(default_factory=list)
-    """Driver errors that have not been collected so far."""
+    """Errors of the driver that have not been collected yet."""
     unknown: frozenset[str] = field(default_factory=frozenset)
     """Fields that this GPU does not support."""
 
 
 class FakeNvml:
-    """The functions of pynvml that the collector calls. `driver=False` behaves as a host without one."""
+    """Functions of pynvml that the collector calls. With `driver=False` the host has no driver."""
 
     NVMLError = NVMLError
     NVML_TEMPERATURE_GPU = 0
@@ -110,3 +114,12 @@ class FakeNvml:
             raise NVMLError("Not Supported")
         value: int = getattr(gpu, name)
         return value
+
+
+def samples_of(collector: GpuCollector) -> tuple[GpuSample, ...]:
+    """Wait for the first samples of a collector that has been started."""
+    for _ in range(200):
+        if samples := collector.latest():
+            return samples
+        time.sleep(0.01)
+    raise AssertionError("no sample within 2 s")

@@ -3,8 +3,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tfscale.agent.gang import Busy, Gang, GangError, Operation, Overtaken, Stage, Verb
-from tfscale.agent.journal import Journal
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, Operation, Overtaken, Stage, Verb
+from tfscale.agent.cluster.journal import Journal
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import UsageError
 from tfscale.core.records import TaskState, TaskStatus

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tfscale.agent.logs import LogLines, read_log
-from tfscale.agent.shim import OutputLog
+from tfscale.agent.on_demand.task_log import LogLines, read_log
+from tfscale.agent.supervision.shim import OutputLog
 
 
 async def all_of(chunks: AsyncIterator[LogLines]) -> list[str]:

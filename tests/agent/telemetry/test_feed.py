@@ -1,6 +1,6 @@
 import asyncio
 
-from tfscale.agent.feed import KEPT, KEPT_STEPS, RECENT, Feed
+from tfscale.agent.telemetry.feed import KEPT, KEPT_STEPS, RECENT, Feed
 from tfscale.core.records import Frame, StepBatch, TaskState, TaskStatus
 
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from google.protobuf.message import DecodeError
 from tfscale.agent import wire
-from tfscale.agent.connection import Connection
-from tfscale.agent.profiles import Profiler
-from tfscale.agent.stacks import StackListener
+from tfscale.agent.on_demand.profile_requests import Profiler
+from tfscale.agent.on_demand.stack_requests import StackListener
+from tfscale.agent.telemetry.probe_connection import Connection
 from tfscale.core.errors import TfscaleError
 from tfscale.core.framing import FramingError
 from tfscale.core.records import (

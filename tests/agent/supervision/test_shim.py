@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tfscale.agent import shim
-from tfscale.agent.shimstate import ShimState, read_state
-from tfscale.agent.supervisor import Launch, Supervisor, TaskSpec
+from tfscale.agent.supervision import shim
+from tfscale.agent.supervision.shim_state import ShimState, read_state
+from tfscale.agent.supervision.supervisor import Launch, Supervisor, TaskSpec
 from tfscale.core.records import TaskState
 
 

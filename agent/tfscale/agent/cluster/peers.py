@@ -9,7 +9,7 @@ from collections.abc import Callable
 import grpc
 import grpc.aio
 from tfscale.agent import wire
-from tfscale.agent.gang import GangError, Overtaken
+from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.credentials import open_channel
 from tfscale.core.records import TaskStatus

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
-from tfscale.agent.journal import Intent, Journal, JournalError
+from tfscale.agent.cluster.journal import Intent, Journal, JournalError
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import TaskState, TaskStatus

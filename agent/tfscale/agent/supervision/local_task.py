@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tfscale.agent.gang import GangError, Overtaken
-from tfscale.agent.journal import Journal
-from tfscale.agent.launch import report_socket, task_environment
-from tfscale.agent.reports import Reports
+from tfscale.agent.cluster.gang import GangError, Overtaken
+from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervisor import Launch, Supervisor
+from tfscale.agent.supervision.supervisor import Launch, Supervisor
+from tfscale.agent.supervision.task_environment import report_socket, task_environment
+from tfscale.agent.telemetry.probe_reports import Reports
 from tfscale.core.records import TaskStatus
 
 

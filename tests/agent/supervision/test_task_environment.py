@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 import tfscale
-from tfscale.agent.launch import SocketError, probe_portions, probe_site, report_socket, task_environment
 from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.task_environment import (
+    SocketError,
+    probe_portions,
+    probe_site,
+    report_socket,
+    task_environment,
+)
 from tfscale.core.cluster import ClusterSpec, Program
 from tfscale.core.task import Task
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from report_connection import connected, said, serving
-from tfscale.agent.reports import Reports
-from tfscale.agent.servers import ReportServer, ServerError
+from tfscale.agent.serving.servers import ReportServer, ServerError
+from tfscale.agent.telemetry.probe_reports import Reports
 from tfscale.core.framing import framed
 from tfscale.core.records import Activity, ActivityKind, Collective, ProbeState, Training
 from tfscale.core.task import Task

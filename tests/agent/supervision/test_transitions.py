@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from tfscale.agent.supervisor import Supervisor, TaskSpec
-from tfscale.agent.transitions import TRANSITIONS, InvalidTransition
+from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
+from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition
 from tfscale.core.records import TaskState, TaskStatus
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "ownership.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "ownership.md"
 ARROW = re.compile(r"^ {4}([A-Z]+) +--> ([A-Z |]+?)(?:  .*)?$", re.MULTILINE)
 
 

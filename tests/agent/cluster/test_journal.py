@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from tfscale.agent.journal import Intent, Journal, JournalEntry, JournalError
+from tfscale.agent.cluster.journal import Intent, Journal, JournalEntry, JournalError
 
 
 def test_what_was_written_is_read_again(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from report_connection import Connection, connected, serving
-from tfscale.agent.profiles import (
+from tfscale.agent.on_demand.profile_requests import (
     ProfileBusy,
     ProfileOrder,
     Profiler,
@@ -17,7 +17,7 @@ from tfscale.agent.profiles import (
     ProfileTimeout,
     ProfileUnavailable,
 )
-from tfscale.agent.reports import Reports
+from tfscale.agent.telemetry.probe_reports import Reports
 from tfscale.core.errors import UsageError
 from tfscale.core.task import Task
 from tfscale.v1 import report_pb2
@@ -118,7 +118,7 @@ async def test_a_process_that_ends_meanwhile_is_said() -> None:
 
 
 async def test_a_process_that_does_not_answer_is_said_to_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfscale.agent.profiles._BEGIN_TIMEOUT", 0.05)
+    monkeypatch.setattr("tfscale.agent.on_demand.profile_requests._BEGIN_TIMEOUT", 0.05)
     profiler = Profiler()
     waiting = await listening(profiler)
     moments = profiler.profile(1.0, Path())

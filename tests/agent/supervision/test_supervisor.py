@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tfscale.agent.shimstate import read_state
-from tfscale.agent.supervisor import Launch, SupervisionError, Supervisor, TaskSpec
+from tfscale.agent.supervision.shim_state import read_state
+from tfscale.agent.supervision.supervisor import Launch, SupervisionError, Supervisor, TaskSpec
 from tfscale.core.records import TaskState, TaskStatus
 
 
@@ -147,7 +147,7 @@ async def leave_behind(spec: TaskSpec) -> int:
 
 AGENT = """
 import asyncio, os, pathlib, sys
-from tfscale.agent.supervisor import Launch, Supervisor, TaskSpec
+from tfscale.agent.supervision.supervisor import Launch, Supervisor, TaskSpec
 folder = pathlib.Path(sys.argv[1])
 command = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
 spec = TaskSpec(command, None, folder / "state.json", folder / "lock", folder / "task.log", 2.0, 1 << 20, 2)
@@ -209,7 +209,7 @@ async def test_a_shim_that_cannot_begin_says_why_in_the_agents_log(
     spec: TaskSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "shim.py").write_text("raise ImportError('no module named selectors')")
-    monkeypatch.setattr("tfscale.agent.shim.__file__", str(tmp_path / "shim.py"))
+    monkeypatch.setattr("tfscale.agent.supervision.shim.__file__", str(tmp_path / "shim.py"))
     status = await Supervisor(spec, History()).start(launch())
     assert status.state is TaskState.LOST
     assert "its shim died at its start: ImportError: no module named selectors" in caplog.messages[-1]

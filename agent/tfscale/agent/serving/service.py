@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 import grpc
 import grpc.aio
 from tfscale.agent import wire
-from tfscale.agent.feed import Feed
-from tfscale.agent.gang import Busy, Gang, GangError, Overtaken, Verb
-from tfscale.agent.local import LocalTask
-from tfscale.agent.logs import read_log
-from tfscale.agent.profiles import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
+from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
+from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, StackUnavailable
+from tfscale.agent.on_demand.task_log import read_log
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.stacks import StackDump, StackTimeout, StackUnavailable
+from tfscale.agent.supervision.local_task import LocalTask
+from tfscale.agent.telemetry.feed import Feed
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import Description
 from tfscale.core.task import Task

@@ -21,10 +21,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfscale.agent import shim
-from tfscale.agent.logs import last_lines
-from tfscale.agent.shimstate import ShimState, read_state
-from tfscale.agent.transitions import TRANSITIONS, InvalidTransition, log_transition
+from tfscale.agent.on_demand.task_log import last_lines
+from tfscale.agent.supervision import shim
+from tfscale.agent.supervision.shim_state import ShimState, read_state
+from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
 from tfscale.core.lastwords import last_words
 from tfscale.core.records import Exit, TaskState, TaskStatus

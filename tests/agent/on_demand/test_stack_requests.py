@@ -13,7 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tfscale.agent.stacks import StackListener, StackTimeout, StackUnavailable, dump_stacks, main_first
+from tfscale.agent.on_demand.stack_requests import (
+    StackListener,
+    StackTimeout,
+    StackUnavailable,
+    dump_stacks,
+    main_first,
+)
 
 PROGRAM = """
 import sys, threading, time
@@ -34,7 +40,7 @@ for _ in range(int(sys.argv[1])):
     inside.acquire()
 wait_here()
 """
-ROOTS = os.pathsep.join(str(Path(__file__).parents[2] / root) for root in ("core", "trainer", "protos"))
+ROOTS = os.pathsep.join(str(Path(__file__).parents[3] / root) for root in ("core", "trainer", "protos"))
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tfscale.agent.collectors.gpu import GpuCollector
-from tfscale.agent.collectors.host import HostCollector
+from tfscale.agent.telemetry.gpu_collector import GpuCollector
+from tfscale.agent.telemetry.host_collector import HostCollector
 from tfscale.core.records import GpuSample, HostSample
 
 

@@ -12,9 +12,9 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
-from tfscale.agent.reports import Reports
-from tfscale.agent.service import AgentService
+from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
+from tfscale.agent.telemetry.probe_reports import Reports
 from tfscale.core.cluster import Address
 from tfscale.core.credentials import SERVER_OPTIONS, server_credentials
 from tfscale.core.errors import TfscaleError
