@@ -51,6 +51,19 @@ def make_settings(tmp_path: Path) -> Callable[..., AgentSettings]:
 
 
 @pytest.fixture
+def settings_of(
+    make_cluster: Callable[[int], ClusterSpec], make_settings: Callable[..., AgentSettings]
+) -> Callable[..., AgentSettings]:
+    """Settings for each task of one cluster of three workers."""
+    cluster = make_cluster(3)
+
+    def make(task: Task, **changes: object) -> AgentSettings:
+        return make_settings(cluster, task, **changes)
+
+    return make
+
+
+@pytest.fixture
 def spec(tmp_path: Path) -> TaskSpec:
     return TaskSpec(
         command=SLEEPER,

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -64,7 +65,11 @@ async def test_a_task_runs_and_its_exit_code_and_output_are_kept(spec: TaskSpec)
         False,
     )
     assert history.states == [TaskState.STARTING, TaskState.RUNNING, TaskState.EXITED]
-    assert {"out", "err"} <= set(spec.log.read_text().splitlines())
+    start, *output, end = spec.log.read_text().splitlines()
+    assert {"out", "err"} == set(output)
+    time = r"--- tfscale: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ generation 1, attempt 1: "
+    assert re.match(time + re.escape(sys.executable), start)
+    assert re.fullmatch(f"{time}ended with exit code 3", end)
 
 
 async def test_the_exit_of_a_task_that_failed_has_the_end_of_its_own_log(spec: TaskSpec) -> None:

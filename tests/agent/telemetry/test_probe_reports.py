@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from report_connection import connected, said, serving
-from tfscale.agent.serving.servers import ReportServer, ServerError
+from tfscale.agent.serving.servers import ReportServer
 from tfscale.agent.telemetry.probe_reports import Reports
 from tfscale.core.framing import framed
 from tfscale.core.records import Activity, ActivityKind, Collective, ProbeState, Training
@@ -108,6 +108,26 @@ async def test_the_checkpoint_of_an_attempt_before_is_still_the_newest(path: Pat
 async def test_a_hello_of_another_attempt_is_refused(path: Path, wrong: dict[str, Any], why: str) -> None:
     async with served(path):
         assert why in await refusal(path, hello(**wrong))
+
+
+async def test_problems_of_the_probe_and_refusals_are_in_the_agents_log(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disabled = telemetry_pb2.ProbeStatus(
+        state=telemetry_pb2.PROBE_STATE_DISABLED, message="no strategy", warnings=["TensorFlow 9 was never tried"]
+    )
+    async with served(path):
+        await said(path, hello(), *[report_pb2.TaskReport(probe=disabled)] * 2)
+        await refusal(path, hello(attempt=1))
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert logged == [
+        ("ERROR", "the probe measures no more: no strategy"),
+        ("WARNING", "the probe: TensorFlow 9 was never tried"),
+        (
+            "WARNING",
+            "refused the reports of a process: not the attempt that runs here: worker:1, generation 3, attempt 2",
+        ),
+    ]
 
 
 async def test_no_hello_is_refused(path: Path) -> None:
@@ -214,8 +234,3 @@ async def test_the_socket_is_private_and_taken_over_from_a_killed_agent(path: Pa
     async with served(path):
         assert path.stat().st_mode & 0o077 == 0
         await said(path, hello())
-
-
-async def test_a_socket_that_cannot_be_made_is_one_clear_error() -> None:
-    with pytest.raises(ServerError, match=r"/proc/none/r\.sock"):
-        await ReportServer(Path("/proc/none/r.sock"), Reports(TASK)).start()
