@@ -84,3 +84,9 @@ def test_a_broken_contract_is_seen(
 def test_the_smallest_modules_start_without_any_package(module: str) -> None:
     result = python("-S", "-c", f"import {module}", tree=ROOT)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("program", ["agent", "console"])
+def test_only_the_place_that_exits_prints_on_stderr(program: str) -> None:
+    printing = [path.name for path in (ROOT / program).rglob("*.py") if "file=sys.stderr" in path.read_text()]
+    assert printing == ["cli.py"]
