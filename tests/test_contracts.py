@@ -57,16 +57,16 @@ def test_the_contracts_hold(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
-        ("core/tfscale/core/task", "import tfscale.agent.shim", "The programs stand on core"),
+        ("core/tfscale/core/task", "import tfscale.agent.supervision.shim", "The programs stand on core"),
         ("agent/tfscale/agent/wire", "import tfscale.console.cli", "The programs stand on core"),
         ("console/tfscale/console/wire", "import tfscale.trainer.probe.attach", "The programs stand on core"),
         ("console/tfscale/console/wire", "import tensorflow", "Only the trainer imports TensorFlow"),
         ("console/tfscale/console/wire", "import textual.app", "Only the console's app, screens and widgets"),
-        ("agent/tfscale/agent/shim", "import psutil", "need the standard library alone"),
-        ("agent/tfscale/agent/supervisor", "import tfscale.agent.wire", "need the standard library alone"),
+        ("agent/tfscale/agent/supervision/shim", "import psutil", "need the standard library alone"),
+        ("agent/tfscale/agent/supervision/supervisor", "import tfscale.agent.wire", "need the standard library alone"),
         ("trainer/tfscale/trainer/probe/site/sitecustomize", "import numpy", "need the standard library alone"),
         ("core/tfscale/core/analysis/hangs", "import tfscale.core.analysis.noise", "work without numpy"),
-        ("agent/tfscale/agent/sampler", "import numpy", "The agent stays small"),
+        ("agent/tfscale/agent/telemetry/sampler", "import numpy", "The agent stays small"),
     ],
 )
 def test_a_broken_contract_is_seen(
@@ -78,7 +78,15 @@ def test_a_broken_contract_is_seen(
     assert any(contract in said and "BROKEN" in said for said in result.stdout.splitlines())
 
 
-@pytest.mark.parametrize("module", ["tfscale.agent.shim", "tfscale.agent.supervisor", "tfscale.core.analysis.hangs"])
+@pytest.mark.parametrize(
+    "module", ["tfscale.agent.supervision.shim", "tfscale.agent.supervision.supervisor", "tfscale.core.analysis.hangs"]
+)
 def test_the_smallest_modules_start_without_any_package(module: str) -> None:
     result = python("-S", "-c", f"import {module}", tree=ROOT)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("program", ["agent", "console"])
+def test_only_the_place_that_exits_prints_on_stderr(program: str) -> None:
+    printing = [path.name for path in (ROOT / program).rglob("*.py") if "file=sys.stderr" in path.read_text()]
+    assert printing == ["cli.py"]

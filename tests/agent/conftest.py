@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 import tfscale
 from loopback import free_addresses
-from tfscale.agent.settings import Settings
-from tfscale.agent.supervisor import TaskSpec
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.supervisor import TaskSpec
 from tfscale.core.cluster import ClusterSpec, parse_address
 from tfscale.core.task import Role, Task
 
+sys.path.append(str(Path(__file__).parent))
+"""The fakes of this folder are modules of its tests."""
 SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
 
 
@@ -32,10 +34,10 @@ def make_cluster() -> Callable[[int], ClusterSpec]:
 
 
 @pytest.fixture
-def make_settings(tmp_path: Path) -> Callable[..., Settings]:
+def make_settings(tmp_path: Path) -> Callable[..., AgentSettings]:
     """Settings for one task of a cluster."""
 
-    def make(cluster: ClusterSpec, task: Task, **changes: Any) -> Settings:
+    def make(cluster: ClusterSpec, task: Task, **changes: Any) -> AgentSettings:
         fields = {
             "command": SLEEPER,
             "grace": 2.0,
@@ -43,7 +45,20 @@ def make_settings(tmp_path: Path) -> Callable[..., Settings]:
             "state_dir": tmp_path,
             "listen": cluster.agents[task],
         }
-        return Settings(cluster=cluster, task=task, **{**fields, **changes})
+        return AgentSettings(cluster=cluster, task=task, **{**fields, **changes})
+
+    return make
+
+
+@pytest.fixture
+def settings_of(
+    make_cluster: Callable[[int], ClusterSpec], make_settings: Callable[..., AgentSettings]
+) -> Callable[..., AgentSettings]:
+    """Settings for each task of one cluster of three workers."""
+    cluster = make_cluster(3)
+
+    def make(task: Task, **changes: object) -> AgentSettings:
+        return make_settings(cluster, task, **changes)
 
     return make
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -206,11 +207,11 @@ async def test_a_simulations_tasks_cannot_be_asked() -> None:
 async def test_a_profile_prints_its_file_and_says_how_far_it_is(cluster_file: Path) -> None:
     status, out, err = await run("profile", "worker:1", "--seconds", 2, "--cluster", cluster_file)
     assert (status, out) == (0, "/profiles/a.xplane.pb\n")
-    assert err.splitlines() == [
-        "tfscale-console: worker:1: capturing for 2 s",
-        "tfscale-console: worker:1: writing",
-        "tfscale-console: worker:1: written",
-        "tfscale-console: 1.2 MB; on its host: tensorboard --logdir /profiles",
+    assert [line.partition(" ")[2] for line in err.splitlines()] == [
+        "INFO worker:1 capturing for 2 s",
+        "INFO worker:1 writing",
+        "INFO worker:1 written",
+        "INFO worker:1 1.2 MB; on its host: tensorboard --logdir /profiles",
     ]
 
 
@@ -220,9 +221,9 @@ async def test_a_restart_needs_a_yes_and_tells_each_stage(cluster: FakeCluster, 
     assert cluster.generation == 1
     status, out, err = await run("restart", "worker:1", "--yes", "--cluster", cluster_file)
     assert (status, out, cluster.generation) == (0, "", 2)
-    first, *_, last = err.splitlines()
-    assert first == "tfscale-console: worker:0, worker:1, worker:2: restart planned, generation 2"
-    assert last == "tfscale-console: worker:0, worker:1, worker:2: restart done, generation 2"
+    first, *_, last = [line.partition(" ")[2] for line in err.splitlines()]
+    assert first == "INFO worker:1 worker:0, worker:1, worker:2: restart planned, generation 2"
+    assert last == "INFO worker:1 worker:0, worker:1, worker:2: restart done, generation 2"
 
 
 @pytest.mark.parametrize("command", ["stack", "profile", "restart", "stop", "start"])
@@ -230,3 +231,60 @@ async def test_read_only_refuses_what_reaches_into_a_task(cluster_file: Path, co
     status, out, err = await run(command, "worker:1", "--cluster", cluster_file, TFSCALE_READ_ONLY="1")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert f"TFSCALE_READ_ONLY: {command} reaches into a task" in err
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+async def test_the_log_of_a_headless_console_tells_of_lost_agents(
+    cluster: FakeCluster, cluster_file: Path, log_format: str
+) -> None:
+    flags = ["--headless", "--only", "events", "--log-format", log_format, "--until", "failed"]
+    waiting = asyncio.create_task(run("--cluster", cluster_file, *flags))
+    await until(lambda: all(agent.is_watched for agent in cluster.agents.values()))
+    await cluster.agents[Task.parse("worker:2")].stop()
+    await asyncio.sleep(1)
+    cluster.kill(Task.parse("worker:1"))
+    _, _, err = await waiting
+    if log_format == "json":
+        logged = [(line["level"], line["task"], line["message"]) for line in map(json.loads, err.splitlines())]
+    else:
+        logged = [(level, task, text) for _, level, task, text in (line.split(" ", 3) for line in err.splitlines())]
+    lost = [text for level, task, text in logged if (level, task) == ("WARNING", "worker:2")]
+    assert lost and lost[0].startswith("the link to its agent is down: ")
+
+
+async def test_the_log_can_go_to_a_file_and_tell_more(cluster_file: Path, tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    status, _, err = await run("--cluster", cluster_file, "--once", "--log-file", log, "--log-level", "debug")
+    assert (status, err) == (0, "")
+    assert sum(" DEBUG worker:" in line and line.endswith(" is up") for line in log.read_text().splitlines()) == 3
+    status, _, err = await run("--cluster", cluster_file, "--once", "--log-file", tmp_path)
+    assert (status, err) == (2, f"tfscale-console: --log-file {tmp_path}: Is a directory\n")
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+async def test_the_log_leaves_the_screen_alone(cluster_file: Path, tmp_path: Path, has_file: bool) -> None:
+    log = tmp_path / "console.log"
+    flags = ["--cluster", str(cluster_file), "--seconds", "1", "--log-level", "debug"]
+    flags += ["--log-file", str(log)] if has_file else []
+    terminal, program_end = pty.openpty()
+    variables = os.environ | {"XDG_CONFIG_HOME": "/nonexistent", "TERM": "xterm"}
+    process = await asyncio.create_subprocess_exec(
+        *CONSOLE, *flags, stdin=program_end, stdout=program_end, stderr=program_end, env=variables
+    )
+    os.close(program_end)
+    drawn = await asyncio.wait_for(asyncio.to_thread(read_all, terminal), 60)
+    assert await process.wait() == 0
+    assert b"worker:1" in drawn and b"the link to its agent" not in drawn
+    assert log.exists() is has_file
+    if has_file:
+        assert log.read_text().count("the link to its agent is up") == 3
+
+
+def read_all(terminal: int) -> bytes:
+    """Everything that a program draws on a terminal until it ends."""
+    drawn = b""
+    with suppress(OSError):  # a terminal without a program at its other end cannot be read
+        while data := os.read(terminal, 1 << 16):
+            drawn += data
+    os.close(terminal)
+    return drawn

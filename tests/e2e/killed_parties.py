@@ -23,8 +23,8 @@ from local_cluster import write_cluster
 from tfscale.agent import wire
 from tfscale.agent.shimstate import ShimState, read_state
 from tfscale.core.cluster import load_cluster
-from tfscale.core.credentials import open_channel
 from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.security import open_channel
 from tfscale.core.task import Role, Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 

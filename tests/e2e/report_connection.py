@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tfscale.agent.reports import Reports
-from tfscale.agent.servers import ReportServer
+from tfscale.agent.serving.servers import ReportServer
+from tfscale.agent.telemetry.probe_reports import Reports
 from tfscale.core.framing import HEADER_BYTES, framed, length
 from tfscale.v1 import report_pb2
 

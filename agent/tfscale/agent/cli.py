@@ -1,8 +1,9 @@
-"""Entry point of `tfscale-agent`: from arguments to Settings, to a running daemon, to its exit status."""
+"""Entry point of `tfscale-agent`: from arguments to AgentSettings, to a running daemon, to its exit status."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,33 +11,51 @@ from typing import Any
 
 import platformdirs
 from tfscale.agent.daemon import Daemon, sole_agent
-from tfscale.agent.settings import OPTIONS, Settings
+from tfscale.agent.settings import OPTIONS, AgentSettings
 from tfscale.core.cluster import Address, ClusterSpec, cluster_from_environment, load_cluster
 from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.logs import start_log
 from tfscale.core.precedence import CommandLine, add_flags, choose
 from tfscale.core.security import uses_tls
 from tfscale.core.task import Task
 
-_UNCHANGED = ("insecure", "grace", "exit_with_task", "restart", "script_tf_config", "log_size", "log_keep")
-"""Options that are fields of Settings as they are."""
+_logger = logging.getLogger(__name__)
+
+_UNCHANGED = (
+    "insecure",
+    "grace",
+    "exit_with_task",
+    "restart",
+    "script_tf_config",
+    "log_size",
+    "log_keep",
+    "log_level",
+    "log_format",
+)
+"""Options that are fields of AgentSettings as they are."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run an agent and return its exit status."""
     try:
         settings = read_settings(sys.argv[1:] if arguments is None else arguments, os.environ)
+    except UsageError as error:
+        print(f"tfscale-agent: {error}", file=sys.stderr)
+        return error.exit_status
+    start_log(logging.StreamHandler(), settings.log_level, settings.log_format, str(settings.task))
+    try:
         with sole_agent(settings):
             return asyncio.run(_run(settings))
     except TfscaleError as error:
-        print(f"tfscale-agent: {error}", file=sys.stderr)
+        _logger.error("%s", error)
         return error.exit_status
 
 
-async def _run(settings: Settings) -> int:
+async def _run(settings: AgentSettings) -> int:
     return await Daemon(settings).run()
 
 
-def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> AgentSettings:
     """Return the settings that the arguments, the environment and the configuration file give. Raises UsageError."""
     flags, command = _split(arguments)
     chosen = choose(OPTIONS, "agent", _parser().parse_args(flags), environment).values
@@ -45,7 +64,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> S
     listen = chosen.get("listen", spec.agents[task])
     for address in (listen, *_dialled(task, spec)):
         uses_tls(address, spec, chosen.get("insecure", False))
-    return Settings(
+    return AgentSettings(
         cluster=spec,
         task=task,
         command=_command(command, spec),

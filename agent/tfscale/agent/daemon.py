@@ -1,49 +1,50 @@
-"""The agent from its start to its end: startup, serve, shutdown."""
+"""Life of an agent: startup, serve, shutdown."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
-from tfscale.agent import stacks
-from tfscale.agent.feed import Feed
-from tfscale.agent.gang import Gang, Member
-from tfscale.agent.journal import Journal
-from tfscale.agent.launch import probe_site
-from tfscale.agent.local import LocalTask
-from tfscale.agent.peers import Peer
-from tfscale.agent.reports import Reports
-from tfscale.agent.sampler import Sampler
-from tfscale.agent.servers import AgentServer, ReportServer
-from tfscale.agent.service import AgentService
-from tfscale.agent.settings import Settings
-from tfscale.agent.supervisor import Supervisor, TaskSpec
+from tfscale.agent.cluster.gang import Gang, GangMember
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.peers import Peer
+from tfscale.agent.on_demand import stack_requests
+from tfscale.agent.serving.servers import AgentServer, ReportServer
+from tfscale.agent.serving.service import AgentService
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.local_task import LocalTask
+from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
+from tfscale.agent.supervision.task_environment import probe_site
+from tfscale.agent.telemetry.feed import Feed
+from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.agent.telemetry.sampler import Sampler
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Description, Frame, TaskState, TaskStatus
 from tfscale.core.report_schedule import until_next
 from tfscale.core.task import Task
 from tfscale.core.version import installed_version
 
+_logger = logging.getLogger(__name__)
 _LEAD_PATIENCE = 20.0
-"""Seconds for which a task waits for the generation from the lead's agent before it starts without."""
+"""Seconds for which a task waits for the lead's agent to name the generation, before it starts in its own."""
 
 
 class DaemonError(TfscaleError):
-    """The agent cannot start here."""
+    """A reason for which the agent cannot start on this host."""
 
 
 class Daemon:
-    """One agent. `run` is its whole life."""
+    """One agent. `run` is its whole life: startup, serve, shutdown."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AgentSettings) -> None:
         files = settings.files
         self._settings = settings
         self._started = time.time()
@@ -64,11 +65,11 @@ class Daemon:
         self._sequence = 0
         self._leave = asyncio.Event()
         self._jobs: set[asyncio.Task[None]] = set()
-        self._failures: set[tuple[str, type]] = set()
-        """That were told of: what could not be made, and why not."""
+        self._logged_failures: set[tuple[str, type]] = set()
+        """(operation, exception type) pairs that are in the log already."""
 
     async def run(self) -> int:
-        """Serve until told to end; answers the exit status. Raises TfscaleError when the agent cannot start."""
+        """Serve until asked to end, and return the exit status. Raises TfscaleError if the agent cannot start."""
         try:
             await self._startup()
         except BaseException:
@@ -88,27 +89,30 @@ class Daemon:
         await self._report_server.start()
         self._catch_signals()
         self._sampler.start()
-        self._tried("sample", self._sample)
+        self._attempt("sample", self._sample)
         await self._begin(status)
         self._publish()
         await self._server.start()
-        where = f"serving {self._settings.listen}, log {self._settings.files.log}"
-        _say(f"{self._settings.task} of {self._settings.run}: {where}")
+        settings = self._settings
+        _logger.info("serving %s; run %s, its log is %s", settings.listen, settings.run, settings.files.log)
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(until_next(time.time(), self._settings.place))
-            self._tried("sample", self._sample)
-            self._tried("frame", self._publish)
+            self._attempt("sample", self._sample)
+            self._attempt("frame", self._publish)
 
-    def _tried(self, what: str, make: Callable[[], None]) -> None:
-        """A host that is out of files or of memory may have them again in a second: it must not end the stream."""
+    def _attempt(self, operation: str, function: Callable[[], None]) -> None:
+        """Call a function of each second; log an exception of a new type, and let the next second try again.
+
+        A host that is out of files or memory may have them again in a second: the stream must not end.
+        """
         try:
-            make()
+            function()
         except Exception as error:
-            if (kind := (what, type(error))) not in self._failures:
-                self._failures.add(kind)
-                _say(f"no {what} this second, tried again in the next: {error!r}")
+            if (kind := (operation, type(error))) not in self._logged_failures:
+                self._logged_failures.add(kind)
+                _logger.error("no %s this second, tried again in the next: %r", operation, error)
 
     def _sample(self) -> None:
         self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)
@@ -126,9 +130,10 @@ class Daemon:
         self._sampler.stop()
         await asyncio.gather(*(peer.close() for peer in self._peers.values()))
         await self._stop_servers()
+        _logger.info("ended")
 
     async def _stop_servers(self) -> None:
-        await asyncio.gather(*(each.stop() for each in (self._server, self._report_server) if each is not None))
+        await asyncio.gather(*(server.stop() for server in (self._server, self._report_server) if server is not None))
 
     def _service(self) -> AgentService:
         return AgentService(
@@ -141,22 +146,22 @@ class Daemon:
             lambda seconds: self._reports.profiler.profile(seconds, self._settings.files.profiles),
         )
 
-    async def _take_stack(self) -> stacks.Stack:
+    async def _take_stack(self) -> stack_requests.StackDump:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
-        return await stacks.take(self._reports.listener, pid, self._settings.files.stacks)
+        return await stack_requests.dump_stacks(self._reports.listener, pid, self._settings.files.stacks)
 
     def _lead_gang(self) -> Gang:
-        members: dict[Task, Member] = {self._settings.task: self._local, **self._peers}
+        members: dict[Task, GangMember] = {self._settings.task: self._local, **self._peers}
         members = {task: members[task] for task in self._settings.cluster.tasks}
-        return Gang(self._settings.cluster, self._journal, members, lambda: self._reports.strategy, _say)
+        return Gang(self._settings.cluster, self._journal, members, lambda: self._reports.strategy)
 
     async def _begin(self, status: TaskStatus) -> None:
-        """The task's start, unless it lives, or has ended while nobody looked."""
+        """Start the task, unless it is alive, or has ended while no agent was there."""
         cold = status.state is TaskState.PENDING or (self._settings.restart and not self._supervisor.alive)
         if not cold and not self._supervisor.alive:
-            _say(f"{self._settings.task} has {status.state} while no agent was there; give --restart to run it again")
+            _logger.warning("the task has %s while no agent was there; give --restart to run it again", status.state)
         if cold and probe_site() is None:
-            _say("the trainer part of tfscale is not installed beside the agent: steps will not be measured")
+            _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
         if self._gang is None:
             self._job(self._join()) if cold else None
         elif cold and not self._was_starting(status):
@@ -167,23 +172,23 @@ class Daemon:
                 self._job(self._finish(self._gang))
 
     def _was_starting(self, status: TaskStatus) -> bool:
-        """Whether the last agent was killed in a command just before it started the own task."""
+        """Return whether the last agent was killed during a command, just before it started its own task."""
         entry = self._journal.entry
         started = entry.intent is not None and entry.intent.starting
         return started and status.state is TaskState.PENDING and not entry.drained
 
     async def _join(self) -> None:
-        """Start in the generation that the lead's agent tells."""
-        spec, task = self._settings.cluster, self._settings.task
+        """Start the task in the generation of the lead's agent, or in its own if that agent does not answer."""
+        spec = self._settings.cluster
         generation = await self._peers[spec.lead].generation(_LEAD_PATIENCE, wait=True)
         if generation is None:
             generation = max(1, self._journal.entry.generation)
             where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
-            _say(f"{where} does not answer: {task} starts in its own generation {generation}")
+            _logger.warning("%s does not answer: the task starts in its own generation %d", where, generation)
         try:
             await self._local.join(max(1, generation), "started with its agent")
         except TfscaleError as error:
-            _say(str(error))
+            _logger.error("%s", error)
 
     def _job(self, coroutine: Coroutine[None, None, None]) -> None:
         job = asyncio.create_task(coroutine)
@@ -195,9 +200,12 @@ class Daemon:
             asyncio.get_running_loop().add_signal_handler(number, self.leave)
 
     def leave(self) -> None:
-        """End the task and the agent; the second time, without waiting for the task to end well."""
+        """End the task and the agent; the second call kills the task."""
         if self._leave.is_set():
+            _logger.warning("asked to end again: the task is killed")
             self._supervisor.kill()
+        else:
+            _logger.info("asked to end")
         self._leave.set()
 
     def _on_change(self, status: TaskStatus) -> None:
@@ -209,13 +217,13 @@ class Daemon:
             self._leave.set()
 
     async def _finish(self, gang: Gang) -> None:
-        """Let go of whoever only served the own task, which has ended well."""
+        """Stop the tasks that only served the own task, which has ended well."""
         try:
             if (operation := await gang.finish()) is not None:
                 async for _ in operation.progress():
                     pass
         except TfscaleError as error:
-            _say(str(error))
+            _logger.error("%s", error)
         if self._settings.exit_with_task:
             self._leave.set()
 
@@ -255,8 +263,8 @@ class Daemon:
 
 
 @contextlib.contextmanager
-def sole_agent(settings: Settings) -> Iterator[None]:
-    """Holds the task against a second agent. Raises DaemonError where there is one, or no folder to keep state in."""
+def sole_agent(settings: AgentSettings) -> Iterator[None]:
+    """Hold the task against a second agent. Raises DaemonError if there is one, or if no state can be kept."""
     files = settings.files
     try:
         files.folder.mkdir(parents=True, exist_ok=True)
@@ -276,7 +284,7 @@ def sole_agent(settings: Settings) -> Iterator[None]:
         yield
 
 
-def _task_spec(settings: Settings) -> TaskSpec:
+def _task_spec(settings: AgentSettings) -> TaskSpec:
     files = settings.files
     return TaskSpec(
         command=settings.command,
@@ -296,12 +304,8 @@ def _ended_well(status: TaskStatus) -> bool:
 
 
 def _exit_status(status: TaskStatus) -> int:
-    """As a shell would have it; 1 where the task's end is not known."""
+    """Return the task's exit status as a shell does; 1 if its end is not known."""
     end = status.exit
     if end is None:
         return 1
     return 128 + end.signal if end.signal is not None else 1 if end.code is None else end.code
-
-
-def _say(text: str) -> None:
-    print(f"tfscale-agent: {text}", file=sys.stderr, flush=True)

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from tfscale.core.cluster import Address, ClusterSpec, parse_address
 from tfscale.core.errors import UsageError
+from tfscale.core.logs import LEVELS, LOG_FORMATS
 from tfscale.core.precedence import Option
 from tfscale.core.task import Task, parse_role
 from tfscale.core.task_files import TaskFiles
-from tfscale.core.value_parsers import SIZE_UNITS, count_from_0, number_from_0, path, placed, size, switch
+from tfscale.core.value_parsers import SIZE_UNITS, count_from_0, number_from_0, one_of, path, placed, size, switch
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """The whole configuration of one agent."""
 
     cluster: ClusterSpec
@@ -40,6 +41,10 @@ class Settings:
     """Bytes at which the task's log is rotated."""
     log_keep: int = 4
     """Number of rotated logs that are kept."""
+    log_level: str = "info"
+    """Lowest level of the agent's own log, one of `core.logs.LEVELS`."""
+    log_format: str = "text"
+    """Format of the agent's own log, one of `core.logs.LOG_FORMATS`."""
 
     @property
     def leads(self) -> bool:
@@ -80,4 +85,6 @@ OPTIONS: dict[str, Option] = {
     "script_tf_config": Option(switch, "", "let the script set its TF_CONFIG"),
     "log_size": Option(size(_LEAST_LOG), "SIZE", f"rotate the task's log at this size; default 64M ({SIZE_UNITS})"),
     "log_keep": Option(count_from_0, "N", "rotated logs to keep; default 4"),
+    "log_level": Option(one_of(*LEVELS), "LEVEL", f"of the agent's log: {', '.join(LEVELS)}; default info"),
+    "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", "of the agent's log: text or json; default text"),
 }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 
-from tfscale.agent.gang import Progress
-from tfscale.agent.logs import LogLines
-from tfscale.agent.profiles import Order, Profiled, ProfileStage, Told
-from tfscale.agent.stacks import Stack
+from tfscale.agent.cluster.gang import OperationProgress
+from tfscale.agent.on_demand.profile_requests import ProfileOrder, ProfileProgress, ProfileReport, ProfileStage
+from tfscale.agent.on_demand.stack_requests import StackDump
+from tfscale.agent.on_demand.task_log import LogLines
 from tfscale.core.records import (
     PHASES,
     SCHEMA_VERSION,
@@ -119,7 +119,7 @@ def status_record(message: telemetry_pb2.TaskStatus) -> TaskStatus:
     )
 
 
-def progress_message(record: Progress) -> agent_pb2.Progress:
+def progress_message(record: OperationProgress) -> agent_pb2.Progress:
     return agent_pb2.Progress(
         stage=_STAGES[record.stage],
         tasks=map(str, record.tasks),
@@ -133,20 +133,20 @@ def log_message(record: LogLines) -> agent_pb2.LogChunk:
     return agent_pb2.LogChunk(lines=record.lines, rotated=record.rotated)
 
 
-def stack_message(record: Stack) -> agent_pb2.StackReply:
+def stack_message(record: StackDump) -> agent_pb2.StackReply:
     return agent_pb2.StackReply(at=record.at, pid=record.pid, text=record.text)
 
 
-def order_message(record: Order) -> report_pb2.ProfileOrder:
+def order_message(record: ProfileOrder) -> report_pb2.ProfileOrder:
     return report_pb2.ProfileOrder(number=record.number, seconds=record.seconds, folder=record.folder)
 
 
-def told_record(message: report_pb2.ProfileReport) -> Told:
+def profile_report_record(message: report_pb2.ProfileReport) -> ProfileReport:
     stage = _PROFILE_STAGES_BACK.get(message.stage, ProfileStage.FAILED)
-    return Told(message.number, stage, message.file, message.message)
+    return ProfileReport(message.number, stage, message.file, message.message)
 
 
-def profile_message(record: Profiled) -> agent_pb2.ProfileReply:
+def profile_message(record: ProfileProgress) -> agent_pb2.ProfileReply:
     return agent_pb2.ProfileReply(
         stage=_PROFILE_STAGES[record.stage], at=record.at, folder=record.folder, file=record.file, bytes=record.bytes
     )

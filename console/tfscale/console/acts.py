@@ -1,8 +1,8 @@
-"""What is done to one task by a word on the command line, without a screen: results on stdout, progress on stderr."""
+"""Commands to one task by a word on the command line, without a screen: results on stdout, progress in the log."""
 
 from __future__ import annotations
 
-import sys
+import logging
 
 from tfscale.console.commands import PROFILE_SECONDS, VERBS, Commands
 from tfscale.console.config import Settings
@@ -12,6 +12,7 @@ from tfscale.core.errors import UsageError
 from tfscale.core.records import Stage
 from tfscale.core.task import Task
 
+_logger = logging.getLogger(__name__)
 ACTS = ("stack", "profile", *VERBS)
 
 
@@ -35,12 +36,12 @@ async def act(name: str, task: Task, settings: Settings, connection: Connection)
 
 async def _profile(task: Task, seconds: float, commands: Commands) -> int:
     async for moment in commands.profile(task, seconds):
-        _say(f"{task}: {moment.doing}")
+        _log(task, moment.doing)
         if moment.file:
             print(moment.file, flush=True)
-            _say(f"{moment.bytes / 1e6:.1f} MB; on its host: tensorboard --logdir {moment.folder}")
+            _log(task, f"{moment.bytes / 1e6:.1f} MB; on its host: tensorboard --logdir {moment.folder}")
             return 0
-    _say(f"{task}: its agent ended without a profile")
+    _logger.error("its agent ended without a profile", extra={"task": str(task)})
     return 1
 
 
@@ -48,9 +49,9 @@ async def _order(verb: str, task: Task, commands: Commands) -> int:
     stage = None
     async for progress in commands.order(verb, [task]):
         stage = progress.stage
-        _say(f"{', '.join(map(str, progress.tasks)) or 'cluster'}: {progress_text(progress)}")
+        _log(task, f"{', '.join(map(str, progress.tasks)) or 'cluster'}: {progress_text(progress)}")
     return 0 if stage is Stage.DONE else 1
 
 
-def _say(text: str) -> None:
-    print(f"tfscale-console: {text}", file=sys.stderr, flush=True)
+def _log(task: Task, text: str) -> None:
+    _logger.info("%s", text, extra={"task": str(task)})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -33,8 +33,10 @@ from tfscale.console.view_state import ViewFile, state_path
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.logs import start_log
 from tfscale.core.task import Task
 
+_logger = logging.getLogger(__name__)
 WELL, NOTHING, UNHEALTHY = 0, 1, 3
 """Exit statuses; 2 is of UsageError."""
 ARGUMENTS = {**dict.fromkeys(acts.ACTS, "TASK"), "replay": "FILE", "export": "FILE", "config": ""}
@@ -53,7 +55,7 @@ def main() -> None:
             sys.exit(report.run(sys.argv[2:]))
         status = run(configure(sys.argv[1:], os.environ, ARGUMENTS), os.environ)
     except TfscaleError as error:
-        _say(str(error))
+        print(f"tfscale-console: {error}", file=sys.stderr)
         status = error.exit_status
     except BrokenPipeError:
         # Its reader has gone; Python would complain once more when it flushes stdout at its end.
@@ -67,6 +69,7 @@ def main() -> None:
 def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     """What the configuration asks for; the exit status."""
     settings = configuration.settings
+    _start_log(settings, logging.StreamHandler())
     if settings.read_only and configuration.command and configuration.command[0] in acts.ACTS:
         where = configuration.origins["read_only"]
         raise UsageError(f"{where}: {configuration.command[0]} reaches into a task, and this console may only look")
@@ -94,6 +97,17 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     return run_screens(settings, connect(settings, configuration.origins, environment), environment)
 
 
+def _start_log(settings: Settings, otherwise: logging.Handler) -> None:
+    """Send the log to the file that the settings name, else to `otherwise`. Raises UsageError."""
+    handler = otherwise
+    if settings.log_file is not None:
+        try:
+            handler = logging.FileHandler(settings.log_file, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise UsageError(f"--log-file {settings.log_file}: {error.strerror}") from None
+    start_log(handler, settings.log_level, settings.log_format)
+
+
 def _replay(path: Path, settings: Settings) -> Connection:
     if settings.record is not None:
         raise UsageError("--record: a replay is recorded already")
@@ -113,7 +127,7 @@ def run_once(settings: Settings, connection: Connection) -> int:
     else:
         _writing(out, lambda: out.write_text(text, encoding="utf-8"))
     if not once.collected:
-        _say_nothing_collected(connection.source.spec)
+        _log_nothing_collected(connection.source.spec)
         return NOTHING
     return WELL if is_healthy(snapshot) else UNHEALTHY
 
@@ -124,12 +138,12 @@ def run_headless(settings: Settings, connection: Connection) -> int:
     tape = Tape(spec)
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
-    engine = Engine(connection.source, guarded_states(spec, _say), tape.take)
+    engine = Engine(connection.source, guarded_states(spec, lambda text: _logger.error("%s", text)), tape.take)
     until = Until(settings.until, settings.seconds)
     notifier = Notifier(settings.on_event, settings.webhook)
     collected = _write(settings, engine, until, notifier, tape, lambda job: _closing(connection, job))
     if not collected:
-        _say_nothing_collected(spec)
+        _log_nothing_collected(spec)
         return NOTHING
     return NOTHING if settings.until and until.met is None and until.has_ended else WELL
 
@@ -141,7 +155,7 @@ def export(path: Path, settings: Settings) -> int:
     until = Until(settings.until, settings.seconds)
     collected = _write(settings, engine, until, Notifier(), Tape(recording.spec), lambda job: asyncio.run(job()))
     if recording.damage:
-        _say(recording.damage)
+        _logger.warning("%s", recording.damage)
     return WELL if collected else NOTHING
 
 
@@ -240,8 +254,13 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
     tape = Tape(spec)
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
+
+    def failed(problem: str) -> None:
+        _logger.error("%s", problem)
+        app.failed(problem)
+
     app = ConsoleApp(
-        Engine(connection.source, guarded_states(spec, lambda text: app.failed(text)), tape.take),
+        Engine(connection.source, guarded_states(spec, failed), tape.take),
         connection.commands,
         tape,
         ascii=settings.ascii or not (served or speaks_utf8(environment)),
@@ -256,9 +275,11 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
     gc.set_threshold(10_000 + 30 * len(spec.tasks), 5, 5)
     # So that a key need not wait for long while a diagnosis runs in a thread.
     sys.setswitchinterval(0.001)
+    # Textual draws on stderr: a line of the log would destroy the screen.
+    _start_log(settings, logging.NullHandler())
     app.run()
     if tape.problem:
-        _say(f"--record {tape.problem}")
+        raise TfscaleError(f"--record {tape.problem}")
     return app.return_code or WELL
 
 
@@ -285,15 +306,10 @@ def speaks_utf8(environment: Mapping[str, str]) -> bool:
     return "utf8" in locale.lower().replace("-", "")
 
 
-def _say_nothing_collected(spec: ClusterSpec) -> None:
+def _log_nothing_collected(spec: ClusterSpec) -> None:
     agents = [str(agent) for agent in spec.agents.values()]
     shown = ", ".join(agents[:4]) + (f" and {len(agents) - 4} more" if len(agents) > 4 else "")
-    _say(f"nothing collected: no agent sent a frame; are they running ({shown})?")
-
-
-def _say(text: str) -> None:
-    with suppress(BrokenPipeError):
-        print(f"tfscale-console: {text}", file=sys.stderr)
+    _logger.error("nothing collected: no agent sent a frame; are they running (%s)?", shown)
 
 
 if __name__ == "__main__":

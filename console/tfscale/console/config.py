@@ -71,6 +71,12 @@ class Settings:
     """Web address to which each event that matters is posted."""
     theme: str | None = None
     """Name of the screen's colours; None: the theme that was chosen last."""
+    log_level: str = "info"
+    """Lowest level of the console's own log, one of `core.logs.LEVELS`."""
+    log_format: str = "text"
+    """Format of the console's own log, one of `core.logs.LOG_FORMATS`."""
+    log_file: Path | None = None
+    """File to append the console's own log to; None: stderr, and nothing while a screen is drawn."""
     ascii: bool = False
     """Draw without Unicode."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import random
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 from tfscale.core.codec import Json
 
+_logger = logging.getLogger(__name__)
 WAITING = 256
 """Events that may wait for their turn; beyond that the oldest go, and that is said."""
 PATIENCE = 30.0
@@ -66,7 +68,7 @@ class Notifier:
 
     async def _tell_oldest(self) -> None:
         if self._dropped:
-            _say(f"{self._dropped} events came too fast to be told")
+            _logger.warning("%d events came too fast to be told", self._dropped)
             self._dropped = 0
         line = self._waiting.popleft()
         for way in self._ways:
@@ -95,13 +97,13 @@ async def _run(command: str, line: Json) -> None:
         async with asyncio.timeout(PATIENCE):
             await process.communicate(json.dumps(line).encode() + b"\n")
     except TimeoutError:
-        _say(f"--on-event {command!r} was ended: it took longer than {PATIENCE:.0f} s")
+        _logger.warning("--on-event %r was ended: it took longer than %.0f s", command, PATIENCE)
     finally:
         if process.returncode is None:
             os.killpg(process.pid, 9)
             await process.wait()
     if process.returncode and process.returncode > 0:
-        _say(f"--on-event {command!r} exited {process.returncode}")
+        _logger.warning("--on-event %r exited %d", command, process.returncode)
 
 
 _NAMED = ("type", "kind", "subject", "severity", "sentence", "begin", "end", "task", "state", "reason")
@@ -122,14 +124,10 @@ async def _post(url: str, line: Json) -> None:
             if isinstance(error, urllib.error.HTTPError) and error.code < 500:
                 break
             await asyncio.sleep(2**attempt * random.uniform(0.5, 1.0))
-    _say(f"--webhook {url}: {why}: one event was not told")
+    _logger.warning("--webhook %s: %s: one event was not told", url, why)
 
 
 def _send(url: str, data: bytes) -> None:
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method="POST")
     with urllib.request.urlopen(request, timeout=PATIENCE):
         pass
-
-
-def _say(text: str) -> None:
-    print(f"tfscale-console: {text}", file=sys.stderr)

@@ -10,6 +10,7 @@ from tfscale.console.rows import PARTS
 from tfscale.console.until import CONDITIONS
 from tfscale.core.cluster import parse_address
 from tfscale.core.errors import UsageError
+from tfscale.core.logs import LEVELS, LOG_FORMATS
 from tfscale.core.precedence import Option
 from tfscale.core.value_parsers import SIZE_UNITS, any_text, count, one_of, path, placed, positive_number, size, switch
 
@@ -59,5 +60,8 @@ OPTIONS: dict[str, Option] = {
     "theme": Option(
         one_of("dark", "light", "contrast"), "NAME", "colours of the screen: dark, light, contrast (as last time)"
     ),
+    "log_level": Option(one_of(*LEVELS), "LEVEL", f"of the console's own log: {', '.join(LEVELS)} (info)"),
+    "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", f"of the console's own log: {', '.join(LOG_FORMATS)} (text)"),
+    "log_file": Option(path, "FILE", "append the console's own log there; left out: stderr, and with a screen nowhere"),
     "ascii": Option(switch, "", "draw with ASCII only; by itself where the locale is not UTF-8"),
 }

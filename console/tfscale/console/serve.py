@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
@@ -14,6 +15,7 @@ from tfscale.core.cluster import Address
 from tfscale.core.errors import TfscaleError
 from yarl import URL
 
+_logger = logging.getLogger(__name__)
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'none'"
@@ -38,7 +40,7 @@ class ConsoleServer(Server):
         """Textual's banner is not wanted on stdout."""
 
     def _announce(self, *_: object) -> None:
-        print(f"tfscale-console: serving http://{self._address}, Ctrl-C ends it", file=sys.stderr, flush=True)
+        _logger.info("serving http://%s, Ctrl-C ends it", self._address)
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import SCHEMA_VERSION, Description
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +206,17 @@ class _Watch:
 
     def _say(self, state: LinkState, reason: str = "") -> None:
         if (state, reason) != self._link:
+            self._log(state, reason)
             self._link = (state, reason)
             self._inbox.put(LinkChanged(self._clock(), self._task, state, reason))
+
+    def _log(self, state: LinkState, reason: str) -> None:
+        was_lost = self._link is not None and self._link[0] not in (LinkState.CONNECTING, LinkState.UP)
+        level = logging.INFO if was_lost else logging.DEBUG
+        if state not in (LinkState.CONNECTING, LinkState.UP):
+            level = logging.WARNING
+        text = "the link to its agent is %s%s"
+        _logger.log(level, text, state, f": {reason}" if reason else "", extra={"task": str(self._task)})
 
 
 def _state_of(error: grpc.aio.AioRpcError) -> LinkState:

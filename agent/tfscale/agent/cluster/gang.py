@@ -1,0 +1,292 @@
+"""Commands to several tasks at once, carried out by the agent of the lead task.
+
+A command gets the next generation and is written to the journal before any task is touched. In the first phase every
+task of the command is fenced: a process from an older generation ends. When all have ended, the second phase starts
+them in the new generation (`stop` has no second phase). Both requests are idempotent and refused with an older
+generation, so the next agent of the lead can repeat a command, and a newer command can supersede it, at any moment.
+Nothing here polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+from tfscale.agent.cluster.journal import Intent, Journal, JournalError
+from tfscale.core.cluster import ClusterSpec
+from tfscale.core.errors import TfscaleError
+from tfscale.core.records import Stage, TaskState, TaskStatus
+from tfscale.core.restart import plan_finish, plan_restart
+from tfscale.core.task import Task
+
+_logger = logging.getLogger(__name__)
+
+
+class GangError(TfscaleError):
+    """A command that cannot be carried out; the message says what to do."""
+
+
+class Busy(GangError):
+    """A command that was refused because another one is under way."""
+
+
+class Overtaken(GangError):
+    """A request for a generation that the cluster has left."""
+
+
+class Verb(StrEnum):
+    """Kind of a command."""
+
+    RESTART = "restart"
+    START = "start"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class OperationProgress:
+    """One step of a command, at `at` (Unix seconds)."""
+
+    stage: Stage
+    tasks: tuple[Task, ...]
+    generation: int
+    message: str = ""
+    at: float = 0.0
+
+
+class GangMember(Protocol):
+    """A task of the cluster as the lead's agent reaches it: its own task, or a peer through the peer's agent.
+
+    `fence` and `run` raise GangError if the task cannot be brought into that state. They call `unreachable` once if
+    the task's agent does not answer for a while, and go on waiting.
+    """
+
+    async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
+        """End the task if it runs in an older generation, and wait until it has ended."""
+
+    async def run(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
+        """Start the task unless it was started in this generation, and wait until it runs."""
+
+    async def generation(self) -> int | None:
+        """Return the newest generation that its agent knows, None if the agent does not answer at once."""
+
+    async def status(self) -> TaskStatus | None:
+        """Return the task's status, None if its agent does not answer at once."""
+
+
+class Operation:
+    """One command under way. It goes on whether or not anybody iterates over its progress."""
+
+    def __init__(self, intent: Intent, tasks: tuple[Task, ...]) -> None:
+        self.intent = intent
+        self.tasks = tasks
+        self.overdue = False
+        """True if an agent does not answer, so that a newer command may supersede this one."""
+        self.driver: asyncio.Task[None] | None = None
+        self._history: list[OperationProgress] = []
+        self._changed = asyncio.Event()
+        self._is_over = False
+
+    def report(self, stage: Stage, tasks: Iterable[Task], message: str = "") -> None:
+        self._history.append(OperationProgress(stage, tuple(tasks), self.intent.generation, message, time.time()))
+        self._log(self._history[-1])
+        self._wake()
+
+    def unreachable(self, task: Task, why: str) -> None:
+        """Report that a task's agent does not answer, and end the callers' streams; the command itself goes on."""
+        self.overdue = True
+        self.report(Stage.FAILED, [task], f"{why}; the {self.intent.verb} goes on by itself when it answers")
+        self.finish()
+
+    def finish(self) -> None:
+        """End the callers' streams."""
+        self._is_over = True
+        self._wake()
+
+    async def progress(self) -> AsyncIterator[OperationProgress]:
+        """Yield the whole progress from the start, until the command is over or an agent does not answer."""
+        seen = 0
+        while True:
+            while seen < len(self._history):
+                seen += 1
+                yield self._history[seen - 1]
+            if self._is_over:
+                return
+            await self._changed.wait()
+
+    def _log(self, progress: OperationProgress) -> None:
+        level = logging.WARNING if progress.stage is Stage.FAILED else logging.INFO
+        tasks = ", ".join(map(str, progress.tasks))
+        text = f"{self.intent.verb} to generation {progress.generation}: {progress.stage} {tasks}"
+        _logger.log(level, "%s", f"{text}: {progress.message}" if progress.message else text)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class Gang:
+    """All tasks of the cluster, as the lead's agent commands them: issues generations and carries out commands."""
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        journal: Journal,
+        members: Mapping[Task, GangMember],
+        strategy: Callable[[], str | None],
+    ) -> None:
+        self._spec = spec
+        self._journal = journal
+        self._members = members
+        self._strategy = strategy
+        self._operation: Operation | None = None
+        self._deciding = asyncio.Lock()
+
+    async def begin(self) -> None:
+        """Start the lead's own task and its peers that answer, in a generation newer than any.
+
+        A peer whose agent starts later asks for the generation and starts its task by itself.
+        """
+        numbers = await asyncio.gather(*(member.generation() for member in self._members.values()))
+        generations = dict(zip(self._members, numbers, strict=True))
+        together = plan_restart(self._spec, self._strategy(), [self._spec.lead])
+        tasks = tuple(task for task in together if generations[task] is not None)
+        newest = max(number or 0 for number in numbers)
+        self._launch(Verb.START, tasks, newest + 1, "started with the agent of the lead task")
+
+    def resume(self) -> None:
+        """Go on with the command during which the last agent was killed, if there was one."""
+        intent = self._journal.entry.intent
+        if intent is not None:
+            _logger.info("going on with the %s to generation %d", intent.verb, intent.generation)
+            self._drive(Operation(intent, tuple(map(Task.parse, intent.tasks))))
+
+    async def command(self, verb: Verb, tasks: Iterable[Task], reason: str, expected: int | None) -> Operation:
+        """Begin a command for `tasks` and the tasks that must go along with them.
+
+        Raises Overtaken if `expected` is not the generation any more, Busy while another command is under way, and
+        RestartError for tasks that are not in the cluster.
+        """
+        asked = tuple(tasks)
+        planned = plan_restart(self._spec, self._strategy(), asked)
+        async with self._deciding:
+            self._refuse(expected)
+            if verb is Verb.START and await self._all_run(asked):
+                return self._nothing_to_do(asked)
+            await self._cancel()
+            return self._launch(verb, planned, self._journal.entry.generation + 1, reason or f"{verb} by request")
+
+    async def finish(self) -> Operation | None:
+        """Stop the tasks that only waited for work of the lead's task, which has ended well; None if there are none."""
+        async with self._deciding:
+            under_way = self._operation
+            if under_way is not None and under_way.driver is not None and not under_way.overdue:
+                await asyncio.wait([under_way.driver])
+            served = plan_finish(self._spec, self._strategy())
+            tasks = tuple([task for task in served if await self._all_run((task,))])
+            if not tasks:
+                return None
+            await self._cancel()
+            return self._launch(Verb.STOP, tasks, self._journal.entry.generation + 1, f"{self._spec.lead} has finished")
+
+    async def close(self) -> None:
+        """Stop driving a command under way: the next agent goes on with it."""
+        await self._cancel()
+
+    def _refuse(self, expected: int | None) -> None:
+        now = self._journal.entry.generation
+        if expected is not None and expected != now:
+            raise Overtaken(f"the cluster is in generation {now}, not {expected}: look at its tasks, then ask again")
+        busy = self._operation
+        if busy is not None and not busy.overdue and busy.driver is not None and not busy.driver.done():
+            names = ", ".join(map(str, busy.tasks))
+            raise Busy(
+                f"a {busy.intent.verb} of {names} to generation {busy.intent.generation} is under way: wait for it"
+            )
+
+    async def _all_run(self, tasks: tuple[Task, ...]) -> bool:
+        statuses = await asyncio.gather(*(self._members[task].status() for task in tasks))
+        return all(status is not None and status.state is TaskState.RUNNING for status in statuses)
+
+    def _nothing_to_do(self, tasks: tuple[Task, ...]) -> Operation:
+        intent = Intent(Verb.START, tuple(map(str, tasks)), self._journal.entry.generation, True, "")
+        operation = Operation(intent, tasks)
+        operation.report(Stage.DONE, tasks, "already running")
+        operation.finish()
+        return operation
+
+    async def _cancel(self) -> None:
+        driver = None if self._operation is None else self._operation.driver
+        if driver is not None and not driver.done():
+            driver.cancel()
+            await asyncio.wait([driver])
+
+    def _launch(self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: str) -> Operation:
+        intent = Intent(verb, tuple(map(str, tasks)), generation, False, reason)
+        self._journal.update(generation=generation, intent=intent)
+        operation = Operation(intent, tasks)
+        operation.report(Stage.PLANNED, tasks, reason)
+        self._drive(operation)
+        return operation
+
+    def _drive(self, operation: Operation) -> None:
+        self._operation = operation
+        operation.driver = asyncio.create_task(self._follow(operation))
+
+    async def _follow(self, operation: Operation) -> None:
+        try:
+            await self._phases(operation)
+            self._journal.update(intent=None)
+            operation.report(Stage.DONE, operation.tasks)
+        except JournalError as error:
+            operation.report(Stage.FAILED, operation.tasks, str(error))
+        except GangError:
+            self._journal.update(intent=None)
+        finally:
+            operation.finish()
+
+    async def _phases(self, operation: Operation) -> None:
+        if not operation.intent.starting:
+            await self._all(operation, self._fence)
+        if operation.intent.verb != Verb.STOP:
+            operation.intent = replace(operation.intent, starting=True)
+            self._journal.update(intent=operation.intent)
+            await self._all(operation, self._run)
+
+    async def _all(self, operation: Operation, act: Callable[[Operation, Task], Awaitable[None]]) -> None:
+        """Act on all tasks in parallel, wait for all, then raise the first failure."""
+        outcomes = await asyncio.gather(*(act(operation, task) for task in operation.tasks), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _fence(self, operation: Operation, task: Task) -> None:
+        operation.report(Stage.STOPPING, [task])
+        await self._request(operation, task, self._members[task].fence)
+        operation.report(Stage.STOPPED, [task])
+
+    async def _run(self, operation: Operation, task: Task) -> None:
+        operation.report(Stage.STARTING, [task])
+        status = await self._request(operation, task, self._members[task].run)
+        if status.state is not TaskState.RUNNING:
+            why = f"{task} is {status.state}: {status.reason}; see its log"
+            operation.report(Stage.FAILED, [task], why)
+            raise GangError(why)
+        operation.report(Stage.RUNNING, [task])
+
+    async def _request(
+        self,
+        operation: Operation,
+        task: Task,
+        request: Callable[[int, str, Callable[[str], None]], Awaitable[TaskStatus]],
+    ) -> TaskStatus:
+        intent = operation.intent
+        try:
+            return await request(intent.generation, intent.reason, lambda why: operation.unreachable(task, why))
+        except TfscaleError as error:
+            operation.report(Stage.FAILED, [task], str(error))
+            raise GangError(str(error)) from error

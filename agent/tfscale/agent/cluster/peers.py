@@ -1,0 +1,108 @@
+"""Tasks of other hosts, commanded through their agents."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import grpc
+import grpc.aio
+from tfscale.agent import wire
+from tfscale.agent.cluster.gang import GangError, Overtaken
+from tfscale.core.cluster import ClusterSpec
+from tfscale.core.records import TaskStatus
+from tfscale.core.security import open_channel
+from tfscale.core.task import Task
+from tfscale.v1 import agent_pb2, agent_pb2_grpc
+
+_logger = logging.getLogger(__name__)
+_QUICK = 1.0
+"""Seconds for a question to an agent that may not be running."""
+
+
+class Peer:
+    """One task of another agent, as a gang.GangMember. The connection is made when it is first used.
+
+    `patience` is the time in seconds after which an agent that does not answer is reported as unreachable.
+    """
+
+    def __init__(self, spec: ClusterSpec, task: Task, insecure: bool, patience: float = 20.0) -> None:
+        self._spec, self._task, self._insecure = spec, task, insecure
+        self._patience = patience
+        self._channel: grpc.aio.Channel | None = None
+
+    async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None]) -> TaskStatus:
+        return await self._apply(agent_pb2.ApplyRequest.TARGET_STOPPED, generation, reason, unreachable)
+
+    async def run(self, generation: int, reason: str, unreachable: Callable[[str], None]) -> TaskStatus:
+        return await self._apply(agent_pb2.ApplyRequest.TARGET_RUNNING, generation, reason, unreachable)
+
+    async def generation(self, patience: float = _QUICK, wait: bool = False) -> int | None:
+        """Return the newest generation that the peer's agent knows, None without an answer in `patience` seconds.
+
+        With `wait`, an agent that is not running yet is waited for.
+        """
+        request = agent_pb2.DescribeRequest()
+        try:
+            answer = await self._stub().Describe(request, timeout=patience, wait_for_ready=wait)
+        except grpc.aio.AioRpcError:
+            return None
+        return answer.generation
+
+    async def status(self) -> TaskStatus | None:
+        watch = self._stub().Watch(agent_pb2.WatchRequest(schema_version=1), timeout=_QUICK)
+        try:
+            async for reply in watch:
+                return wire.status_record(reply.snapshot.recent[-1].status)
+        except grpc.aio.AioRpcError:
+            return None
+        finally:
+            watch.cancel()
+        return None
+
+    async def close(self) -> None:
+        if self._channel is not None:
+            await self._channel.close()
+
+    def _stub(self) -> agent_pb2_grpc.AgentAsyncStub:
+        if self._channel is None:
+            self._channel = open_channel(self._spec.agents[self._task], self._spec, self._insecure)
+        return agent_pb2_grpc.AgentStub(self._channel)
+
+    async def _apply(
+        self,
+        target: agent_pb2.ApplyRequest.Target.ValueType,
+        generation: int,
+        reason: str,
+        unreachable: Callable[[str], None],
+    ) -> TaskStatus:
+        """Repeat the request until the agent has answered: it may be killed and started again meanwhile."""
+        request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason)
+        loop = asyncio.get_running_loop()
+        late = loop.time() + self._patience
+        warning = loop.call_at(late, unreachable, self._no_answer())
+        try:
+            while True:
+                call = self._stub().Apply(request, wait_for_ready=True)
+                try:
+                    await call.initial_metadata()
+                    warning.cancel()
+                    if loop.time() >= late:
+                        _logger.info("its agent answers again", extra={"task": str(self._task)})
+                    return wire.status_record(await call)
+                except grpc.aio.AioRpcError as error:
+                    if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                        raise self._refused(error) from error
+                    await asyncio.sleep(0.1)
+                finally:
+                    call.cancel()
+        finally:
+            warning.cancel()
+
+    def _no_answer(self) -> str:
+        return f"the agent of {self._task} at {self._spec.agents[self._task]} does not answer: start it"
+
+    def _refused(self, error: grpc.aio.AioRpcError) -> GangError:
+        kind = Overtaken if error.code() is grpc.StatusCode.FAILED_PRECONDITION else GangError
+        return kind(f"the agent of {self._task}: {error.details()}")

@@ -1,0 +1,146 @@
+"""Requests for TensorFlow's profile of the task's process, which its probe takes, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from tfscale.core.errors import TfscaleError, UsageError
+
+LONGEST_SECONDS = 60.0
+"""Longest profile: a busy program adds megabytes a second, which stay in its memory until they are written."""
+_BEGIN_TIMEOUT = 5.0
+"""Seconds for the process to begin a profile, and to end it after the time that was asked for."""
+_WRITE_TIMEOUT = 180.0
+"""Seconds for the process to write a profile."""
+
+
+class ProfileUnavailable(TfscaleError):
+    """A profile that cannot be taken; the text says why."""
+
+
+class ProfileBusy(ProfileUnavailable):
+    """A profile that was refused because another one is being taken."""
+
+
+class ProfileTimeout(ProfileUnavailable):
+    """A profile that the process was asked for, without an answer in time."""
+
+
+class ProfileStage(Enum):
+    """Stage of a profile."""
+
+    ASKED = 1
+    CAPTURING = 2
+    WRITING = 3
+    WRITTEN = 4
+    FAILED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOrder:
+    """Order to the process to take a profile."""
+
+    number: int
+    seconds: float
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileReport:
+    """Report of the process on an order: `file` when it is written, `message` when it failed."""
+
+    number: int
+    stage: ProfileStage
+    file: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileProgress:
+    """Stage that a profile has reached at `at` (Unix seconds). `folder` is TensorBoard's --logdir."""
+
+    stage: ProfileStage
+    at: float
+    folder: str
+    file: str = ""
+    bytes: int = 0
+
+
+class Profiler:
+    """Link between the callers that want profiles and the one process that can take them."""
+
+    def __init__(self) -> None:
+        self._orders: asyncio.Queue[ProfileOrder] | None = None
+        self._reports: asyncio.Queue[ProfileReport] = asyncio.Queue()
+        self._last = 0
+        self._is_busy = False
+
+    async def listen(self) -> AsyncGenerator[ProfileOrder, None]:
+        """Yield the orders for the process that reports, until it disconnects."""
+        orders = self._orders = asyncio.Queue()
+        try:
+            while True:
+                yield await orders.get()
+        finally:
+            if self._orders is orders:
+                self._orders = None
+                self.report(
+                    ProfileReport(self._last, ProfileStage.FAILED, message="the process ended, or its agent did")
+                )
+
+    def report(self, report: ProfileReport) -> None:
+        """Take a report of the process; one on an older order is ignored."""
+        if report.number == self._last and self._is_busy:
+            self._is_busy = report.stage not in (ProfileStage.WRITTEN, ProfileStage.FAILED)
+            self._reports.put_nowait(report)
+
+    async def profile(self, seconds: float, folder: Path) -> AsyncGenerator[ProfileProgress, None]:
+        """Profile the process and yield each stage; the process goes on without the caller.
+
+        Raises UsageError and ProfileUnavailable.
+        """
+        if not 0 < seconds <= LONGEST_SECONDS:
+            raise UsageError(f"{seconds:g} seconds of a profile: ask for more than 0 and at most {LONGEST_SECONDS:.0f}")
+        if self._orders is None:
+            raise ProfileUnavailable(
+                "no probe listens in the task: it does not run, has trained nothing yet, or has no probe"
+            )
+        if self._is_busy:
+            raise ProfileBusy("another profile is being taken: try again when it is written")
+        self._last, self._is_busy, self._reports = self._last + 1, True, asyncio.Queue()
+        self._orders.put_nowait(ProfileOrder(self._last, seconds, str(folder)))
+        yield ProfileProgress(ProfileStage.ASKED, time.time(), str(folder))
+        stage, patience = ProfileStage.ASKED, _BEGIN_TIMEOUT
+        while stage is not ProfileStage.WRITTEN:
+            report = await _next_report(self._reports, patience)
+            stage = report.stage
+            patience = seconds + _BEGIN_TIMEOUT if stage is ProfileStage.CAPTURING else _WRITE_TIMEOUT
+            yield _progress(report, folder)
+
+
+async def _next_report(reports: asyncio.Queue[ProfileReport], patience: float) -> ProfileReport:
+    try:
+        async with asyncio.timeout(patience):
+            report = await reports.get()
+    except TimeoutError:
+        raise ProfileTimeout(
+            f"the process has not answered for {patience:.0f} s: it is stopped, or holds on to Python's lock"
+        ) from None
+    if report.stage is ProfileStage.FAILED:
+        raise ProfileUnavailable(report.message)
+    return report
+
+
+def _progress(report: ProfileReport, folder: Path) -> ProfileProgress:
+    if report.stage is not ProfileStage.WRITTEN:
+        return ProfileProgress(report.stage, time.time(), str(folder))
+    try:
+        size = Path(report.file).stat().st_size
+    except OSError as error:
+        raise ProfileUnavailable(f"{report.file}: the process says that it wrote this: {error.strerror}") from None
+    return ProfileProgress(report.stage, time.time(), str(folder), report.file, size)

@@ -1,0 +1,168 @@
+"""gRPC service of the agent. It only translates between messages and calls; other modules decide."""
+
+# gRPC gives every method a request and a context.
+# ruff: noqa: ARG002
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, NoReturn
+
+import grpc
+import grpc.aio
+from tfscale.agent import wire
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
+from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
+from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, StackUnavailable
+from tfscale.agent.on_demand.task_log import read_log
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.local_task import LocalTask
+from tfscale.agent.telemetry.feed import Feed
+from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.records import Description
+from tfscale.core.task import Task
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
+
+_logger = logging.getLogger(__name__)
+_Context = grpc.aio.ServicerContext
+_CODES = {
+    UsageError: grpc.StatusCode.INVALID_ARGUMENT,
+    Busy: grpc.StatusCode.ABORTED,
+    Overtaken: grpc.StatusCode.FAILED_PRECONDITION,
+    GangError: grpc.StatusCode.FAILED_PRECONDITION,
+    StackTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
+    StackUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
+    ProfileBusy: grpc.StatusCode.ABORTED,
+    ProfileTimeout: grpc.StatusCode.DEADLINE_EXCEEDED,
+    ProfileUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
+}
+
+
+class AgentService(agent_pb2_grpc.AgentServicer):
+    """Serves consoles, scripts and the agents of other tasks. `gang` is None on all agents but the lead's."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        describe: Callable[[], Description],
+        feed: Feed,
+        local: LocalTask,
+        gang: Gang | None,
+        take_stack: Callable[[], Awaitable[StackDump]],
+        profile: Callable[[float], AsyncGenerator[ProfileProgress, None]],
+    ) -> None:
+        self._settings = settings
+        self._describe = describe
+        self._feed = feed
+        self._local = local
+        self._gang = gang
+        self._take_stack = take_stack
+        self._profile = profile
+
+    async def Watch(
+        self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
+    ) -> AsyncIterator[agent_pb2.WatchReply]:
+        with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
+            _logger.debug("%s watches", context.peer())
+            yield wire.snapshot_reply(self._describe(), watcher.recent)
+            async for frame in watcher:
+                yield wire.frame_reply(frame)
+
+    async def Describe(
+        self, request: agent_pb2.DescribeRequest, context: _Context[agent_pb2.DescribeRequest, agent_pb2.Description]
+    ) -> agent_pb2.Description:
+        return wire.description_message(self._describe())
+
+    async def Restart(
+        self, request: agent_pb2.TasksRequest, context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress]
+    ) -> AsyncIterator[agent_pb2.Progress]:
+        async for progress in self._command(Verb.RESTART, request, context):
+            yield progress
+
+    async def Stop(
+        self, request: agent_pb2.TasksRequest, context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress]
+    ) -> AsyncIterator[agent_pb2.Progress]:
+        async for progress in self._command(Verb.STOP, request, context):
+            yield progress
+
+    async def Start(
+        self, request: agent_pb2.TasksRequest, context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress]
+    ) -> AsyncIterator[agent_pb2.Progress]:
+        async for progress in self._command(Verb.START, request, context):
+            yield progress
+
+    async def FollowLog(
+        self, request: agent_pb2.FollowLogRequest, context: _Context[agent_pb2.FollowLogRequest, agent_pb2.LogChunk]
+    ) -> AsyncIterator[agent_pb2.LogChunk]:
+        async for lines in read_log(self._settings.files.log, request.tail, request.follow):
+            yield wire.log_message(lines)
+
+    async def Stack(
+        self, request: agent_pb2.StackRequest, context: _Context[agent_pb2.StackRequest, agent_pb2.StackReply]
+    ) -> agent_pb2.StackReply:
+        try:
+            return wire.stack_message(await self._take_stack())
+        except StackUnavailable as error:
+            await _refuse(context, _code(error), str(error))
+
+    async def Profile(
+        self, request: agent_pb2.ProfileRequest, context: _Context[agent_pb2.ProfileRequest, agent_pb2.ProfileReply]
+    ) -> AsyncIterator[agent_pb2.ProfileReply]:
+        _logger.info("a profile of %g s is asked for by %s", request.seconds, context.peer())
+        try:
+            async with aclosing(self._profile(request.seconds)) as steps:
+                async for progress in steps:
+                    yield wire.profile_message(progress)
+        except (UsageError, ProfileUnavailable) as error:
+            await _refuse(context, _code(error), str(error))
+
+    async def Apply(
+        self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
+    ) -> telemetry_pb2.TaskStatus:
+        await context.send_initial_metadata(
+            ()
+        )  # the lead learns that the agent is there: the rest may take a grace period
+        targets = {
+            agent_pb2.ApplyRequest.TARGET_STOPPED: self._local.fence,
+            agent_pb2.ApplyRequest.TARGET_RUNNING: self._local.run,
+        }
+        if request.target not in targets:
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"unknown target {request.target}")
+        try:
+            return wire.status_message(await targets[request.target](request.generation, request.reason))
+        except TfscaleError as error:
+            await _refuse(context, _code(error), str(error))
+
+    async def _command(
+        self,
+        verb: Verb,
+        request: agent_pb2.TasksRequest,
+        context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress],
+    ) -> AsyncIterator[agent_pb2.Progress]:
+        if self._gang is None:
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, self._not_the_lead())
+        try:
+            tasks = [Task.parse(name) for name in request.tasks]
+            expected = request.expected_generation or None
+            operation = await self._gang.command(verb, tasks, request.reason, expected)
+        except TfscaleError as error:
+            await _refuse(context, _code(error), str(error))
+        async for progress in operation.progress():
+            yield wire.progress_message(progress)
+
+    def _not_the_lead(self) -> str:
+        spec = self._settings.cluster
+        return (
+            f"{self._settings.task} does not lead the cluster: ask the agent of {spec.lead} at {spec.agents[spec.lead]}"
+        )
+
+
+async def _refuse(context: _Context[Any, Any], code: grpc.StatusCode, why: str) -> NoReturn:
+    _logger.warning("refused a request of %s: %s", context.peer(), why)
+    await context.abort(code, why)
+
+
+def _code(error: TfscaleError) -> grpc.StatusCode:
+    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)

@@ -1,0 +1,108 @@
+"""The agent's own task, brought to the generation that a command, or the agent's start or end, wants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tfscale.agent.cluster.gang import GangError, Overtaken
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.supervisor import Launch, Supervisor
+from tfscale.agent.supervision.task_environment import report_socket, task_environment
+from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.core.records import TaskStatus
+
+
+def _never(_why: str) -> None:
+    """Do nothing: the own task can always be reached."""
+
+
+class LocalTask:
+    """The own task as a gang.GangMember: carries out one request at a time."""
+
+    def __init__(self, settings: AgentSettings, journal: Journal, supervisor: Supervisor, reports: Reports) -> None:
+        self._settings = settings
+        self._journal = journal
+        self._supervisor = supervisor
+        self._reports = reports
+        self._lock = asyncio.Lock()
+        self._commanded = False
+        """True once the lead has sent a request."""
+        self._leaving = False
+        self.socket = ""
+        """Path of the socket on which the task reports: the adopted task's, else a new one."""
+
+    async def adopt(self) -> TaskStatus:
+        """Adopt the task of the last agent; after a clean end, only a shim that should not be there."""
+        entry = self._journal.entry
+        wanted = (0, 0) if entry.drained else (entry.task_generation, entry.attempt)
+        status = await self._supervisor.adopt(*wanted)
+        if self._supervisor.alive:
+            newest = max(entry.generation, status.generation)
+            self._journal.update(generation=newest, task_generation=status.generation, attempt=status.attempt)
+            self._reports.begin(status.generation, status.attempt)
+        kept = entry.socket if self._supervisor.alive else None
+        self.socket = kept or report_socket(self._settings)
+        return status
+
+    async def fence(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
+        """End the task if it was started in an older generation.
+
+        Raises Overtaken if `generation` is older than the newest accepted one.
+        """
+        self._commanded = True
+        async with self._lock:
+            self._accept(generation)
+            if self._supervisor.alive and self._supervisor.status.generation < generation:
+                await self._supervisor.stop(reason)
+            return self._supervisor.status
+
+    async def run(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
+        """Start the task unless it was started in this generation already.
+
+        Raises Overtaken if `generation` is older than the newest accepted one, GangError or SupervisionError if the
+        task cannot be started.
+        """
+        self._commanded = True
+        async with self._lock:
+            self._accept(generation)
+            if self._supervisor.status.generation == generation:
+                return self._supervisor.status
+            await self._supervisor.stop(reason)
+            return await self._start(generation, reason)
+
+    async def join(self, generation: int, reason: str) -> None:
+        """Start the task at the agent's own cold start, unless the lead has sent a request in the meantime."""
+        async with self._lock:
+            if not self._commanded and not self._supervisor.alive:
+                self._journal.update(generation=generation)
+                await self._start(generation, reason)
+
+    async def generation(self) -> int:
+        return self._journal.entry.generation
+
+    async def status(self) -> TaskStatus:
+        return self._supervisor.status
+
+    async def drain(self) -> None:
+        """End the task for good, and mark in the journal that the next agent starts cold."""
+        self._leaving = True
+        await self._supervisor.stop("its agent was asked to end")
+        self._journal.update(drained=True)
+
+    def _accept(self, generation: int) -> None:
+        newest = self._journal.entry.generation
+        if generation < newest:
+            raise Overtaken(f"{self._settings.task} is in generation {newest}, the request is for {generation}")
+        self._journal.update(generation=generation)
+
+    async def _start(self, generation: int, reason: str) -> TaskStatus:
+        if self._leaving:
+            raise GangError(f"the agent of {self._settings.task} is ending: start it again")
+        entry = self._journal.entry
+        attempt = entry.attempt + 1 if entry.task_generation == generation else 1
+        self._journal.update(task_generation=generation, attempt=attempt, socket=self.socket, drained=False)
+        self._reports.begin(generation, attempt)
+        environment = task_environment(self._settings, generation, attempt, self.socket)
+        return await self._supervisor.start(Launch(generation, attempt, environment, reason))

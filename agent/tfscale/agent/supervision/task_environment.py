@@ -1,0 +1,80 @@
+"""Environment variables of the task: the contract with the probe inside it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import tfscale
+from tfscale.agent.settings import AgentSettings
+from tfscale.core.errors import TfscaleError
+
+_SOCKET_PATH_BYTES = 107
+"""Longest path of a Unix socket on Linux."""
+_PROBE_PACKAGES = ("trainer", "core", "v1")
+
+
+class SocketError(TfscaleError):
+    """Lack of a folder for the socket on which the task reports."""
+
+
+def task_environment(
+    settings: AgentSettings, generation: int, attempt: int, socket: str, base: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return the whole environment of one start of the task."""
+    tf_config = settings.cluster.tf_config(settings.task)
+    environment = {"PYTHONUNBUFFERED": "1", **base, **settings.cluster.program.environment}
+    environment |= {
+        "TF_CONFIG": tf_config,
+        "TFSCALE_TF_CONFIG": "" if settings.script_tf_config else tf_config,
+        "TFSCALE_RUN": settings.run,
+        "TFSCALE_TASK": str(settings.task),
+        "TFSCALE_GENERATION": str(generation),
+        "TFSCALE_ATTEMPT": str(attempt),
+        "TFSCALE_REPORT": socket,
+        "TFSCALE_STACKS": str(settings.files.stacks),
+        "TFSCALE_PROBE_PATH": os.pathsep.join(probe_portions()),
+    }
+    if (site := probe_site()) is not None:
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [site, environment.get("PYTHONPATH")]))
+    return environment
+
+
+def probe_portions() -> list[str]:
+    """List the folders of the namespace package `tfscale` that the probe needs."""
+    return [portion for portion in tfscale.__path__ if any((Path(portion) / name).is_dir() for name in _PROBE_PACKAGES)]
+
+
+def probe_site() -> str | None:
+    """Return the folder whose `sitecustomize` loads the probe in the task; None if the trainer is not installed."""
+    sites = (Path(portion) / "trainer" / "probe" / "site" for portion in tfscale.__path__)
+    return next((str(site) for site in sites if site.is_dir()), None)
+
+
+def report_socket(settings: AgentSettings, base: Mapping[str, str] = os.environ) -> str:
+    """Return a path for the report socket that is short, private to the user, and the same for each agent of the task.
+
+    Raises SocketError if neither the runtime folder nor the temporary one is short and private enough.
+    """
+    identity = hashlib.sha256(os.fsencode(settings.files.folder.absolute() / settings.files.stem)).hexdigest()[:16]
+    folders = [Path(tempfile.gettempdir()) / f"tfscale-{os.getuid()}"]
+    if runtime := base.get("XDG_RUNTIME_DIR"):
+        folders.insert(0, Path(runtime) / "tfscale")
+    for folder in folders:
+        path = folder / f"{identity}.sock"
+        if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES and _is_private(folder):
+            return str(path)
+    tried = " and ".join(map(str, folders))
+    raise SocketError(f"no folder for the report socket: {tried}: too long, or not yours alone: set TMPDIR")
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return False
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022 and folder.is_dir() and not folder.is_symlink()

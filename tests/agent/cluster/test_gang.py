@@ -1,0 +1,246 @@
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, Operation, Overtaken, Verb
+from tfscale.agent.cluster.journal import Journal
+from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.errors import UsageError
+from tfscale.core.records import Stage, TaskState, TaskStatus
+from tfscale.core.task import Task
+
+
+class FakeMember:
+    """A task that obeys like a real one, and that can be made to hesitate, to fail, or to be out of reach."""
+
+    def __init__(self, name: str, journal: list[str]) -> None:
+        self.name, self.journal = name, journal
+        self.state, self.own, self.known = TaskState.RUNNING, 1, 1
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.absent = False
+        self.failure: GangError | None = None
+
+    async def fence(self, generation: int, _reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
+        await self._pass(unreachable)
+        self.known = generation
+        if self.own < generation:
+            self.state = TaskState.EXITED
+        self.journal.append(f"{self.name} stopped for {generation}")
+        return TaskStatus(self.state, self.own)
+
+    async def run(self, generation: int, _reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
+        await self._pass(unreachable)
+        self.own, self.state = generation, TaskState.RUNNING
+        self.journal.append(f"{self.name} runs in {generation}")
+        return TaskStatus(self.state, self.own)
+
+    async def _pass(self, unreachable: Callable[[str], None]) -> None:
+        if self.absent:
+            unreachable(f"{self.name} does not answer")
+        await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    async def generation(self) -> int | None:
+        return None if self.absent else self.known
+
+    async def status(self) -> TaskStatus | None:
+        return None if self.absent else TaskStatus(self.state, self.own)
+
+
+class Setup:
+    def __init__(self, spec: ClusterSpec, folder: Path, strategy: str | None = None) -> None:
+        self.done: list[str] = []
+        self.path = folder / "agent.json"
+        self.journal = Journal(self.path)
+        self.journal.update(generation=1)
+        self.members = {task: FakeMember(str(task), self.done) for task in spec.tasks}
+        self.spec, self.strategy = spec, strategy
+        self.gang = self.next_lead()
+
+    def next_lead(self) -> Gang:
+        """The gang of an agent that has just read the journal."""
+        return Gang(self.spec, Journal(self.path), self.members, lambda: self.strategy)
+
+    def member(self, name: str) -> FakeMember:
+        return self.members[Task.parse(name)]
+
+
+@pytest.fixture
+def setup(make_cluster: Callable[[int], ClusterSpec], tmp_path: Path) -> Setup:
+    return Setup(make_cluster(3), tmp_path)
+
+
+async def told(operation: Operation) -> list[Stage]:
+    return [progress.stage async for progress in operation.progress()]
+
+
+WORKER_1 = (Task.parse("worker:1"),)
+
+
+async def test_a_restart_stops_all_before_it_starts_any(setup: Setup) -> None:
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    stages = await told(operation)
+    assert stages[0] is Stage.PLANNED
+    assert stages[-1] is Stage.DONE
+    assert sorted(setup.done[:3]) == [f"worker:{i} stopped for 2" for i in range(3)]
+    assert sorted(setup.done[3:]) == [f"worker:{i} runs in 2" for i in range(3)]
+    assert Journal(setup.path).entry.intent is None
+    assert Journal(setup.path).entry.generation == 2
+
+
+async def test_progress_names_each_task_at_each_stage(setup: Setup) -> None:
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    seen = {(progress.stage, task) async for progress in operation.progress() for task in progress.tasks}
+    for stage in (Stage.STOPPING, Stage.STOPPED, Stage.STARTING, Stage.RUNNING):
+        assert {task for at, task in seen if at is stage} == set(setup.members)
+
+
+async def test_the_intent_is_on_disk_before_anything_is_touched(setup: Setup) -> None:
+    setup.member("worker:0").gate.clear()
+    await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    intent = Journal(setup.path).entry.intent
+    assert intent is not None
+    assert (intent.verb, intent.generation, intent.starting) == ("restart", 2, False)
+    assert intent.tasks == ("worker:0", "worker:1", "worker:2")
+    await setup.gang.close()
+
+
+@pytest.mark.parametrize("phase", ["stopping", "starting"])
+async def test_the_next_agent_of_the_lead_goes_on(setup: Setup, phase: str) -> None:
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    if phase == "stopping":
+        setup.member("worker:2").gate.clear()
+    async for progress in operation.progress():
+        if progress.stage is (Stage.STOPPING if phase == "stopping" else Stage.STARTING):
+            break
+    await setup.gang.close()
+    setup.member("worker:2").gate.set()
+    heir = setup.next_lead()
+    heir.resume()
+    assert heir._operation is not None
+    assert (await told(heir._operation))[-1] is Stage.DONE
+    assert {member.own for member in setup.members.values()} == {2}
+
+
+async def test_a_second_restart_is_refused_while_one_is_under_way(setup: Setup) -> None:
+    setup.member("worker:2").gate.clear()
+    first = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    with pytest.raises(Busy, match="generation 2 is under way"):
+        await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    setup.member("worker:2").gate.set()
+    assert (await told(first))[-1] is Stage.DONE
+
+
+async def test_an_agent_out_of_reach_is_named_and_the_restart_waits_for_it(
+    setup: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
+    peer = setup.member("worker:2")
+    peer.absent = True
+    peer.gate.clear()
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    assert (await told(operation))[-1] is Stage.FAILED
+    (complaint,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "restart to generation 2: failed worker:2: worker:2 does not answer" in complaint
+    assert not any("runs" in line for line in setup.done)
+    peer.absent = False
+    peer.gate.set()
+    assert operation.driver is not None
+    await operation.driver
+    assert {member.own for member in setup.members.values()} == {2}
+
+
+async def test_a_newer_restart_takes_the_place_of_one_that_waits(setup: Setup) -> None:
+    peer = setup.member("worker:2")
+    peer.absent = True
+    peer.gate.clear()
+    await told(await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None))
+    peer.absent = False
+    peer.gate.set()
+    assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "again", None)))[-1] is Stage.DONE
+    assert {member.own for member in setup.members.values()} == {3}
+
+
+async def test_the_expected_generation_is_compared(setup: Setup) -> None:
+    with pytest.raises(Overtaken, match="generation 1, not 7"):
+        await setup.gang.command(Verb.RESTART, WORKER_1, "slow", 7)
+    assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "slow", 1)))[-1] is Stage.DONE
+
+
+async def test_two_at_once_give_one_restart(setup: Setup) -> None:
+    both = [setup.gang.command(Verb.RESTART, WORKER_1, "slow", 1) for _ in range(2)]
+    outcomes = await asyncio.gather(*both, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in outcomes) == ["Operation", "Overtaken"]
+
+
+async def test_a_refusal_is_told_and_leaves_no_intent(setup: Setup) -> None:
+    setup.member("worker:2").failure = Overtaken("worker:2 is in generation 9")
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    assert (await told(operation))[-1] is Stage.FAILED
+    assert Journal(setup.path).entry.intent is None
+    assert not any("runs" in line for line in setup.done)
+
+
+async def test_stop_fences_the_gang_and_starts_nothing(setup: Setup) -> None:
+    assert (await told(await setup.gang.command(Verb.STOP, WORKER_1, "", None)))[-1] is Stage.DONE
+    assert {member.state for member in setup.members.values()} == {TaskState.EXITED}
+    assert (await told(await setup.gang.command(Verb.START, WORKER_1, "", None)))[-1] is Stage.DONE
+    assert {(member.state, member.own) for member in setup.members.values()} == {(TaskState.RUNNING, 3)}
+
+
+async def test_start_leaves_what_runs_alone(setup: Setup) -> None:
+    assert await told(await setup.gang.command(Verb.START, WORKER_1, "", None)) == [Stage.DONE]
+    assert setup.done == []
+
+
+async def test_the_leads_cold_start_passes_every_peers_generation_and_takes_along_who_is_there(setup: Setup) -> None:
+    setup.member("worker:1").known = 9
+    setup.member("worker:2").absent = True
+    await setup.gang.begin()
+    operation = setup.gang._operation
+    assert operation is not None
+    assert (await told(operation))[-1] is Stage.DONE
+    assert [member.own for member in setup.members.values()] == [10, 10, 1]
+
+
+async def test_a_task_of_another_cluster_is_refused(setup: Setup) -> None:
+    with pytest.raises(UsageError, match="worker:7: the cluster has no such task"):
+        await setup.gang.command(Verb.RESTART, [Task.parse("worker:7")], "", None)
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Setup:
+    """A chief with two workers and a parameter server."""
+    tasks = [Task.parse(name) for name in ("chief:0", "worker:0", "worker:1", "ps:0")]
+    addresses = {task: Address("127.0.0.1", 2000 + number) for number, task in enumerate(tasks)}
+    return Setup(ClusterSpec("test", addresses, addresses), tmp_path)
+
+
+async def test_whoever_served_a_finished_chief_is_stopped(servers: Setup) -> None:
+    servers.member("chief:0").state = TaskState.EXITED
+    servers.member("worker:1").state = TaskState.LOST
+    operation = await servers.gang.finish()
+    assert operation is not None
+    assert (await told(operation))[-1] is Stage.DONE
+    assert sorted(servers.done) == ["ps:0 stopped for 2", "worker:0 stopped for 2"]
+    assert operation.intent.reason == "chief:0 has finished"
+    assert await servers.gang.finish() is None
+
+
+async def test_a_finished_chief_waits_for_the_command_under_way(servers: Setup) -> None:
+    servers.member("worker:1").gate.clear()
+    restart = await servers.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    finish = asyncio.create_task(servers.gang.finish())
+    await asyncio.sleep(0.05)
+    assert not finish.done()
+    servers.member("worker:1").gate.set()
+    operation = await finish
+    assert operation is not None
+    assert (await told(restart))[-1] is (await told(operation))[-1] is Stage.DONE
+    assert sorted(servers.done[-3:]) == ["ps:0 stopped for 3", "worker:0 stopped for 3", "worker:1 stopped for 3"]
+
+
+async def test_workers_of_a_synchronous_gang_end_by_themselves(setup: Setup) -> None:
+    assert await setup.gang.finish() is None

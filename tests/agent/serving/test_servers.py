@@ -1,0 +1,43 @@
+"""The agent's two servers: what they hold, and what they refuse to serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from running_agents import W0, W1, agent, runs
+from tfscale.agent.daemon import Daemon
+from tfscale.agent.serving.servers import ReportServer, ServerError
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.core.credentials import open_channel
+from tfscale.v1 import agent_pb2, agent_pb2_grpc
+
+
+async def test_health_and_description(settings_of: Callable[..., AgentSettings]) -> None:
+    settings = settings_of(W0)
+    async with agent(settings), open_channel(settings.listen, settings.cluster) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        request = health_pb2.HealthCheckRequest(service="tfscale.v1.Agent")
+        answer = await health.Check(request, wait_for_ready=True)
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        description = await agent_pb2_grpc.AgentStub(channel).Describe(agent_pb2.DescribeRequest())
+    assert (description.task, description.lead, description.generation) == ("worker:0", "worker:0", 1)
+    assert description.log_path == str(settings.files.log)
+
+
+async def test_a_busy_port_is_one_clear_error_before_anything_starts(settings_of: Callable[..., AgentSettings]) -> None:
+    async with agent(settings_of(W0)) as running:
+        await runs(settings_of(W0))
+        other = replace(settings_of(W1), listen=settings_of(W0).listen)
+        with pytest.raises(ServerError, match="Address already in use"):
+            await Daemon(other).run()
+        assert not running.done()
+
+
+async def test_a_socket_that_cannot_be_made_is_one_clear_error() -> None:
+    with pytest.raises(ServerError, match=r"/proc/none/r\.sock"):
+        await ReportServer(Path("/proc/none/r.sock"), Reports(W1)).start()

@@ -1,0 +1,132 @@
+"""Calls to the agent's service over real gRPC, and how it refuses them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+from report_connection import connected
+from running_agents import W0, W1, agent, command, runs, status_when, stub
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.settings import AgentSettings
+from tfscale.core.records import TaskState
+from tfscale.v1 import agent_pb2, agent_pb2_grpc, report_pb2, telemetry_pb2
+
+STACK_SIGNAL = signal.SIGRTMIN + 5
+STACKED = (
+    sys.executable,
+    "-c",
+    f"""import faulthandler, os, time
+faulthandler.register({STACK_SIGNAL}, open(os.environ["TFSCALE_STACKS"], "a"))
+print("listens")
+def linger():
+    time.sleep(60)
+linger()""",
+)
+
+
+@pytest.mark.parametrize(
+    ("verb", "tasks", "expected", "code", "words"),
+    [
+        ("Restart", ["worker:9"], 0, grpc.StatusCode.INVALID_ARGUMENT, "no such task"),
+        ("Restart", ["banana"], 0, grpc.StatusCode.INVALID_ARGUMENT, "role:index"),
+        ("Stop", [], 0, grpc.StatusCode.INVALID_ARGUMENT, "name at least one"),
+        ("Restart", ["worker:0"], 9, grpc.StatusCode.FAILED_PRECONDITION, "generation 1, not 9"),
+    ],
+)
+async def test_wrong_requests_are_refused_with_a_reason(
+    settings_of: Callable[..., AgentSettings],
+    verb: str,
+    tasks: list[str],
+    expected: int,
+    code: grpc.StatusCode,
+    words: str,
+) -> None:
+    async with agent(settings := settings_of(W0)):
+        await runs(settings)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await command(settings, verb, *tasks, expected=expected)
+    assert caught.value.code() is code
+    assert words in (caught.value.details() or "")
+
+
+async def test_other_agents_name_the_lead(settings_of: Callable[..., AgentSettings]) -> None:
+    async with agent(settings := settings_of(W1)):
+        await status_when(settings, lambda status: status.state is TaskState.PENDING)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await command(settings, "Restart", "worker:1")
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "ask the agent of worker:0 at" in (caught.value.details() or "")
+
+
+async def test_apply_is_idempotent_and_refuses_older_generations(settings_of: Callable[..., AgentSettings]) -> None:
+    request = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_RUNNING, generation=5)
+    async with agent(settings := settings_of(W1)), stub(settings) as service:
+        first = await service.Apply(request, wait_for_ready=True)
+        again = await service.Apply(request)
+        assert (first.state, first.pid, first.generation) == (again.state, again.pid, 5)
+        request.generation = 4
+        with pytest.raises(grpc.aio.AioRpcError, match="generation 5, the request is for 4"):
+            await service.Apply(request)
+        fence = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPED, generation=5)
+        assert (await service.Apply(fence)).state == telemetry_pb2.TASK_STATE_RUNNING
+        fence.generation = 6
+        assert (await service.Apply(fence)).state == telemetry_pb2.TASK_STATE_EXITED
+
+
+async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable[..., AgentSettings]) -> None:
+    async with agent(settings := settings_of(W0, command=STACKED)), stub(settings) as service:
+        pid = (await runs(settings)).pid
+        assert await no_stack(service) == (grpc.StatusCode.FAILED_PRECONDITION, "no probe listens")
+        await status_when(settings, lambda _: "listens" in settings.files.log.read_text())
+        path = Journal(settings.files.journal).entry.socket
+        async with connected(Path(path)) as process, asyncio.timeout(10):
+            identity = {"schema_version": 1, "task": "worker:0", "generation": 1, "attempt": 1}
+            hello = report_pb2.Hello(**identity, pid=pid, stack_signal=STACK_SIGNAL)
+            steps = telemetry_pb2.StepBatch(subject="worker:0", sequence=[0], end=[1.0])
+            watch = service.Watch(agent_pb2.WatchRequest(schema_version=1))
+            process.say(report_pb2.TaskReport(hello=hello, steps=[steps]))
+            await process.accepted()
+            async for reply in watch:
+                if reply.frame.steps:
+                    break
+            stack = await service.Stack(agent_pb2.StackRequest())
+            assert stack.pid == pid and "in linger" in stack.text.partition("\n\n")[0]
+            os.kill(pid, signal.SIGSTOP)
+            assert await no_stack(service) == (
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                f"process {pid} wrote no stack in 3 s",
+            )
+            await process.end()
+            assert await no_stack(service) == (grpc.StatusCode.FAILED_PRECONDITION, "no probe listens")
+
+
+async def no_stack(service: agent_pb2_grpc.AgentAsyncStub) -> tuple[grpc.StatusCode, str] | None:
+    """How a request for the stack is refused, None where it is not."""
+    try:
+        await service.Stack(agent_pb2.StackRequest())
+    except grpc.aio.AioRpcError as error:
+        return error.code(), re.split(" in the task:|: it", error.details() or "")[0]
+    return None
+
+
+async def test_the_log_can_be_followed(settings_of: Callable[..., AgentSettings]) -> None:
+    program = "import time\nfor i in range(100): print('line', i, flush=True); time.sleep(0.02)"
+    settings = settings_of(W0, command=(sys.executable, "-c", program))
+    lines: list[str] = []
+    async with agent(settings), stub(settings) as service, asyncio.timeout(8):
+        await runs(settings)
+        async for chunk in service.FollowLog(agent_pb2.FollowLogRequest(tail=2, follow=True)):
+            lines += chunk.lines
+            if "line 30" in lines:
+                break
+    numbers = [int(line.split()[1]) for line in lines if line.startswith("line")]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))

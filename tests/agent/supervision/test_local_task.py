@@ -1,0 +1,54 @@
+"""The own task through the requests of generations, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from running_agents import W1
+from tfscale.agent.cluster.gang import GangError, Overtaken
+from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.local_task import LocalTask
+from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
+from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.core.records import TaskState
+
+
+@pytest.fixture
+async def task(settings_of: Callable[..., AgentSettings], spec: TaskSpec) -> AsyncIterator[LocalTask]:
+    settings = settings_of(W1)
+    settings.files.folder.mkdir(parents=True)
+    supervisor = Supervisor(spec, lambda _: None)
+    task = LocalTask(settings, Journal(settings.files.journal), supervisor, Reports(W1))
+    await task.adopt()
+    yield task
+    await supervisor.stop("the test is over")
+
+
+async def test_a_task_is_started_once_in_a_generation(task: LocalTask) -> None:
+    first = await task.run(2, "test")
+    assert (first.state, first.generation, first.attempt) == (TaskState.RUNNING, 2, 1)
+    assert (await task.run(2, "test")).pid == first.pid
+    assert (await task.run(3, "test")).pid != first.pid
+
+
+async def test_a_fence_ends_what_is_older_and_keeps_what_is_not(task: LocalTask) -> None:
+    await task.run(2, "test")
+    assert (await task.fence(2, "test")).state is TaskState.RUNNING
+    assert (await task.fence(3, "test")).state is TaskState.EXITED
+    with pytest.raises(Overtaken, match="worker:1 is in generation 3, the request is for 2"):
+        await task.fence(2, "test")
+
+
+async def test_the_agents_own_start_yields_to_a_request_of_the_lead(task: LocalTask) -> None:
+    await task.fence(5, "test")
+    await task.join(1, "test")
+    assert (await task.generation(), (await task.status()).state) == (5, TaskState.PENDING)
+
+
+async def test_an_agent_that_ends_starts_nothing_more(task: LocalTask) -> None:
+    await task.run(1, "test")
+    await task.drain()
+    with pytest.raises(GangError, match="is ending: start it again"):
+        await task.run(2, "test")

@@ -1,0 +1,244 @@
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import psutil
+import pytest
+from tfscale.agent.supervision.shim_state import read_state
+from tfscale.agent.supervision.supervisor import Launch, SupervisionError, Supervisor, TaskSpec
+from tfscale.core.records import TaskState, TaskStatus
+
+
+def python(program: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", program)
+
+
+def launch(generation: int = 1, **environment: str) -> Launch:
+    return Launch(generation, 1, {**os.environ, **environment}, "test")
+
+
+class History(list[TaskStatus]):
+    def __call__(self, status: TaskStatus) -> None:
+        self.append(status)
+
+    @property
+    def states(self) -> list[TaskState]:
+        return [status.state for status in self]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def shim_pid(spec: TaskSpec) -> int:
+    state = read_state(spec.state)
+    assert state is not None
+    return state.shim_pid
+
+
+async def test_a_task_runs_and_its_exit_code_and_output_are_kept(spec: TaskSpec) -> None:
+    history = History()
+    program = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
+    supervisor = Supervisor(replace(spec, command=python(program)), history)
+    await supervisor.start(launch())
+    status = await supervisor.ended()
+    assert status.exit is not None
+    assert (status.state, status.exit.code, status.exit.signal, status.exit.requested) == (
+        TaskState.EXITED,
+        3,
+        None,
+        False,
+    )
+    assert history.states == [TaskState.STARTING, TaskState.RUNNING, TaskState.EXITED]
+    start, *output, end = spec.log.read_text().splitlines()
+    assert {"out", "err"} == set(output)
+    time = r"--- tfscale: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ generation 1, attempt 1: "
+    assert re.match(time + re.escape(sys.executable), start)
+    assert re.fullmatch(f"{time}ended with exit code 3", end)
+
+
+async def test_the_exit_of_a_task_that_failed_has_the_end_of_its_own_log(spec: TaskSpec) -> None:
+    spec.log.parent.mkdir(parents=True, exist_ok=True)
+    spec.log.write_text("--- tfscale: generation 0, attempt 1: python old.py\nKeyError: of the start before\n")
+    program = "print('MemoryError: 64 GiB'); print('\\n'.join('cleaning' for _ in range(30))); raise SystemExit(1)"
+    supervisor = Supervisor(replace(spec, command=python(program)), History())
+    await supervisor.start(launch())
+    status = await supervisor.ended()
+    assert status.exit is not None
+    assert status.exit.log == ("MemoryError: 64 GiB", *("cleaning",) * 7)
+
+
+async def test_stop_ends_the_task_with_sigterm_and_says_it_was_asked(spec: TaskSpec) -> None:
+    history = History()
+    supervisor = Supervisor(spec, history)
+    await supervisor.start(launch())
+    status = await supervisor.stop("because")
+    assert status.exit is not None
+    assert (status.exit.signal, status.exit.requested, status.reason) == (signal.SIGTERM, True, "because")
+    assert history.states[-2:] == [TaskState.STOPPING, TaskState.EXITED]
+
+
+async def test_a_task_that_ignores_sigterm_is_killed_after_the_grace_period(spec: TaskSpec) -> None:
+    program = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    supervisor = Supervisor(replace(spec, command=python(program), grace=0.2), History())
+    await supervisor.start(launch())
+    await until(lambda: "deaf\n" in spec.log.read_text())
+    status = await supervisor.stop("because")
+    assert status.exit is not None
+    assert status.exit.signal == signal.SIGKILL
+
+
+async def test_a_stopped_task_can_be_ended(spec: TaskSpec) -> None:
+    supervisor = Supervisor(spec, History())
+    status = await supervisor.start(launch())
+    assert status.pid is not None
+    os.kill(status.pid, signal.SIGSTOP)
+    status = await supervisor.stop("because")
+    assert status.exit is not None
+    assert status.exit.signal == signal.SIGTERM
+
+
+async def test_stop_during_the_start_waits_for_the_shim_to_be_ready(spec: TaskSpec) -> None:
+    supervisor = Supervisor(spec, History())
+    starting = asyncio.create_task(supervisor.start(launch()))
+    await asyncio.sleep(0)
+    status = await supervisor.stop("at once")
+    await starting
+    assert (status.state, status.exit and status.exit.requested) == (TaskState.EXITED, True)
+
+
+async def test_processes_that_the_task_leaves_are_killed_in_whatever_group(spec: TaskSpec, tmp_path: Path) -> None:
+    program = f"sleep 61 & set -m; sleep 62 & echo $! > {tmp_path}/child; exit 0"
+    supervisor = Supervisor(replace(spec, command=("bash", "-c", program)), History())
+    await supervisor.start(launch())
+    await supervisor.ended()
+    assert gone(int((tmp_path / "child").read_text()))
+
+
+async def test_a_command_that_does_not_exist_is_exit_127(spec: TaskSpec) -> None:
+    supervisor = Supervisor(replace(spec, command=("no-such-program",)), History())
+    status = await supervisor.start(launch())
+    assert status.exit is not None
+    assert (status.state, status.exit.code) == (TaskState.EXITED, 127)
+    assert "no-such-program" in status.reason
+
+
+async def leave_behind(spec: TaskSpec) -> int:
+    """Start the task under an agent of its own process, kill that, and answer the task's pid."""
+    agent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", AGENT, str(spec.state.parent), stdout=asyncio.subprocess.PIPE
+    )
+    assert agent.stdout is not None
+    pid = int(await agent.stdout.readline())
+    agent.kill()
+    await agent.wait()
+    return pid
+
+
+AGENT = """
+import asyncio, os, pathlib, sys
+from tfscale.agent.supervision.supervisor import Launch, Supervisor, TaskSpec
+folder = pathlib.Path(sys.argv[1])
+command = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
+spec = TaskSpec(command, None, folder / "state.json", folder / "lock", folder / "task.log", 2.0, 1 << 20, 2)
+async def main():
+    status = await Supervisor(spec, lambda _: None).start(Launch(7, 1, dict(os.environ), "test"))
+    print(status.pid, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.usefixtures("source_roots")
+async def test_a_shim_outlives_its_agent_and_is_adopted(spec: TaskSpec) -> None:
+    pid = await leave_behind(spec)
+    supervisor = Supervisor(spec, History())
+    adopted = await supervisor.adopt(7, 1)
+    assert (adopted.state, adopted.pid, adopted.generation) == (TaskState.RUNNING, pid, 7)
+    status = await supervisor.stop("because")
+    assert status.exit is not None
+    assert (status.exit.signal, status.exit.requested) == (signal.SIGTERM, True)
+
+
+@pytest.mark.usefixtures("source_roots")
+async def test_what_a_dead_shim_left_is_killed_by_the_next_agent(spec: TaskSpec) -> None:
+    pid = await leave_behind(spec)
+    os.kill(shim_pid(spec), signal.SIGKILL)
+    await until(lambda: gone(shim_pid(spec)))
+    status = await Supervisor(spec, History()).adopt(7, 1)
+    assert status.state is TaskState.LOST
+    assert gone(pid)
+
+
+async def test_an_end_that_nobody_saw_is_reported(spec: TaskSpec) -> None:
+    first = Supervisor(replace(spec, command=python("import sys; sys.exit(5)")), History())
+    await first.start(launch())
+    await first.ended()
+    status = await Supervisor(spec, History()).adopt(1, 1)
+    assert (status.state, status.exit and status.exit.code) == (TaskState.EXITED, 5)
+
+
+async def test_another_attempts_end_is_nothing_to_adopt(spec: TaskSpec) -> None:
+    first = Supervisor(replace(spec, command=python("pass")), History())
+    await first.start(launch())
+    await first.ended()
+    assert (await Supervisor(spec, History()).adopt(2, 1)).state is TaskState.PENDING
+
+
+async def test_without_its_shim_the_task_is_lost_and_killed(spec: TaskSpec) -> None:
+    supervisor = Supervisor(spec, History())
+    started = await supervisor.start(launch())
+    os.kill(shim_pid(spec), signal.SIGKILL)
+    status = await supervisor.ended()
+    assert started.pid is not None
+    assert (status.state, status.exit) == (TaskState.LOST, None)
+    assert gone(started.pid)
+
+
+async def test_a_shim_that_cannot_begin_says_why_in_the_agents_log(
+    spec: TaskSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "shim.py").write_text("raise ImportError('no module named selectors')")
+    monkeypatch.setattr("tfscale.agent.supervision.shim.__file__", str(tmp_path / "shim.py"))
+    status = await Supervisor(spec, History()).start(launch())
+    assert status.state is TaskState.LOST
+    assert "its shim died at its start: ImportError: no module named selectors" in caplog.messages[-1]
+
+
+async def test_a_process_with_a_reused_pid_is_left_alone(spec: TaskSpec) -> None:
+    first = Supervisor(spec, History())
+    await first.start(launch())
+    await first.stop("because")
+    bystander = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+    state = read_state(spec.state)
+    assert state is not None
+    earlier = replace(state, shim_pid=bystander.pid, task_pid=bystander.pid, ended=None)
+    spec.state.write_text(json.dumps(asdict(earlier)))
+    status = await Supervisor(spec, History()).adopt(1, 1)
+    assert status.state is TaskState.LOST
+    assert bystander.returncode is None
+    bystander.kill()
+    await bystander.wait()
+
+
+async def test_a_lock_that_somebody_else_holds_is_one_clear_error(spec: TaskSpec) -> None:
+    first = Supervisor(spec, History())
+    await first.start(launch())
+    with pytest.raises(SupervisionError, match="holds"):
+        await Supervisor(spec, History()).start(launch())
+    await first.stop("because")

@@ -1,0 +1,89 @@
+import asyncio
+
+from tfscale.agent.telemetry.feed import KEPT, KEPT_STEPS, RECENT, Feed
+from tfscale.core.records import Frame, StepBatch, TaskState, TaskStatus
+
+
+def frame(sequence: int, steps: int = 0) -> Frame:
+    batch = StepBatch(1, 1, "worker:0", "worker:0", range(steps), [0.0] * steps)
+    return Frame(sequence, float(sequence), TaskStatus(TaskState.RUNNING), steps=(batch,) if steps else ())
+
+
+async def test_each_watcher_gets_every_frame_in_order() -> None:
+    feed = Feed()
+    with feed.watch() as one, feed.watch() as other:
+        for number in range(3):
+            feed.publish(frame(number))
+        feed.close()
+        assert [each.sequence async for each in one] == [0, 1, 2]
+        assert [each.sequence async for each in other] == [0, 1, 2]
+
+
+async def test_a_slow_watcher_loses_the_oldest_and_hears_how_many() -> None:
+    feed = Feed(limit=2)
+    with feed.watch() as watcher:
+        for number in range(5):
+            feed.publish(frame(number))
+        feed.close()
+        assert [(each.sequence, each.dropped) async for each in watcher] == [(3, 3), (4, 0)]
+
+
+async def test_a_new_watcher_gets_the_last_minute_once() -> None:
+    feed = Feed()
+    for number in range(RECENT + 10):
+        feed.publish(frame(number))
+    with feed.watch() as watcher:
+        feed.publish(frame(1000))
+        feed.close()
+        assert [each.sequence for each in watcher.recent] == list(range(10, RECENT + 10))
+        assert [each.sequence async for each in watcher] == [1000]
+
+
+async def test_who_comes_back_gets_what_it_lacks_in_order_and_goes_on() -> None:
+    feed = Feed()
+    for number in range(KEPT + 100):
+        feed.publish(frame(number))
+    with feed.watch(since=250.0) as watcher:
+        feed.publish(frame(1000))
+        feed.close()
+        got = [*watcher.recent, *[each async for each in watcher]]
+    assert [each.sequence for each in got] == [*range(251, KEPT + 100), 1000]
+    assert len(watcher.recent) == RECENT and not any(each.dropped for each in got)
+
+
+async def test_ten_minutes_are_kept_and_who_lacks_nothing_gets_the_newest() -> None:
+    feed = Feed()
+    for number in range(KEPT + 100):
+        feed.publish(frame(number))
+    with feed.watch(since=0.0) as late, feed.watch(since=1e9) as back:
+        assert late.recent[0].sequence == 100
+        assert [each.sequence for each in back.recent] == [KEPT + 99]
+
+
+async def test_a_fast_program_keeps_less_time_and_no_more_memory() -> None:
+    feed = Feed()
+    for number in range(KEPT):
+        feed.publish(frame(number, steps=1000))
+    with feed.watch(since=0.0) as watcher:
+        feed.close()
+        got = [*watcher.recent, *[each async for each in watcher]]
+    assert len(got) == KEPT_STEPS // 1000
+
+
+async def test_a_watcher_waits_for_the_next_frame() -> None:
+    feed = Feed()
+    with feed.watch() as watcher:
+        waiting = asyncio.create_task(anext(aiter(watcher)))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        feed.publish(frame(7))
+        assert (await waiting).sequence == 7
+
+
+async def test_a_watcher_that_left_gets_nothing() -> None:
+    feed = Feed()
+    with feed.watch() as watcher:
+        pass
+    feed.publish(frame(1))
+    watcher.close()
+    assert [each async for each in watcher] == []

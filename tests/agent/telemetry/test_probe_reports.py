@@ -1,0 +1,236 @@
+# Small files on a local disk.
+# ruff: noqa: ASYNC240
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_connection import connected, said, serving
+from tfscale.agent.serving.servers import ReportServer
+from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.core.framing import framed
+from tfscale.core.records import Activity, ActivityKind, Collective, ProbeState, Training
+from tfscale.core.task import Task
+from tfscale.v1 import report_pb2, telemetry_pb2
+
+TASK = Task.parse("worker:1")
+
+
+@asynccontextmanager
+async def served(path: Path) -> AsyncIterator[Reports]:
+    """Reports that expect generation 3, attempt 2."""
+    reports = Reports(TASK)
+    reports.begin(3, 2)
+    async with serving(path, reports):
+        yield reports
+
+
+@pytest.fixture
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("s") / "r.sock"
+
+
+def hello(**changes: Any) -> report_pb2.TaskReport:
+    fields = {"schema_version": 1, "task": "worker:1", "generation": 3, "attempt": 2, "pid": 1, **changes}
+    return report_pb2.TaskReport(hello=report_pb2.Hello(**fields))
+
+
+async def refusal(path: Path, *messages: report_pb2.TaskReport) -> str:
+    async with connected(path) as connection:
+        connection.say(*messages)
+        return await connection.refused()
+
+
+async def test_everything_that_a_probe_says_is_collected(path: Path) -> None:
+    probe = telemetry_pb2.ProbeStatus(
+        state=telemetry_pb2.PROBE_STATE_MEASURING, strategy="MirroredStrategy", replicas=2
+    )
+    collective = telemetry_pb2.Collective(entered=5, left=4, entered_at=1.5)
+    batches = [telemetry_pb2.StepBatch(subject="worker:1", sequence=[n], end=[n + 0.5]) for n in range(3)]
+    async with served(path) as reports:
+        rest = report_pb2.TaskReport(probe=probe, collective=collective, steps=batches)
+        await said(path, hello(), rest)
+        assert reports.probe is not None
+        assert (reports.probe.state, reports.probe.replicas, reports.probe.ranks) == (ProbeState.MEASURING, 2, None)
+        assert reports.collective == Collective(5, 4, 1.5)
+        assert [list(batch.sequence) for batch in reports.take_steps()] == [[0], [1], [2]]
+        assert reports.take_steps() == ()
+
+
+async def test_an_activity_is_told_while_it_lasts_and_once_when_it_has_ended(path: Path) -> None:
+    def activity(end: float | None) -> report_pb2.TaskReport:
+        kind = telemetry_pb2.ACTIVITY_KIND_CHECKPOINT
+        return report_pb2.TaskReport(activities=[telemetry_pb2.Activity(kind=kind, begin=1.0, end=end)])
+
+    async with served(path) as reports:
+        await said(path, hello(), activity(None))
+        lasting = (Activity(ActivityKind.CHECKPOINT, 1.0),)
+        assert (reports.take_activities(), reports.take_activities()) == (lasting, lasting)
+        await said(path, hello(), activity(2.5))
+        assert reports.take_activities() == (Activity(ActivityKind.CHECKPOINT, 1.0, 2.5),)
+        assert reports.take_activities() == ()
+
+
+async def test_how_the_training_goes_is_kept(path: Path) -> None:
+    async with served(path) as reports:
+        training = telemetry_pb2.Training(epoch=3, global_step=70, finite=False)
+        await said(path, hello(), report_pb2.TaskReport(training=training))
+        assert reports.training == Training(epoch=3, global_step=70, loss=None, finite=False)
+
+
+async def test_the_checkpoint_of_an_attempt_before_is_still_the_newest(path: Path) -> None:
+    def status(checkpoint: float | None) -> report_pb2.TaskReport:
+        measuring = telemetry_pb2.PROBE_STATE_MEASURING
+        return report_pb2.TaskReport(probe=telemetry_pb2.ProbeStatus(state=measuring, checkpoint=checkpoint))
+
+    async with served(path) as reports:
+        await said(path, hello(), status(None))
+        assert reports.probe is not None and reports.probe.checkpoint is None
+        await said(path, hello(), status(1000.5))
+        reports.begin(4, 1)
+        await said(path, hello(generation=4, attempt=1), status(None))
+        assert reports.probe.checkpoint == 1000.5
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"task": "worker:0"}, "not the attempt that runs here: worker:1, generation 3, attempt 2"),
+        ({"generation": 2}, "not the attempt"),
+        ({"attempt": 1}, "not the attempt"),
+        ({"schema_version": 99}, "schema 99 is newer than this agent's 1: upgrade the agent"),
+    ],
+    ids=str,
+)
+async def test_a_hello_of_another_attempt_is_refused(path: Path, wrong: dict[str, Any], why: str) -> None:
+    async with served(path):
+        assert why in await refusal(path, hello(**wrong))
+
+
+async def test_problems_of_the_probe_and_refusals_are_in_the_agents_log(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disabled = telemetry_pb2.ProbeStatus(
+        state=telemetry_pb2.PROBE_STATE_DISABLED, message="no strategy", warnings=["TensorFlow 9 was never tried"]
+    )
+    async with served(path):
+        await said(path, hello(), *[report_pb2.TaskReport(probe=disabled)] * 2)
+        await refusal(path, hello(attempt=1))
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert logged == [
+        ("ERROR", "the probe measures no more: no strategy"),
+        ("WARNING", "the probe: TensorFlow 9 was never tried"),
+        (
+            "WARNING",
+            "refused the reports of a process: not the attempt that runs here: worker:1, generation 3, attempt 2",
+        ),
+    ]
+
+
+async def test_no_hello_is_refused(path: Path) -> None:
+    async with served(path):
+        assert "no hello" in await refusal(path, report_pb2.TaskReport())
+
+
+async def test_columns_of_unequal_length_are_refused(path: Path) -> None:
+    steps = telemetry_pb2.StepBatch(subject="worker:1", sequence=[1, 2], end=[1.0, 2.0], reduce=[0.1])
+    async with served(path):
+        assert "reduce has 1 rows, not 2" in await refusal(path, hello(), report_pb2.TaskReport(steps=[steps]))
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (b"PRI * HTTP/2.0\r\n\r\n", "a message of 1,347,569,952 bytes: whoever sends this speaks another protocol"),
+        (b"\0\0\0\3abc", "Error parsing message"),
+    ],
+    ids=["another protocol", "no message"],
+)
+async def test_what_is_no_message_is_refused(path: Path, message: bytes, why: str) -> None:
+    async with served(path) as reports, connected(path) as connection:
+        connection.say(hello())
+        await connection.accepted()
+        connection.say_bytes(message)
+        assert why in await connection.refused()
+        assert reports.listener is None
+        await said(path, hello())
+
+
+async def test_a_process_that_dies_in_a_message_has_not_said_it(path: Path) -> None:
+    steps = telemetry_pb2.StepBatch(subject="worker:1", sequence=[1], end=[1.0])
+    whole = framed(report_pb2.TaskReport(steps=[steps]).SerializeToString())
+    async with served(path) as reports, connected(path) as connection:
+        connection.say(hello())
+        await connection.accepted()
+        connection.say_bytes(whole + whole[:-1])
+        await connection.end()
+        assert len(reports.take_steps()) == 1
+        await said(path, hello())
+
+
+async def test_a_second_reporter_is_refused_until_the_first_is_gone(path: Path) -> None:
+    async with served(path), connected(path) as first:
+        first.say(hello())
+        await first.accepted()
+        assert "another process already reports for worker:1" in await refusal(path, hello())
+        await first.end()
+        await said(path, hello())
+
+
+async def test_a_new_attempt_ends_the_old_ones_connection_and_keeps_its_last_steps(path: Path) -> None:
+    steps = telemetry_pb2.StepBatch(subject="worker:1", sequence=[1], end=[1.0])
+    probe = telemetry_pb2.ProbeStatus(state=telemetry_pb2.PROBE_STATE_MEASURING, strategy="MirroredStrategy")
+    async with served(path) as reports, connected(path) as old:
+        old.say(hello(), report_pb2.TaskReport(steps=[steps], probe=probe))
+        while reports.probe is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        reports.begin(4, 1)
+        old.say(report_pb2.TaskReport(steps=[steps]))
+        assert "an attempt that has ended" in await old.refused()
+        assert len(reports.take_steps()) == 1
+        assert (reports.probe, reports.strategy) == (None, "MirroredStrategy")
+
+
+async def test_what_is_said_waits_until_a_frame_is_made_or_another_attempt_begins(path: Path) -> None:
+    def steps(number: int) -> report_pb2.TaskReport:
+        batch = telemetry_pb2.StepBatch(subject="worker:1", sequence=[number], end=[1.0])
+        return report_pb2.TaskReport(steps=[batch])
+
+    reports = Reports(TASK)
+    reports.begin(3, 2)
+    server = ReportServer(path, reports)
+    await server.start()
+    async with connected(path) as connection:
+        connection.say(hello())
+        await connection.accepted()
+        connection.say(steps(1))
+        await asyncio.sleep(0.1)
+        assert reports.take_steps() == ()
+        reports.hear()
+        assert [batch.sequence[0] for batch in reports.take_steps()] == [1]
+        connection.say(steps(2))
+        await asyncio.sleep(0.1)
+        # The process has died, and another is about to be started.
+        reports.begin(3, 3)
+        assert [batch.sequence[0] for batch in reports.take_steps()] == [2]
+    await server.stop()
+
+
+async def test_an_agent_that_ends_lets_go_of_a_process_that_does_not(path: Path) -> None:
+    reports = Reports(TASK)
+    reports.begin(3, 2)
+    async with serving(path, reports) as server, connected(path) as connection:
+        connection.say(hello())
+        await connection.accepted()
+        await server.stop()
+        await connection.closed()
+
+
+async def test_the_socket_is_private_and_taken_over_from_a_killed_agent(path: Path) -> None:
+    path.touch()
+    async with served(path):
+        assert path.stat().st_mode & 0o077 == 0
+        await said(path, hello())
