@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from tfscale.agent import wire
 from tfscale.agent.daemon import Daemon
 from tfscale.agent.settings import AgentSettings
-from tfscale.core.credentials import open_channel
 from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.security import open_channel
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
 

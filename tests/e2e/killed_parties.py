@@ -21,7 +21,7 @@ import grpc.aio
 import psutil
 from local_cluster import write_cluster
 from tfscale.agent import wire
-from tfscale.agent.shimstate import ShimState, read_state
+from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.core.cluster import load_cluster
 from tfscale.core.records import TaskState, TaskStatus
 from tfscale.core.security import open_channel
