@@ -139,12 +139,21 @@ def test_what_lasts_longer_than_the_window_and_passes_is_named_once_and_then_kno
     for second in range(10, int(shown.end[-1])):
         low, high = watch.follow(shown.subjects) + 1, int(np.searchsorted(shown.end, second))
         news = Aligned(shown.subjects, shown.sequence[low:high], shown.end[low:high], shown.phases[:, low:high])
-        told += [(second, each) for each in watch.diagnose(news, shown.last(20)) if each.kind == "straggler"]
+        told += [
+            (second, each) for each in watch.diagnose(news, shown_so_far(shown, second)) if each.kind == "straggler"
+        ]
     begin, end = shown.end[np.searchsorted(rows, [30.0, 42.0])]
     assert {each.subject for _, each in told} == {"worker:2"}
     assert [each.begin for _, each in told] == pytest.approx([begin] * len(told), abs=0.5)
     assert told[0][0] <= begin + 7
     assert end <= told[-1][0] <= end + 5
+
+
+def shown_so_far(steps: Aligned, second: float) -> Callable[[float], Aligned]:
+    """The steps that ended by this second, by when they are asked for."""
+    high = int(np.searchsorted(steps.end, second))
+    shown = Aligned(steps.subjects, steps.sequence[:high], steps.end[:high], steps.phases[:, :high])
+    return shown.since
 
 
 def test_somebody_who_leaves_takes_nothing_of_what_is_known_of_the_others_along() -> None:

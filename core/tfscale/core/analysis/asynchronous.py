@@ -10,6 +10,7 @@ from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.paces import Pace, PaceWatch, shortfall
 from tfscale.core.analysis.phases import others_median
 from tfscale.core.analysis.steps import Aligned, Floats, StepTable
+from tfscale.core.analysis.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers import Rule
 from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
@@ -51,6 +52,11 @@ class Asynchronous:
             self._reporters[batch.subject] = batch.reporter
 
     @property
+    def figures(self) -> Mapping[str, StragglerFigures]:
+        """The figures of each straggler, by subject."""
+        return self.watch.names.figures
+
+    @property
     def counted(self) -> tuple[StepTable, tuple[str, ...], str]:
         """Whose steps stand for the time of the run: those of one worker, as long as it is heard."""
         one = self._counted
@@ -65,9 +71,12 @@ class Asynchronous:
         if self._counted not in heard:
             self._counted = heard[0] if heard else None
         since = self.watch.follow(heard)
-        paces = [Pace.of(*self._tables[subject].since(subject, since, WARM_UP_STEPS)) for subject in heard]
+        paces = self._paces_since(heard, since)
         self.window = self._side_by_side(heard)
-        self.diagnoses = self.watch.diagnose(paces, self.window)
+        self.diagnoses = self.watch.diagnose(heard, paces, lambda at: self._paces_since(heard, at))
+
+    def _paces_since(self, subjects: tuple[str, ...], at: float) -> list[Pace]:
+        return [Pace.of(*self._tables[subject].since(subject, at, WARM_UP_STEPS)) for subject in subjects]
 
     def step_time(self) -> float | None:
         """Seconds from step to step, of the middle worker."""

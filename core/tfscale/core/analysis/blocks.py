@@ -67,6 +67,10 @@ class Blocks:
         """(N,) when each block's last step ended."""
         return self._end.rows[:, 0]
 
+    def begin(self, block: int) -> float:
+        """Return when this block (0 <= block < N) began, Unix seconds."""
+        return float(self.end[block - 1] if block else self.end[0] - self.step[0])
+
     @property
     def lag(self) -> Floats:
         """(<= WINDOW, n) median lags of the newest blocks, seconds."""

@@ -6,22 +6,19 @@ in particular. docs/diagnosis.md has each rule with its threshold and source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-import numpy as np
-from tfscale.core.analysis.gaps import made_whole
-from tfscale.core.analysis.phases import excess, others_median, transfer
-from tfscale.core.analysis.steps import Aligned, Floats
+from tfscale.core.analysis.straggler_figures import StragglerFigures
 from tfscale.core.analysis.vitals import UNKNOWN, Vitals, middle
 from tfscale.core.analysis.words import duration
-from tfscale.core.records import LAG_PHASES, Diagnosis
+from tfscale.core.records import Diagnosis
 
 CAUSES = ("input", "host", "thermal", "power", "cpu", "memory", "uneven", "device", "network", "unknown")
 """In the order in which they are asked."""
 
-_ROWS = 60
-"""Newest steps that say where the time goes."""
+OF_FIGURES = ("input", "host")
+"""Causes whose clause holds a number of the straggler's figures."""
 _HALF = 0.5
 _INPUT_SHARE = 0.05
 """Of the step [TF profiler: moderately input-bound]."""
@@ -69,17 +66,15 @@ class Cause:
 class Case:
     """One straggler: where it loses time, and what sets it apart."""
 
-    excess: Mapping[str, float]
-    """Seconds a step beyond its peers' median, by phase."""
-    step: float
-    """Seconds."""
+    figures: StragglerFigures
     own: Facts
     peers: Sequence[Facts]
 
     def share(self, *phases: str) -> float:
         """The part of all the time lost that is lost in these phases."""
-        lost = sum(max(0.0, extra) for extra in self.excess.values())
-        return sum(max(0.0, self.excess[phase]) for phase in phases) / lost if lost > 0 else 0.0
+        excess = self.figures.excess
+        lost = sum(max(0.0, extra) for extra in excess.values())
+        return sum(max(0.0, excess[phase]) for phase in phases) / lost if lost > 0 else 0.0
 
     def of_peers(self, name: str) -> float | None:
         """The median of one vital over the peers, None where none of them tells it."""
@@ -89,14 +84,6 @@ class Case:
         """Whether a vital is at least this, and twice what it is with the peers."""
         own = getattr(self.own.vitals, name)
         return own is not None and own >= max(least, _TIMES_PEERS * (self.of_peers(name) or 0.0))
-
-
-def case(window: Aligned, column: int, own: Facts, peers: Sequence[Facts]) -> Case:
-    """The case of the subject in this column, from steps of it and of its peers (n >= 2, at least one step)."""
-    recent = made_whole(window.last(_ROWS))
-    extra = excess(recent.phases[:-1], column).tolist()
-    step = recent.lag.max(axis=1) + transfer(recent.reduce)
-    return Case(dict(zip(LAG_PHASES, extra, strict=True)), float(np.median(step)), own, peers)
 
 
 def explain(straggler: Case) -> Cause:
@@ -126,7 +113,7 @@ def only_gpus(vitals: Vitals) -> Vitals:
 
 
 def _input(straggler: Case) -> Cause | None:
-    share = straggler.excess["input"] / straggler.step
+    share = straggler.figures.excess["input"] / straggler.figures.step
     if straggler.share("input") < _HALF or share < _INPUT_SHARE:
         return None
     return Cause("input", f"it waits {share:.0%} of the step longer for its data", {"input_share": share})
@@ -135,7 +122,7 @@ def _input(straggler: Case) -> Cause | None:
 def _host(straggler: Case) -> Cause | None:
     if straggler.share("host") < _HALF:
         return None
-    extra = straggler.excess["host"]
+    extra = straggler.figures.excess["host"]
     return Cause(
         "host", f"its Python between steps (callbacks, logging) takes {duration(extra)} longer", {"host": extra}
     )
@@ -243,25 +230,3 @@ def _clock_to_peers(straggler: Case) -> float | None:
 
 def _told(vitals: Vitals, *names: str) -> Evidence:
     return {name: value for name in names if (value := getattr(vitals, name)) is not None}
-
-
-def moving_phase(window: Aligned) -> tuple[str, float] | None:
-    """(phase, share) in which the slowest of each step, whoever it is, loses most; None where it is not clear.
-
-    For an imbalance that nobody can be blamed for.
-    """
-    recent = made_whole(window.last(_ROWS))
-    if len(recent) == 0 or len(recent.subjects) < 2:
-        return None
-    slowest = np.argmax(recent.lag, axis=1)
-    lost: Floats = np.array([_lost(plane, slowest) for plane in recent.phases[:-1]])
-    total = float(lost.clip(0.0).sum())
-    most = int(np.argmax(lost))
-    share = float(lost[most]) / total if total > 0 else 0.0
-    return (LAG_PHASES[most], share) if share >= _HALF else None
-
-
-def _lost(plane: Floats, slowest: Floats) -> float:
-    """Mean seconds by which the slowest of each row exceeds the median of its row's others."""
-    rows = np.arange(len(plane))
-    return float((plane - others_median(plane))[rows, slowest].mean())

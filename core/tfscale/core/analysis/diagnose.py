@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,8 @@ from tfscale.core.analysis.ledger import Ledger
 from tfscale.core.analysis.losses import not_finite
 from tfscale.core.analysis.phases import longest, slowdown, transfer
 from tfscale.core.analysis.starts import not_started
-from tfscale.core.analysis.steps import StepTable
+from tfscale.core.analysis.steps import Aligned, StepTable
+from tfscale.core.analysis.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers import Rule, StragglerWatch
 from tfscale.core.analysis.summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.tasks import WARM_UP_STEPS, TaskView
@@ -80,8 +81,9 @@ class Diagnostician:
         for group in self._all:
             group.judge(self._tasks)
         named = [*one_name(tasks.diagnoses, replicas.diagnoses, replicas.window.subjects), *apart.diagnoses]
-        windows = (tasks.window, replicas.window, apart.window)
-        holding += self._insight.explain(named, windows, self._tasks)
+        holding += self._insight.explain(
+            named, [(each.window.subjects, each.figures) for each in self._all], self._tasks
+        )
         holding += not_finite(views)
         main: _Group | Asynchronous = apart if apart else tasks if tasks.table.subjects() else replicas
         straggles = any(found.kind == "straggler" for found in named)
@@ -140,6 +142,11 @@ class _Group:
         self._attempts: dict[str, tuple[int, int]] = {}
 
     @property
+    def figures(self) -> Mapping[str, StragglerFigures]:
+        """The figures of each straggler, by subject."""
+        return self.watch.names.figures
+
+    @property
     def counted(self) -> tuple[StepTable, tuple[str, ...], str]:
         """Whose steps stand for the time of the run."""
         return self.table, self.window.subjects, ""
@@ -172,7 +179,14 @@ class _Group:
         heard = tuple(sorted(self._heard(running), key=subject_order))
         first = max(WARM_UP_STEPS, self.watch.follow(heard) + 1)
         self.window = self.table.window(heard, WARM_UP_STEPS, SECONDS, STEPS, WHOLE)
-        self.diagnoses = self.watch.diagnose(self.table.aligned(heard, first, WHOLE), self.window)
+        self.diagnoses = self.watch.diagnose(self.table.aligned(heard, first, WHOLE), self._steps_since)
+
+    def _steps_since(self, at: float) -> Aligned:
+        """Return the steps of the window's subjects that ended after `at`, as far as they are kept; an even sample of
+        very many."""
+        window = self.window
+        seconds = float(window.end[-1]) - at if len(window) else 0.0
+        return self.table.window(window.subjects, WARM_UP_STEPS, seconds, 1, WHOLE).since(at)
 
     def _heard(self, running: list[str]) -> list[str]:
         """Those whose frames still arrive: the others are not waited for."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tfscale.core.analysis.causes import Case, Cause, Facts, case, explain, moving_phase, only_gpus, with_cause
-from tfscale.core.analysis.steps import Aligned
+from tfscale.core.analysis.causes import OF_FIGURES, Case, Cause, Facts, explain, only_gpus, with_cause
+from tfscale.core.analysis.straggler_figures import StragglerFigures
 from tfscale.core.analysis.tasks import TaskView
 from tfscale.core.analysis.vitals import UNKNOWN, Samples
 from tfscale.core.records import Diagnosis, ProbeStatus
@@ -20,16 +20,26 @@ MOST_PEERS = 32
 """Peers whose counters are looked at: enough for a median."""
 
 
+Compared = tuple[tuple[str, ...], Mapping[str, StragglerFigures]]
+"""Subjects that were compared with each other, and the figures of the stragglers among them."""
+
+
 @dataclass(slots=True)
 class _Told:
     cause: Cause
+    figures: StragglerFigures | None = None
     other: str = ""
     looks: int = 0
 
-    def see(self, cause: Cause) -> None:
-        """Another cause has to last; any cause at once takes the place of none, and none never that of one."""
-        if self.cause.kind == "unknown":
-            self.cause = cause
+    def see(self, cause: Cause, figures: StragglerFigures) -> None:
+        """Another cause has to last; any cause at once takes the place of none, and none never that of one.
+
+        Where the straggler was measured anew, a number of the old figures must not stay in the clause.
+        """
+        is_outdated = figures is not self.figures and (self.cause.kind in OF_FIGURES or cause.name == self.cause.name)
+        self.figures = figures
+        if self.cause.kind == "unknown" or is_outdated:
+            self.cause, self.looks = cause, 0
         elif cause.kind == "unknown" or cause.name == self.cause.name:
             self.looks = 0
         else:
@@ -41,59 +51,52 @@ class _Told:
 
 @dataclass(slots=True)
 class Explainer:
-    """Remembers the cause of each open straggler, and the phase of an open imbalance."""
+    """Remembers the cause of each open straggler."""
 
     _told: dict[str, _Told] = field(default_factory=dict)
-    _phase: tuple[str, float] | None = None
 
     def explain(
         self,
         diagnoses: Sequence[Diagnosis],
-        windows: Sequence[Aligned],
+        groups: Sequence[Compared],
         tasks: Mapping[str, TaskView],
         samples: Mapping[str, Samples],
     ) -> list[Diagnosis]:
-        """The diagnoses, stragglers with their cause and an imbalance with its phase.
-
-        `windows` are the newest steps of each group of subjects that were compared with each other.
-        """
+        """The diagnoses, stragglers with their cause."""
         stragglers = {each.subject: each for each in diagnoses if each.kind == "straggler"}
         # Those that were looked at longest ago come first in the dictionary, the new ones before them.
         kept = {name: told for name, told in self._told.items() if name in stragglers}
         self._told = {name: _Told(Cause("unknown")) for name in stragglers if name not in kept} | kept
-        for name in list(self._told)[:MOST_CASES]:
+        figures = {name: each for _, measured in groups for name, each in measured.items()}
+        due = list(self._told)[:MOST_CASES]
+        for name in due:
             told = self._told[name] = self._told.pop(name)
-            if (straggler := _case_of(stragglers[name], windows, tasks, samples)) is not None:
-                told.see(explain(straggler))
-        if all(each.kind != "imbalance" for each in diagnoses):
-            self._phase = None
-        return [self._with_reason(each, windows) for each in diagnoses]
-
-    def _with_reason(self, diagnosis: Diagnosis, windows: Sequence[Aligned]) -> Diagnosis:
-        if diagnosis.kind == "straggler":
-            return with_cause(diagnosis, self._told[diagnosis.subject].cause)
-        if diagnosis.kind == "imbalance":
-            self._phase = self._phase or next((found for each in windows if (found := moving_phase(each))), None)
-            return with_phase(diagnosis, self._phase)
-        return diagnosis
+            if (straggler := _case_of(stragglers[name], groups, tasks, samples)) is not None:
+                told.see(explain(straggler), straggler.figures)
+        for name, told in self._told.items():
+            if told.figures is not None and told.figures is not figures.get(name, told.figures):
+                told.see(explain(Case(figures[name], Facts(), ())), figures[name])
+        return [
+            with_cause(each, self._told[each.subject].cause) if each.kind == "straggler" else each for each in diagnoses
+        ]
 
 
 def _case_of(
-    straggler: Diagnosis, windows: Sequence[Aligned], tasks: Mapping[str, TaskView], samples: Mapping[str, Samples]
+    straggler: Diagnosis, groups: Sequence[Compared], tasks: Mapping[str, TaskView], samples: Mapping[str, Samples]
 ) -> Case | None:
     subject = straggler.subject
-    window = next((each for each in windows if subject in each.subjects and len(each) and len(each.subjects) > 1), None)
-    if window is None:
+    compared = next((each for each in groups if subject in each[0] and subject in each[1]), None)
+    if compared is None:
         return None
-    column, own = window.subjects.index(subject), subject_owner(subject)
-    others = list(dict.fromkeys(name for each in window.subjects if (name := subject_owner(each)) != own))
+    subjects, figures = compared
+    own = subject_owner(subject)
+    others = list(dict.fromkeys(name for each in subjects if (name := subject_owner(each)) != own))
     step = max(1, len(others) // MOST_PEERS)
     peers = [facts(tasks.get(name), samples.get(name), straggler.begin) for name in others[::step]]
     mine = facts(tasks.get(own), samples.get(own), straggler.begin)
     if not peers:
         mine = replace(mine, vitals=only_gpus(mine.vitals), examples=None)
-    slow = window.since(straggler.begin)
-    return case(slow if len(slow) else window, column, mine, peers)
+    return Case(figures[subject], mine, peers)
 
 
 def facts(view: TaskView | None, samples: Samples | None, since: float) -> Facts:
@@ -107,13 +110,3 @@ def own_examples(probe: ProbeStatus | None) -> float | None:
     if probe is None or not (probe.examples_per_step and probe.replicas and probe.local_replicas):
         return None
     return probe.examples_per_step * probe.local_replicas / probe.replicas
-
-
-def with_phase(imbalance: Diagnosis, found: tuple[str, float] | None) -> Diagnosis:
-    """An imbalance with the phase in which most of it lies, where that is clear."""
-    if found is None:
-        return imbalance
-    phase, share = found
-    cause = {"input": "input", "compute": "uneven"}.get(phase, phase)
-    evidence = {**imbalance.evidence, "phase": phase, "share": share, "cause": cause}
-    return replace(imbalance, sentence=f"{imbalance.sentence}; mostly in {phase}", evidence=evidence)

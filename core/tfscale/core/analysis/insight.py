@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from tfscale.core.analysis.drifts import DriftWatch
-from tfscale.core.analysis.explain import Explainer
+from tfscale.core.analysis.explain import Compared, Explainer
 from tfscale.core.analysis.gaps import made_whole
 from tfscale.core.analysis.goodput import Goodput
 from tfscale.core.analysis.phases import transfer
@@ -64,10 +64,10 @@ class Insight:
         return self._goodput.spent(self._ran)
 
     def explain(
-        self, named: Sequence[Diagnosis], windows: Sequence[Aligned], tasks: Mapping[str, TaskView]
+        self, named: Sequence[Diagnosis], groups: Sequence[Compared], tasks: Mapping[str, TaskView]
     ) -> list[Diagnosis]:
         """Stragglers with their causes."""
-        return self._explainer.explain(named, windows, tasks, self._samples)
+        return self._explainer.explain(named, groups, tasks, self._samples)
 
     def look(self, window: Aligned, tasks: Mapping[str, TaskView], straggles: bool, now: float) -> list[Diagnosis]:
         """What limits the cluster, and what takes longer for all than it did; `window` is the newest steps."""

@@ -8,17 +8,27 @@ that it costs the cluster only its own share of the steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from tfscale.core.analysis.blocks import TINY, WINDOW, Blocks
-from tfscale.core.analysis.phases import excess, medians, others_median
-from tfscale.core.analysis.steps import Aligned, Floats
-from tfscale.core.analysis.stragglers import LENGTHS, Names, Rule, Verdict, severity_of
-from tfscale.core.analysis.words import clock, duration, rate
-from tfscale.core.records import PHASES, Diagnosis
+from tfscale.core.analysis.phases import medians, others_median
+from tfscale.core.analysis.steps import Floats
+from tfscale.core.analysis.straggler_figures import StragglerFigures
+from tfscale.core.analysis.stragglers import (
+    LENGTHS,
+    Names,
+    Report,
+    Rule,
+    Verdict,
+    evidence_of,
+    severity_of,
+    slower_than_peers,
+)
+from tfscale.core.analysis.words import rate
+from tfscale.core.records import LAG_PHASES, PHASES, Diagnosis
 
 OWN = (PHASES.index("update"), PHASES.index("input"), PHASES.index("compute"))
 
@@ -32,18 +42,20 @@ class Pace(NamedTuple):
     """(k,) seconds that it took by itself."""
     whole: Floats
     """(k,) seconds from the end of the step before."""
+    phases: Floats
+    """(4, k) seconds, in the order of LAG_PHASES."""
 
     @classmethod
     def of(cls, end: Floats, phases: Floats) -> Pace:
         """From (k,) ends and (5, k) phases."""
         own, whole = phases[OWN, :].sum(axis=0), phases[:-1].sum(axis=0)
         known = np.isfinite(whole)
-        return cls(end[known], own[known], whole[known])
+        return cls(end[known], own[known], whole[known], phases[:-1, known])
 
     def within(self, begin: float, end: float) -> Pace:
         """The steps that ended after `begin`, up to `end`."""
         rows = slice(*np.searchsorted(self.end, [begin, end], side="right"))
-        return Pace(self.end[rows], self.own[rows], self.whole[rows])
+        return Pace(self.end[rows], self.own[rows], self.whole[rows], self.phases[:, rows])
 
 
 class PaceBlocks(Blocks):
@@ -119,18 +131,36 @@ class PaceWatch:
                 self._blocks = None
         return self._blocks.until if self._blocks is not None else -np.inf
 
-    def diagnose(self, paces: Sequence[Pace], window: Aligned) -> list[Diagnosis]:
-        """The stragglers among the workers of `window`, their newest steps side by side; `paces` holds at least what
-        came after what `follow` says, in the same order."""
+    def diagnose(
+        self, subjects: tuple[str, ...], paces: Sequence[Pace], paces_since: Callable[[float], Sequence[Pace]]
+    ) -> list[Diagnosis]:
+        """The stragglers among these workers. `paces` holds at least what came after what `follow` says, in the same
+        order; `paces_since(t)` returns the steps that ended after t, as far as they are kept."""
         if len(paces) >= 2 and all(len(pace.end) for pace in paces):
             if self._blocks is None:
                 begin = max(float(pace.end[0]) for pace in paces)
-                self._blocks = PaceBlocks(window.subjects, self.rule.window(len(paces)), begin)
+                self._blocks = PaceBlocks(subjects, self.rule.window(len(paces)), begin)
             self._blocks.take(paces)
             if len(self._blocks) >= LENGTHS[0]:
-                whole = self._blocks.whole[-WINDOW:]
-                self.names.look(self._blocks, lambda verdict: describe(verdict, window, whole))
+                self.names.judge(self._blocks, lambda verdict: report(subjects, verdict, paces_since(verdict.since)))
         return self.names.diagnoses
+
+
+def pace_figures(paces: Sequence[Pace], column: int) -> StragglerFigures:
+    """Measure the worker in this column over the steps of all of them (n >= 2, at least one step each)."""
+    own = np.array([[np.median(pace.own) for pace in paces]])
+    whole = np.array([[np.median(pace.whole) for pace in paces]])
+    phases = np.array([np.median(pace.phases, axis=1) for pace in paces])
+    peers = [other for other in range(len(paces)) if other != column]
+    extra = phases[column] - np.median(phases[peers], axis=0)
+    return StragglerFigures(
+        ratio=float(max(own[0, column], TINY) / max(np.median(own[0, peers]), TINY)),
+        phase=PHASES[max(OWN, key=lambda phase: float(extra[phase]))],
+        excess=dict(zip(LAG_PHASES, extra.tolist(), strict=True)),
+        step=float(whole.max()),
+        slowdown=shortfall(whole, [column]),
+        measured_at=max(float(pace.end[-1]) for pace in paces),
+    )
 
 
 def shortfall(whole: Floats, culprits: Sequence[int]) -> float:
@@ -145,24 +175,16 @@ def shortfall(whole: Floats, culprits: Sequence[int]) -> float:
     return float(ideal.sum() / made.sum())
 
 
-def describe(verdict: Verdict, window: Aligned, whole: Floats) -> Diagnosis:
-    """The finding in words, with the phase in which the time goes and what the cluster loses."""
-    column, subject = verdict.column, window.subjects[verdict.column]
-    peers = "its peers" if len(window.subjects) > 2 else window.subjects[1 - column]
-    extra = excess(window.phases[OWN, :], column)
-    phase = PHASES[OWN[int(np.argmax(extra))]]
-    slow, made = shortfall(whole, [column]), 1 / medians(whole)
+def report(subjects: tuple[str, ...], verdict: Verdict, paces: Sequence[Pace]) -> Report | None:
+    """Measure a straggler over these steps and describe it; None where somebody has none."""
+    if not all(len(pace.end) for pace in paces):
+        return None
+    figures = pace_figures(paces, verdict.column)
+    rates = [1 / float(np.median(pace.whole)) for pace in paces]
     sentence = (
-        f"{subject} is {verdict.ratio:.2g}x slower than {peers} since {clock(verdict.begin)}, in {phase} "
-        f"(+{duration(float(extra.max()))} a step); nobody waits for it, and its own {rate(float(made[column]))} of "
-        f"{rate(float(made.sum()))} cost the cluster {1 - 1 / slow:.0%} of its throughput"
+        f"{slower_than_peers(subjects, verdict, figures)}; nobody waits for it, and its own "
+        f"{rate(rates[verdict.column])} of {rate(sum(rates))} cost the cluster {figures.cost:.0%} of its throughput"
     )
-    evidence: dict[str, float | str | None] = {
-        "ratio": verdict.ratio,
-        "phase": phase,
-        "excess": float(extra.max()),
-        "slowdown": slow,
-        "rate": float(made[column]),
-        "noticed": float(np.nanmax(window.end)),
-    }
-    return Diagnosis("straggler", subject, verdict.begin, None, severity_of(slow), sentence, evidence)
+    subject, severity = subjects[verdict.column], severity_of(figures.slowdown)
+    evidence = {**evidence_of(figures), "rate": rates[verdict.column]}
+    return Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence), figures

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tfscale.core.analysis.blocks import WINDOW, Blocks
+from tfscale.core.analysis.imbalance import ImbalanceWatch
 from tfscale.core.analysis.noise import longest_spell, margin
-from tfscale.core.analysis.phases import excess, slowdown
 from tfscale.core.analysis.steps import Aligned, Floats
+from tfscale.core.analysis.straggler_figures import StragglerFigures, straggler_figures
 from tfscale.core.analysis.words import clock, duration
-from tfscale.core.records import LAG_PHASES, Diagnosis
-from tfscale.core.task import CLUSTER
+from tfscale.core.records import Diagnosis
 
 LENGTHS = (10, 15, 20, 30, 40, 60, 80, 120, 160)
 """Of the windows that are tried, in blocks; fewer than 20 only where steps are so slow that they last long enough."""
@@ -59,9 +59,6 @@ class Rule:
     certain: float = 2.0
     """The r that noise is never held able to make of a whole window (DLRover's threshold). The little that a first
     window tells of noise may bound nothing: a neighbour that came and went once left 6x unnamed for eight seconds."""
-    imbalance_on: float = 0.15
-    imbalance_off: float = 0.10
-    """Of the step, what the slowest of each step costs, whoever it is."""
 
     def window(self, subjects: int) -> float:
         """Seconds."""
@@ -74,12 +71,17 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A straggler: its column, the length of the window that showed it in blocks, its r, when it began."""
+    """A subject that straggles, by the window that showed it."""
 
     column: int
     length: int
+    """Blocks of the window."""
     ratio: float
+    """The r of the rule: it decides, and is not reported."""
     begin: float
+    """Unix seconds of the onset."""
+    since: float
+    """Unix seconds at which the window begins: what is reported is measured over the steps after it."""
 
 
 def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
@@ -130,8 +132,7 @@ def _verdict(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict | 
     chance = rule.chance * blocks.stretch / blocks.level.shape[1]
     if level < math.log(rule.certain) and not _is_beyond_chance(levels, length, level, onset, chance):
         return None
-    begin = blocks.end[onset - 1] if onset else blocks.end[0] - blocks.step[0]
-    return Verdict(column, length, float(np.exp(level)), float(begin))
+    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), blocks.begin(len(blocks) - length))
 
 
 def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float) -> bool:
@@ -174,12 +175,28 @@ def change_point(values: Floats, level: float) -> int:
     return len(above) - 1 - int(np.argmax(np.cumsum(above[::-1])))
 
 
+Report = tuple[Diagnosis, StragglerFigures]
+"""A straggler's diagnosis, and the figures that every number of it is from."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStraggler:
+    """A straggler as it was reported last."""
+
+    length: int
+    """Blocks of the window that named it first: it ends by the same window."""
+    ratio: float
+    """The r that decided; a new one is news only where it differs clearly."""
+    diagnosis: Diagnosis
+    figures: StragglerFigures
+
+
 @dataclass(slots=True)
 class Names:
     """Adds hysteresis: whoever was named stays so until clearly no slower, and is told anew only when it matters."""
 
     rule: Rule
-    _named: dict[str, tuple[int, Diagnosis]] = field(default_factory=dict)
+    _named: dict[str, NamedStraggler] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._named)
@@ -190,25 +207,38 @@ class Names:
     @property
     def diagnoses(self) -> list[Diagnosis]:
         """What holds of them."""
-        return [diagnosis for _, diagnosis in self._named.values()]
+        return [named.diagnosis for named in self._named.values()]
+
+    @property
+    def figures(self) -> dict[str, StragglerFigures]:
+        """The figures of each diagnosis, by subject."""
+        return {subject: named.figures for subject, named in self._named.items()}
 
     def drop(self, subjects: set[str]) -> None:
         """What was said of these no longer holds."""
         self._named = {name: entry for name, entry in self._named.items() if name not in subjects}
 
-    def look(self, blocks: Blocks, tell: Callable[[Verdict], Diagnosis]) -> None:
-        """Judge what is remembered, and `tell` what is news."""
+    def judge(self, blocks: Blocks, report: Callable[[Verdict], Report | None]) -> None:
+        """Judge the blocks, and `report` what is news; None: it cannot be measured.
+
+        A new straggler is not named while the steps of the window contradict the blocks: blocks and work that moves
+        from worker to worker can keep the same beat.
+        """
         self._end_recovered(blocks)
         for verdict in judge(blocks, self.rule):
             subject = blocks.subjects[verdict.column]
-            length, told = self._named.get(subject, (verdict.length, None))
-            if told is None or _differs(told, verdict):
-                self._named[subject] = (length, tell(verdict))
+            before = self._named.get(subject)
+            if before is not None and abs(verdict.ratio / before.ratio - 1) <= 0.1:
+                continue
+            reported = report(verdict)
+            if reported is not None and (before or reported[1].ratio >= self.rule.off):
+                length = before.length if before else verdict.length
+                self._named[subject] = NamedStraggler(length, verdict.ratio, *reported)
 
     def _end_recovered(self, blocks: Blocks) -> None:
-        for subject, (length, _) in list(self._named.items()):
+        for subject, named in list(self._named.items()):
             known = subject in blocks.subjects
-            if known and not persists(blocks, blocks.subjects.index(subject), length, self.rule):
+            if known and not persists(blocks, blocks.subjects.index(subject), named.length, self.rule):
                 del self._named[subject]
 
 
@@ -220,7 +250,7 @@ class StragglerWatch:
     names: Names = field(init=False)
     """Who straggles now."""
     _blocks: Blocks | None = None
-    _imbalance: Diagnosis | None = None
+    _imbalance: ImbalanceWatch = field(default_factory=ImbalanceWatch)
 
     def __post_init__(self) -> None:
         self.names = Names(self.rule)
@@ -228,7 +258,7 @@ class StragglerWatch:
     def restart(self, subjects: set[str]) -> None:
         """A new attempt of these began, or they ended: what was said of them, and the history, no longer hold."""
         self.names.drop(subjects)
-        self._blocks = self._imbalance = None
+        self._blocks, self._imbalance.diagnosis = None, None
 
     def follow(self, subjects: tuple[str, ...]) -> int:
         """From now on these are watched. Returns the newest collective of theirs that need not be shown again; -1 where
@@ -244,10 +274,11 @@ class StragglerWatch:
                 self._blocks = None
         return self._blocks.consumed if self._blocks is not None else -1
 
-    def diagnose(self, aligned: Aligned, window: Aligned | None = None) -> list[Diagnosis]:
+    def diagnose(self, aligned: Aligned, steps_since: Callable[[float], Aligned] | None = None) -> list[Diagnosis]:
         """The stragglers among subjects that do equal work, else an imbalance that cannot be pinned on anybody.
 
-        `aligned` holds at least what came after what `follow` says; `window` the newest steps, if that is more.
+        `aligned` holds at least what came after what `follow` says; `steps_since(t)` returns the steps that ended after
+        t, as far as they are kept (default: those of `aligned`).
         """
         subjects = aligned.subjects
         self.follow(subjects)
@@ -256,34 +287,16 @@ class StragglerWatch:
                 self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
             self._blocks.fold(aligned)
             if len(self._blocks) >= LENGTHS[0]:
-                self._judge(self._blocks, aligned.last(4 * WINDOW) if window is None else window)
+                self._judge(self._blocks, steps_since or aligned.since)
         held = self.names.diagnoses
-        return [*held, self._imbalance] if self._imbalance else held
+        return [*held, self._imbalance.diagnosis] if self._imbalance.diagnosis else held
 
-    def _judge(self, blocks: Blocks, window: Aligned) -> None:
-        self.names.look(blocks, lambda verdict: describe(verdict, window))
-        self._judge_imbalance(blocks)
-
-    def _judge_imbalance(self, blocks: Blocks) -> None:
-        cost = 0.0 if self.names else lasting_imbalance(blocks)
-        if cost < (self.rule.imbalance_off if self._imbalance else self.rule.imbalance_on):
-            self._imbalance = None
-        elif self._imbalance is None:
-            self._imbalance = _describe_imbalance(cost, float(blocks.end[-3 * WINDOW]))
-
-
-def lasting_imbalance(blocks: Blocks) -> float:
-    """Share of the step that the slowest of each step costs, whoever it is: the least of three windows in a row, so
-    that a straggler is named before it is called an imbalance."""
-    if len(blocks) < 3 * WINDOW:
-        return 0.0
-    return float(np.median(blocks.spread[-3 * WINDOW :].reshape(3, WINDOW), axis=1).min())
-
-
-def _differs(told: Diagnosis, verdict: Verdict) -> bool:
-    """Whether the ratio has moved by more than a tenth since it was told: noise in it is not news."""
-    before = told.evidence["ratio"]
-    return isinstance(before, float) and abs(verdict.ratio / before - 1) > 0.1
+    def _judge(self, blocks: Blocks, steps_since: Callable[[float], Aligned]) -> None:
+        self.names.judge(blocks, lambda verdict: report(blocks.subjects, verdict, steps_since(verdict.since)))
+        if self.names:
+            self._imbalance.diagnosis = None
+        else:
+            self._imbalance.judge(blocks, steps_since)
 
 
 def severity_of(ratio: float) -> str:
@@ -291,37 +304,33 @@ def severity_of(ratio: float) -> str:
     return "critical" if ratio >= 2.0 else "serious" if ratio >= 1.33 else "warning"
 
 
-def describe(verdict: Verdict, window: Aligned) -> Diagnosis:
-    """The finding in words, with the phase in which the time goes."""
-    column, subject = verdict.column, window.subjects[verdict.column]
-    peers = "its peers" if len(window.subjects) > 2 else window.subjects[1 - column]
-    phase, extra = guilty_phase(window, column)
-    slow = slowdown(window.lag, window.reduce, [column])
+def report(subjects: tuple[str, ...], verdict: Verdict, steps: Aligned) -> Report | None:
+    """Measure a straggler over these steps and describe it; None where there are none."""
+    if not len(steps):
+        return None
+    figures = straggler_figures(steps, verdict.column)
     sentence = (
-        f"{subject} is {verdict.ratio:.2g}x slower than {peers} since {clock(verdict.begin)}, in {phase} "
-        f"(+{duration(extra)} a step); it costs the cluster {1 - 1 / slow:.0%} of its throughput"
+        f"{slower_than_peers(subjects, verdict, figures)}; it costs the cluster {figures.cost:.0%} of its throughput"
     )
-    evidence: dict[str, float | str | None] = {
-        "ratio": verdict.ratio,
-        "phase": phase,
-        "excess": extra,
-        "slowdown": slow,
-        "noticed": float(window.end[-1]),
+    subject, severity = subjects[verdict.column], severity_of(figures.ratio)
+    return Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence_of(figures)), figures
+
+
+def slower_than_peers(subjects: tuple[str, ...], verdict: Verdict, figures: StragglerFigures) -> str:
+    """Return the first half of a straggler's sentence: who, how much, since when and in which phase."""
+    peers = "its peers" if len(subjects) > 2 else subjects[1 - verdict.column]
+    return (
+        f"{subjects[verdict.column]} is {figures.ratio:.2g}x slower than {peers} since {clock(verdict.begin)}, in "
+        f"{figures.phase} (+{duration(figures.excess[figures.phase])} a step)"
+    )
+
+
+def evidence_of(figures: StragglerFigures) -> dict[str, float | str | None]:
+    """Return a straggler's figures under the keys of the export."""
+    return {
+        "ratio": figures.ratio,
+        "phase": figures.phase,
+        "excess": figures.excess[figures.phase],
+        "slowdown": figures.slowdown,
+        "noticed": figures.measured_at,
     }
-    return Diagnosis("straggler", subject, verdict.begin, None, severity_of(verdict.ratio), sentence, evidence)
-
-
-def guilty_phase(window: Aligned, column: int) -> tuple[str, float]:
-    """(phase, seconds a step) in which the subject exceeds the median of its peers most."""
-    extra = excess(window.phases[:-1], column)
-    most = int(np.argmax(extra))
-    return LAG_PHASES[most], float(extra[most])
-
-
-def _describe_imbalance(cost: float, begin: float) -> Diagnosis:
-    sentence = (
-        f"the slowest of each step costs the cluster {cost:.0%} of its throughput, but it is not always the same one: "
-        "uneven work or noisy hosts, nobody to repair"
-    )
-    severity = "warning" if cost >= 0.33 else "info"
-    return Diagnosis("imbalance", CLUSTER, begin, None, severity, sentence, {"cost": cost})
