@@ -9,7 +9,7 @@ import pages
 import pytest
 from tfscale.console.advice import advice, present_of, scaling
 from tfscale.console.model import Snapshot
-from tfscale.core.analysis.diagnose import Findings
+from tfscale.core.analysis.findings import Findings
 from tfscale.core.records import Diagnosis
 
 

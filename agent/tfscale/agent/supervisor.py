@@ -28,7 +28,7 @@ from tfscale.agent import shim
 from tfscale.agent.logs import last_lines
 from tfscale.agent.shimstate import ShimState, read_state
 from tfscale.core.errors import TfscaleError
-from tfscale.core.lastwords import last_words
+from tfscale.core.log_clues import last_words
 from tfscale.core.records import Exit, TaskState, TaskStatus
 
 ALIVE = frozenset({TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING})

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from tfscale.console.model import Snapshot
-from tfscale.core.analysis import whatif
 from tfscale.core.analysis.findings import SubjectSummary
-from tfscale.core.analysis.scaling import Forecast, Published, nearest_published, ring_forecast
-from tfscale.core.analysis.whatif import Remedy
+from tfscale.core.analysis.run import gain_models
+from tfscale.core.analysis.run.gain_models import Remedy
+from tfscale.core.analysis.run.scaling import Forecast, Published, nearest_published, ring_forecast
 from tfscale.core.records import Diagnosis
 from tfscale.core.task import Role
 
@@ -96,17 +96,23 @@ def _remedies(snapshot: Snapshot, present: Present) -> Iterator[Remedy]:
 
 def _for_all(present: Present) -> Iterator[Remedy]:
     step, moved, fetch, workers = present.step, present.transfer, present.input, present.workers
-    yield Remedy("devices twice as fast", whatif.half_the_compute(step, present.compute), "half the compute", True)
+    yield Remedy("devices twice as fast", gain_models.half_the_compute(step, present.compute), "half the compute", True)
     if fetch > 0:
-        yield Remedy("prefetching and parallel maps", whatif.prefetched(step, fetch), "input beside training", True)
+        yield Remedy(
+            "prefetching and parallel maps", gain_models.prefetched(step, fetch), "input beside training", True
+        )
     if workers < 2 or moved <= 0:
         return
     grows = min(present.compute + fetch, step - moved)
-    more = whatif.more_workers(step, moved, workers, 2 * workers)
-    yield Remedy("gradients cast to bfloat16 for the wire", whatif.half_the_bytes(step, moved), "half the bytes", True)
-    yield Remedy("links twice as fast", whatif.faster_link(step, moved, 2), "half the transfer", True)
-    yield Remedy("accumulating 4 micro-batches", whatif.accumulated(step, moved, 4), "a quarter of the all-reduces")
-    yield Remedy("a batch twice as large", whatif.larger_batch(step, grows, 2), "compute and input double")
+    more = gain_models.more_workers(step, moved, workers, 2 * workers)
+    yield Remedy(
+        "gradients cast to bfloat16 for the wire", gain_models.half_the_bytes(step, moved), "half the bytes", True
+    )
+    yield Remedy("links twice as fast", gain_models.faster_link(step, moved, 2), "half the transfer", True)
+    yield Remedy(
+        "accumulating 4 micro-batches", gain_models.accumulated(step, moved, 4), "a quarter of the all-reduces"
+    )
+    yield Remedy("a batch twice as large", gain_models.larger_batch(step, grows, 2), "compute and input double")
     yield Remedy(f"{2 * workers} workers instead of {workers}", more, "ring all-reduce", True)
 
 

@@ -17,8 +17,8 @@ from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
 from tfscale.console.tracks import BLOCK, Grain, Tracks
 from tfscale.console.wire import ArrivedFrame
-from tfscale.core.analysis.insight import MANY
-from tfscale.core.analysis.steps import joined, moments, possible
+from tfscale.core.analysis.run.cluster_context import MANY
+from tfscale.core.analysis.steps.step_table import joined, moments, possible
 from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
 from tfscale.core.task import Role, Task
 

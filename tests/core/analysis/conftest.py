@@ -3,9 +3,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tfscale.core.analysis.diagnose import Diagnostician
-from tfscale.core.analysis.simulation import Simulation
-from tfscale.core.analysis.tasks import TaskView
+from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.analysis.phase_simulation import Simulation
+from tfscale.core.analysis.tasks.observed_task import TaskView
 from tfscale.core.cluster import ClusterSpec, parse_cluster
 from tfscale.core.records import (
     Collective,

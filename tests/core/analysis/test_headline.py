@@ -2,7 +2,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tfscale.core.analysis.headline import headline
-from tfscale.core.analysis.tasks import TaskView
+from tfscale.core.analysis.tasks.observed_task import TaskView
 from tfscale.core.records import Collective, Coordinator, Diagnosis, Exit, TaskState, TaskStatus, WorkerFunctions
 
 View = Callable[..., TaskView]

@@ -19,8 +19,8 @@ from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.scaling_chart import draw
 from tfscale.console.widgets.summary import Headline, Keys, Title
-from tfscale.core.analysis.repairs import repair
-from tfscale.core.analysis.whatif import Remedy
+from tfscale.core.analysis.remedies import repair
+from tfscale.core.analysis.run.gain_models import Remedy
 from tfscale.core.records import Diagnosis
 
 _WIDE = 150

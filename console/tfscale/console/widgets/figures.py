@@ -8,7 +8,7 @@ from statistics import median
 from tfscale.console.model import Snapshot
 from tfscale.console.widgets import format
 from tfscale.core.analysis.findings import Findings
-from tfscale.core.analysis.goodput import PRODUCTIVE
+from tfscale.core.analysis.run.goodput import PRODUCTIVE
 from tfscale.core.records import Training
 
 

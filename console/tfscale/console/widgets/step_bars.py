@@ -25,7 +25,7 @@ from tfscale.console.widgets import format
 from tfscale.console.widgets.bar import Piece, bar_of
 from tfscale.console.widgets.look import Look, style
 from tfscale.console.widgets.task_table import TaskTable
-from tfscale.core.analysis.phases import longest, transfer
+from tfscale.core.analysis.steps.phases import longest, transfer
 from tfscale.core.task import Task
 
 ORDER = ("update", "host", "input", "compute", "wait", "transfer")

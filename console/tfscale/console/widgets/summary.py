@@ -18,7 +18,7 @@ from tfscale.console.widgets import format, words
 from tfscale.console.widgets.bar import legend
 from tfscale.console.widgets.figures import Figure, figures_of
 from tfscale.console.widgets.look import Look
-from tfscale.core.analysis.repairs import repair
+from tfscale.core.analysis.remedies import repair
 from tfscale.core.analysis.words import duration, listing
 from tfscale.core.records import Diagnosis
 from tfscale.core.task import Task

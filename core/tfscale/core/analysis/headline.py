@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfscale.core.analysis.hangs import missing, stillness
-from tfscale.core.analysis.starts import joined, why_missing
-from tfscale.core.analysis.tasks import TaskView
+from tfscale.core.analysis.tasks.hangs import missing, stillness
+from tfscale.core.analysis.tasks.not_started import joined, why_missing
+from tfscale.core.analysis.tasks.observed_task import TaskView
 from tfscale.core.analysis.words import duration, listing, plural, rate
 from tfscale.core.records import Diagnosis, TaskState
 from tfscale.core.task import Role
