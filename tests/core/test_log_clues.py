@@ -1,7 +1,7 @@
 """The line that matters, in logs as TensorFlow, Python and CUDA write them."""
 
 import pytest
-from tfscale.core.log_clues import clue, last_words
+from tfscale.core.log_clues import find_clue, last_words
 
 PEER = (
     "2026-01-01 10:00:00.1: I tensorflow/core/common_runtime/executor.cc:1] [/device:CPU:0] Executor start aborting: "
@@ -27,33 +27,35 @@ NOISE = "E0000 00:00:1795249617.0 26849 cuda_platform.cc:52] failed call to cuIn
     ],
 )
 def test_what_a_line_tells(line: str, kind: str) -> None:
-    found = clue(["Epoch 1/5", NOISE, line, '  File "train.py", line 3, in <module>'])
+    found = find_clue(["Epoch 1/5", NOISE, line, '  File "train.py", line 3, in <module>'])
     assert found is not None
     assert (found.kind, found.line) == (kind, line)
 
 
 def test_its_own_reason_goes_before_what_followed_from_it() -> None:
     oom = "ResourceExhaustedError: OOM when allocating tensor with shape[4096,4096]"
-    found = clue([PEER, oom, PEER])
+    found = find_clue([PEER, oom, PEER])
     assert found is not None
     assert found.line == oom
 
 
 def test_who_died_is_read_from_a_peers_log() -> None:
-    found = clue(["step 4", PEER, "Traceback (most recent call last):", "RuntimeError: Collective ops is aborted"])
+    found = find_clue(["step 4", PEER, "Traceback (most recent call last):", "RuntimeError: Collective ops is aborted"])
     assert found is not None
     assert (found.kind, found.culprit) == ("peer_died", "worker:1")
 
 
 def test_the_last_exception_is_the_one_that_nobody_caught() -> None:
-    found = clue(["KeyError: 'a'", "During handling of the above exception:", "RuntimeError: cannot read x.tfrecord"])
+    found = find_clue(
+        ["KeyError: 'a'", "During handling of the above exception:", "RuntimeError: cannot read x.tfrecord"]
+    )
     assert found is not None
     assert found.line == "RuntimeError: cannot read x.tfrecord"
 
 
 @pytest.mark.parametrize("lines", [[], ["", "  "], ["Epoch 5/5", "done"], [NOISE], ["there were no Errors: fine"]])
 def test_nothing_is_made_up(lines: list[str]) -> None:
-    assert clue(lines) is None
+    assert find_clue(lines) is None
 
 
 def test_last_words_are_of_the_last_start_and_hold_the_line_that_matters() -> None:
@@ -69,4 +71,4 @@ def test_last_words_are_of_the_last_start_and_hold_the_line_that_matters() -> No
 def test_the_same_line_is_found_again_in_what_was_sent() -> None:
     words = last_words([START, "MemoryError: 64 GiB", *("a line" for _ in range(50))])
     assert len(words) == 8
-    assert clue(words) == clue(["MemoryError: 64 GiB"])
+    assert find_clue(words) == find_clue(["MemoryError: 64 GiB"])

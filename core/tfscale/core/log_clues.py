@@ -1,6 +1,8 @@
-"""The line of a log that tells why a program ended. The standard library alone: agents ask here too.
+"""Clues in logs: the line that explains why a program ended.
 
-A line's own words decide what it is, so that whoever gets the lines finds the same in them.
+Imports the standard library alone, because the agent's supervisor imports this module.
+
+Only a line's own words are read, so that agent and console find the same clue in the same lines.
 """
 
 from __future__ import annotations
@@ -10,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 PEER = "peer_died"
-"""The program ended because another had: not the reason, but a trace of it."""
+"""Kind of a clue that the program ended because another one had: a trace of the reason, not the reason."""
 
 _LONGEST = 300
+"""Characters of a line that are kept."""
 _OWN = "--- tfscale: "
 
 _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
@@ -62,42 +65,45 @@ _TASK = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """What a line says of an end."""
+    """A line of a log that explains an end."""
 
     kind: str
     words: str
+    """The kind in the words of a sentence."""
     line: str
 
     @property
     def culprit(self) -> str | None:
-        """The task that the line names as the one that died, where it does."""
+        """The task that the line names as the one that died; None where it names none."""
         match = _TASK.search(self.line)
         return f"{'chief' if match[1] == 'master' else match[1]}:{match[2]}" if match and self.kind == PEER else None
 
 
-def clue(lines: Sequence[str]) -> Clue | None:
-    """The line that matters most: the first that tells a reason of its own, else the first that tells of another task's
-    death, else the last exception. None where there is nothing of the kind."""
-    found = [known for line in lines if (known := _classify(line)) is not None]
-    own = next((each for each in found if each.kind != PEER), None)
-    if own or found:
-        return own or found[0]
+def find_clue(lines: Sequence[str]) -> Clue | None:
+    """Return the first clue to a reason of the program's own, else the first to another task's death.
+
+    Without either the last exception; None where there is no such line.
+    """
+    clues = [clue for line in lines if (clue := _classify(line)) is not None]
+    own = next((clue for clue in clues if clue.kind != PEER), None)
+    if own or clues:
+        return own or clues[0]
     raised = [line.strip() for line in lines if _EXCEPTION.match(line)]
     return Clue("exception", "an exception", raised[-1][:_LONGEST]) if raised else None
 
 
 def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
-    """The end of the last start's log, at most so many lines and short ones, the one that matters among them."""
+    """Return the end of the last start's log: at most so many lines, shortened, the one with the clue among them."""
     own = [line for line in _of_last_start(lines) if not _NOISE.search(line)]
     end = [line.rstrip()[:_LONGEST] for line in own[-most:]]
-    telling = clue(own)
-    if telling is None or telling.line in (line.strip() for line in end):
+    clue = find_clue(own)
+    if clue is None or clue.line in (line.strip() for line in end):
         return tuple(end)
-    return (telling.line, *end[1 - most :])
+    return (clue.line, *end[1 - most :])
 
 
 def _of_last_start(lines: Sequence[str]) -> Sequence[str]:
-    """Without what earlier starts wrote, and without what the log says of the end, which the exit says better."""
+    """Return the lines of the last start, without the agent's own lines: the exit status has their content."""
     starts = [row for row, line in enumerate(lines) if line.startswith(_OWN) and ": ended with " not in line]
     rest = lines[starts[-1] + 1 :] if starts else lines
     return [line for line in rest if not line.startswith(_OWN)]

@@ -2,7 +2,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from tfscale.core.analysis.diagnostician import Diagnostician, one_name
+from tfscale.core.analysis.diagnostician import Diagnostician, without_duplicates
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.phase_simulation import Simulation, Slow
 from tfscale.core.cluster import ClusterSpec
@@ -185,8 +185,8 @@ def test_a_task_of_which_all_replicas_are_slow_is_slow_itself() -> None:
     tasks = [found("worker:1"), found("cluster", "imbalance")]
     replicas = [f"worker:{task}/replica:{index}" for task in range(2) for index in range(2)]
     slow = [found(subject) for subject in replicas if subject.startswith("worker:1")]
-    assert one_name(tasks, slow, replicas) == tasks
-    assert one_name(tasks, slow[:1], replicas) == [tasks[1], slow[0]]
+    assert without_duplicates(tasks, slow, replicas) == tasks
+    assert without_duplicates(tasks, slow[:1], replicas) == [tasks[1], slow[0]]
 
 
 def test_steps_that_reduce_nothing_have_a_step_time(diagnostician: Make, frame: MakeFrame, batch: Batch) -> None:

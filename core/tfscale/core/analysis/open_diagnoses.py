@@ -1,4 +1,4 @@
-"""Remembers which diagnoses are open, so that the rules need only say what holds now."""
+"""The memory of open diagnoses: the rules return only what holds now."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from tfscale.core.records import Diagnosis
 
 
 @dataclass(slots=True)
-class Ledger:
-    """Open diagnoses by kind and subject (crashes also by time: a task can crash again)."""
+class OpenDiagnoses:
+    """The open diagnoses by kind and subject (crashes by time as well: a task can crash again)."""
 
     _open: dict[tuple[str, str, float], Diagnosis] = field(default_factory=dict)
 
-    def update(self, holding: Iterable[Diagnosis], now: float) -> tuple[Diagnosis, ...]:
-        """All that hold now, each with the begin it was opened with, and those that ended; most severe first."""
-        current: dict[tuple[str, str, float], Diagnosis] = {}
-        for diagnosis in holding:
+    def update(self, current: Iterable[Diagnosis], now: float) -> tuple[Diagnosis, ...]:
+        """Return all that hold now, each with the begin that it was opened with, and those that end at `now`.
+
+        The most severe come first.
+        """
+        held: dict[tuple[str, str, float], Diagnosis] = {}
+        for diagnosis in current:
             key = (diagnosis.kind, diagnosis.subject, diagnosis.begin if diagnosis.kind == "crash" else 0.0)
             opened = self._open.get(key)
-            current[key] = replace(diagnosis, begin=opened.begin) if opened else diagnosis
-        ended = [replace(old, end=now) for key, old in self._open.items() if key not in current]
-        self._open = current
-        return tuple(sorted([*current.values(), *ended], key=by_severity))
+            held[key] = replace(diagnosis, begin=opened.begin) if opened else diagnosis
+        ended = [replace(before, end=now) for key, before in self._open.items() if key not in held]
+        self._open = held
+        return tuple(sorted([*held.values(), *ended], key=by_severity))

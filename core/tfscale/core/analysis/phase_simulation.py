@@ -1,7 +1,7 @@
-"""Clusters that are known: equal workers with realistic noise, and slowdowns put where one wants them.
+"""Simulated step phases: equal workers with realistic noise, and slowdowns of chosen workers.
 
-For tests, the benchmark of the straggler rule and the simulated console. A simulation is a stream of the same frames
-that agents send.
+For tests, the benchmark of the straggler rule and the simulated console. A simulation is a stream of the frames that
+agents would send.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from tfscale.core.records import (
 )
 
 SHARES = {"update": 0.03, "host": 0.05, "input": 0.07, "compute": 0.85}
-"""Of a healthy worker's lag."""
+"""Share of each phase in a healthy worker's lag."""
 TRANSFER = 0.15
-"""Of a healthy worker's lag, what the network takes."""
+"""Seconds of the network over a healthy worker's lag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What makes equal workers unequal from step to step."""
+    """The difference between equal workers from step to step."""
 
     variation: float = 0.05
     """Standard deviation over mean of a worker's lag."""
     memory: float = 0.0
     """Correlation of neighbouring steps (first-order autoregression), 0 for white noise."""
     bursts: float = 0.0
-    """Share of the time in which another process slows one worker..."""
+    """Share of the time in which another process slows one worker down."""
     burst_seconds: float = 3.0
-    """... for this long at a time, on average..."""
+    """Mean duration of such a burst, seconds."""
     burst_ratio: float = 1.6
-    """... by this much."""
+    """Factor on the worker's lag during a burst."""
     spikes: float = 0.005
     """Share of single steps that take 3 times as long."""
 
@@ -61,7 +61,7 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """`workers` equal workers that would make `rate` steps a second, watched for `seconds`."""
+    """`workers` equal workers that make about `rate` steps a second for `seconds`."""
 
     workers: int = 2
     rate: float = 20.0
@@ -71,7 +71,7 @@ class Simulation:
     seed: int = 0
 
     def frames(self) -> Iterator[tuple[str, Frame]]:
-        """(task, frame), one a second and worker, in order of time; time begins at 0."""
+        """Yield (task, frame), one for each second and worker, in order of time; time begins at 0."""
         end, phases = self.steps()
         for second in range(1, int(self.seconds) + 1):
             low, high = np.searchsorted(end, [second - 1, second])
@@ -79,7 +79,7 @@ class Simulation:
                 yield f"worker:{worker}", frame(worker, float(second), end, phases, int(low), int(high))
 
     def steps(self) -> tuple[Floats, Floats]:
-        """((k,) ends, (5, k, workers) phases) in seconds."""
+        """Return ((k,) ends, (5, k, workers) phases) in seconds."""
         random = np.random.default_rng(self.seed)
         count = int(self.seconds * self.rate) + 1
         lag = 1 / self.rate / (1 + TRANSFER)
@@ -100,14 +100,14 @@ class Simulation:
         return end, phases
 
     def _without_bursts(self, phases: Floats) -> tuple[Floats, Floats]:
-        """All steps at once: only when a slowdown begins depends on the steps before."""
-        for slow in sorted(self.slow, key=lambda each: each.begin):
-            begun = np.concatenate([[0.0], np.cumsum(_lasts(phases))[:-1]]) >= slow.begin
+        """Compute all steps together: only the beginning of a slowdown depends on the steps before."""
+        for slow in sorted(self.slow, key=lambda slow: slow.begin):
+            begun = np.concatenate([[0.0], np.cumsum(_step_times(phases))[:-1]]) >= slow.begin
             row = phases[PHASES.index(slow.phase), begun]
             row[:, slow.worker] = row[:, slow.worker] * slow.ratio + slow.extra
             phases[PHASES.index(slow.phase), begun] = row
         own = phases[:-1].sum(axis=0)
-        end = np.cumsum(_lasts(phases))
+        end = np.cumsum(_step_times(phases))
         phases[-1] += own.max(axis=1, keepdims=True) - own
         return end, phases
 
@@ -118,13 +118,13 @@ class Simulation:
                 step[row, slow.worker] = step[row, slow.worker] * slow.ratio + slow.extra
 
 
-def _lasts(phases: Floats) -> Floats:
-    """(k,) seconds of each step, by its slowest worker."""
+def _step_times(phases: Floats) -> Floats:
+    """Return (k,) seconds of each step, by its slowest worker."""
     return np.asarray(phases[:-1].sum(axis=0).max(axis=1) + phases[-1, :, 0])
 
 
 class _Bursts:
-    """Another process takes a host's processor for a few seconds."""
+    """Bursts in which another process takes a host's processor for a few seconds."""
 
     def __init__(self, simulation: Simulation, random: np.random.Generator) -> None:
         self._noise, self._random, self._workers = simulation.noise, random, simulation.workers
@@ -132,7 +132,7 @@ class _Bursts:
         self._clock = 0.0
 
     def at(self, clock: float) -> Floats:
-        """(workers,) factors at this moment."""
+        """Return (workers,) factors on the lag at `clock` seconds."""
         noise = self._noise
         passed, self._clock = clock - self._clock, clock
         begins = self._random.random(self._workers) < noise.bursts * passed / noise.burst_seconds
@@ -142,7 +142,7 @@ class _Bursts:
 
 
 def _autoregression(random: np.random.Generator, shape: tuple[int, int], noise: Noise) -> Floats:
-    """Log of the lag over its mean."""
+    """Return the log of each lag over its mean."""
     shocks = random.normal(size=shape) * noise.variation
     drift = shocks
     if noise.memory:
@@ -153,7 +153,10 @@ def _autoregression(random: np.random.Generator, shape: tuple[int, int], noise: 
 
 
 def frame(worker: int, at: float, end: Floats, phases: Floats, low: int, high: int) -> Frame:
-    """What the agent of `worker` says at `at` of steps `low` to `high` of ((k,) ends, (5, k, workers) phases)."""
+    """Return a frame of a worker's agent at `at` with the steps `low` to `high`.
+
+    `end` is (k,), `phases` (5, k, workers) seconds.
+    """
     name = f"worker:{worker}"
     update, host, fetch, compute, reduce = (array("f", phases[row, low:high, worker]) for row in range(len(PHASES)))
     batch = StepBatch(

@@ -1,6 +1,6 @@
 import pytest
+from tfscale.core.analysis.remedies import Remedy
 from tfscale.core.analysis.run import gain_models
-from tfscale.core.analysis.run.gain_models import Remedy
 
 
 def test_the_gains_of_a_step_that_is_half_transfer() -> None:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from tfscale.core.analysis.run.goodput import BUCKETS, Goodput, without
-from tfscale.core.analysis.steps.step_table import Aligned
+from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.records import Activity, ActivityKind
 
 
-def steps(first: int, count: int, begin: float, slow: float = 0.0, length: float = 0.1) -> Aligned:
+def steps(first: int, count: int, begin: float, slow: float = 0.0, length: float = 0.1) -> AlignedSteps:
     """Steps of two workers: 10 % input, 60 % compute, 20 % transfer; worker 1 computes `slow` longer."""
     phases = np.zeros((5, count, 2), np.float32)
     phases[0] = phases[2] = 0.1 * length
@@ -16,7 +16,7 @@ def steps(first: int, count: int, begin: float, slow: float = 0.0, length: float
     phases[4] = 0.2 * length
     phases[4, :, 0] += slow
     end = begin + (length + slow) * np.arange(1, count + 1)
-    return Aligned(("worker:0", "worker:1"), np.arange(first, first + count), end, phases)
+    return AlignedSteps(("worker:0", "worker:1"), np.arange(first, first + count), end, phases)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_compiling_and_saving_have_their_own_buckets_wherever_they_lie(run: Good
 
 def test_a_gap_within_what_came_at_once_is_seen(run: Goodput) -> None:
     early, late = steps(0, 10, 110.0), steps(10, 10, 116.0)
-    both = Aligned(
+    both = AlignedSteps(
         early.subjects,
         np.concatenate([early.sequence, late.sequence]),
         np.concatenate([early.end, late.end]),

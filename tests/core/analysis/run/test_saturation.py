@@ -11,7 +11,8 @@ import pytest
 from tfscale.core.analysis.causes.vitals import Vitals
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.phase_simulation import Simulation, Slow
-from tfscale.core.analysis.run.saturation import Limit, Load, SaturationWatch, limits
+from tfscale.core.analysis.run.load import Load
+from tfscale.core.analysis.run.saturation import Limit, SaturationWatch, limits
 from tfscale.core.cluster import ClusterSpec, parse_cluster
 from tfscale.core.records import (
     Diagnosis,

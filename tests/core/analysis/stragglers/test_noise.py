@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from tfscale.core.analysis.stragglers.noise import longest_spell, quantile, wander
+from tfscale.core.analysis.stragglers.noise import longest_spell, quantile, standard_error
 
 
 @pytest.mark.parametrize(("chance", "freedom", "expected"), [(1e-5, 10, 7.53), (0.005, 5, 4.03), (0.025, 30, 2.04)])
@@ -21,14 +21,14 @@ def autoregression(memory: float, count: int, seed: int = 0) -> np.ndarray:
 def test_the_estimated_wander_is_that_of_the_medians_seen(memory: float) -> None:
     series = autoregression(memory, 24_000)
     seen = np.median(series.reshape(-1, 20), axis=1).std()
-    estimates = [wander(part[:, None], 20, 0)[0][0] for part in series.reshape(-1, 400)]
+    estimates = [standard_error(part[:, None], 20, 0)[0][0] for part in series.reshape(-1, 400)]
     assert 0.9 < np.median(estimates) / seen < 2.0
 
 
 def test_a_lasting_slowdown_is_not_taken_for_noise() -> None:
     series = 0.02 * autoregression(0.0, 120)[:, None]
     slowed = series + np.where(np.arange(120) >= 90, 1.0, 0.0)[:, None]
-    assert wander(slowed, 20, 90)[0] == pytest.approx(wander(series, 20, 90)[0], rel=1e-6)
+    assert standard_error(slowed, 20, 90)[0] == pytest.approx(standard_error(series, 20, 90)[0], rel=1e-6)
 
 
 def test_the_longest_spell_is_anybodys_but_the_present_one() -> None:

@@ -11,8 +11,9 @@ from statistics import median
 
 import numpy as np
 import pytest
-from tfscale.core.analysis.steps.step_table import Aligned
-from tfscale.core.analysis.stragglers.straggler_rule import Rule, StragglerWatch
+from tfscale.core.analysis.steps.step_table import AlignedSteps
+from tfscale.core.analysis.stragglers.straggler_rule import Rule
+from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
 
 TUNED = ("ST-0", "ST-1")
 """Groups on which the rule may be tuned; held out are their two siblings, and SE-1, of which nothing else is alike."""
@@ -43,7 +44,7 @@ def named(lag: np.ndarray, reduce: np.ndarray, rule: Rule | None = None) -> dict
     seen: dict[int, int] = {}
     for stop in range(1, len(lag) + 1):
         low = watch.follow(subjects) + 1
-        steps = Aligned(subjects, np.arange(low, stop), end[low:stop], phases[:, low:stop])
+        steps = AlignedSteps(subjects, np.arange(low, stop), end[low:stop], phases[:, low:stop])
         for found in watch.diagnose(steps):
             if found.kind == "straggler":
                 seen.setdefault(subjects.index(found.subject), stop)
@@ -115,8 +116,10 @@ def test_of_all_workers_of_the_published_traces_the_median_is_named_within_20_st
 
 
 def test_no_number_of_the_rule_is_set_by_the_half_that_it_may_be_tuned_on() -> None:
-    """Ten times fewer or more false looks and a lower threshold name the same workers there: what decides them is how
-    often equal workers are named in simulation, and what a repair is worth."""
+    """Ten times fewer or more false names and a lower threshold name the same workers there.
+
+    The numbers come from how often equal workers are named in simulation, and from what a repair is worth.
+    """
     for rule in (Rule(chance=1.25e-6), Rule(), Rule(chance=1.25e-4), Rule(on=1.05)):
         named_by = {
             (group, ratio, worker): set(slowed(*traces, worker, ratio, 0, rule))

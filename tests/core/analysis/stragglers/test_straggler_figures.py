@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.phase_simulation import Noise, Simulation, frame
-from tfscale.core.analysis.steps.step_table import Aligned
+from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.analysis.stragglers.async_pace import Pace, report
 from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
 from tfscale.core.analysis.stragglers.straggler_rule import Verdict
@@ -104,7 +104,7 @@ def test_work_that_moves_in_the_beat_of_the_blocks_is_an_imbalance_and_nobody_is
 def test_the_figures_of_known_steps() -> None:
     lag = np.tile([0.1, 0.25, 0.1], (20, 1))
     phases = np.stack([lag * 0, lag * 0, lag * 0, lag, 0.3 - lag]).astype(np.float32)
-    figures = straggler_figures(Aligned(("a", "b", "c"), np.arange(20), np.arange(20.0), phases), 1)
+    figures = straggler_figures(AlignedSteps(("a", "b", "c"), np.arange(20), np.arange(20.0), phases), 1)
     assert (figures.phase, figures.measured_at) == ("compute", 19.0)
     assert (figures.ratio, figures.step) == (pytest.approx(2.5), pytest.approx(0.3))
     assert figures.excess["compute"] == pytest.approx(0.15)

@@ -3,14 +3,14 @@ from dataclasses import replace
 
 import pytest
 from tfscale.core.analysis.tasks.crashes import SETTLE, CrashWatch
-from tfscale.core.analysis.tasks.observed_task import TaskView
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
 
-View = Callable[..., TaskView]
+View = Callable[..., ObservedTask]
 Died = Callable[..., TaskStatus]
 
 
-def diagnose(watch: CrashWatch, *views: TaskView, now: float = 110.0) -> list[Diagnosis]:
+def diagnose(watch: CrashWatch, *views: ObservedTask, now: float = 110.0) -> list[Diagnosis]:
     """What is said when the reports have settled."""
     tasks = {view.name: view for view in views}
     watch.diagnose(tasks, now)

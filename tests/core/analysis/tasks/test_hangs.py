@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from tfscale.core.analysis.tasks.hangs import hangs
-from tfscale.core.analysis.tasks.observed_task import TaskView
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import Activity, ActivityKind, Collective, Frame, StepBatch, TaskState, TaskStatus
 
-View = Callable[..., TaskView]
+View = Callable[..., ObservedTask]
 
 
-def pair(view: View, **changes: object) -> list[TaskView]:
+def pair(view: View, **changes: object) -> list[ObservedTask]:
     """Two workers without a step since second 30; worker:0 waits in the collective that worker:1 has not entered."""
     waiting = view("worker:0", progressed=30.0, collective=Collective(558, 557, 30.1))
     stuck = view("worker:1", **{"progressed": 30.0, "collective": Collective(557, 557), **changes})

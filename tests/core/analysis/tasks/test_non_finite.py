@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.tasks.non_finite import not_finite
-from tfscale.core.analysis.tasks.observed_task import TaskView
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import Frame, TaskState, TaskStatus, Training
 
-View = Callable[..., TaskView]
+View = Callable[..., ObservedTask]
 MakeFrame = Callable[..., Frame]
 Status = Callable[..., TaskStatus]
 LOST = Training(epoch=0, global_step=1_234, finite=False)

@@ -2,10 +2,10 @@ from collections.abc import Callable
 
 import pytest
 from tfscale.core.analysis.tasks.not_started import not_started
-from tfscale.core.analysis.tasks.observed_task import TaskView
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import TaskState, TaskStatus
 
-View = Callable[..., TaskView]
+View = Callable[..., ObservedTask]
 
 
 @pytest.mark.parametrize(

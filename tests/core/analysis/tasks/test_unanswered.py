@@ -3,11 +3,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tfscale.core.analysis.tasks.observed_task import TaskView
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.unanswered import unanswered
 from tfscale.core.records import Coordinator, TaskState, TaskStatus, WorkerFunctions
 
-View = Callable[..., TaskView]
+View = Callable[..., ObservedTask]
 NOW = 100.0
 
 
@@ -15,7 +15,7 @@ def functions(index: int, since: float | None, **changes: Any) -> WorkerFunction
     return replace(WorkerFunctions(f"worker:{index}", 100, 0, busy=1.0, idle=0.0, since=since), **changes)
 
 
-def cluster(view: View, *workers: WorkerFunctions, at: float = NOW) -> list[TaskView]:
+def cluster(view: View, *workers: WorkerFunctions, at: float = NOW) -> list[ObservedTask]:
     chief = view("chief:0", coordinator=Coordinator(at, 0, 0.0, None, workers))
     return [chief, *(view(each.worker) for each in workers), view("ps:0")]
 

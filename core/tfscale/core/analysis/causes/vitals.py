@@ -1,6 +1,6 @@
-"""What the agents' own counters say of a task's host and GPUs over the newest seconds.
+"""Vitals: counters of a task's host and GPUs, condensed over the newest seconds.
 
-A sample is kept as it came; it is condensed only when a rule asks, since most of the time nobody does.
+Samples are kept as they come and condensed only when a rule reads them, which is rare.
 """
 
 from __future__ import annotations
@@ -16,24 +16,28 @@ from typing import Any
 from tfscale.core.records import Counters, Frame, GpuSample, HostSample, Interface
 
 KEEP_SECONDS = 60.0
-"""How far back samples are kept; an agent sends one a second."""
+"""Seconds of samples that are kept; an agent sends one a second."""
 WINDOW_SECONDS = 10.0
-"""Over how much of it counters are condensed: the pressure figures themselves look as far back..."""
+"""Seconds of samples that are condensed: the kernel's pressure figures are means over as long."""
 OLDER_SECONDS = 20.0
-"""... of what is older, one sample in so many seconds is kept: a thousand hosts tell a megabyte a second."""
+"""Seconds between older samples that are kept: a thousand hosts send a megabyte a second."""
 FEWEST_SECONDS = 3.0
+"""Seconds of samples that are condensed at least, also where a slowdown began later (chosen)."""
 
 HEAT = 0x40 | 0x20
 """NVML clock-event reasons HwThermalSlowdown and SwThermalSlowdown."""
 POWER_BRAKE = 0x80 | 0x08
-"""HwPowerBrakeSlowdown; HwSlowdown, which without a thermal reason is a power or supply fault."""
+"""NVML reasons HwPowerBrakeSlowdown, and HwSlowdown: without a thermal reason a fault of power or supply."""
 POWER_CAP = 0x04
-"""SwPowerCap: normal for a GPU at work, and a cause only where the clocks give way to it."""
+"""NVML reason SwPowerCap: normal for a GPU at work, and a cause only where the clock falls with it."""
+
+_IDLE = 0.05
+"""Utilisation up to which a GPU is idle, and its clock and temperature are no evidence (chosen)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """Medians over the window; None unknown. Of several GPUs or interfaces, the worst one."""
+    """Medians over the window; None unknown. Of several GPUs or interfaces the worst one."""
 
     cpu: float | None = None
     """Use of all cores, 0 to 1."""
@@ -41,7 +45,7 @@ class Vitals:
     memory_pressure: float | None = None
     io_pressure: float | None = None
     throttled: float | None = None
-    """Seconds a second that the task's cgroup was held back."""
+    """Seconds a second for which the limit of its cgroup held the task back."""
     task_cores: float | None = None
     memory: float | None = None
     """Share of the host's memory in use."""
@@ -51,24 +55,24 @@ class Vitals:
     """Bytes a second over the busiest interface."""
     received: float | None = None
     link_claim: float | None = None
-    """Bits a second that the busiest interface's driver claims."""
+    """Speed of the busiest interface by its driver, bits a second."""
     gpu: float | None = None
-    """Utilisation of the least used GPU at work."""
+    """Utilisation of the least used GPU at work, 0 to 1."""
     gpu_memory: float | None = None
     temperature: float | None = None
     clock: float | None = None
-    """Share of its highest clock at which the slowest GPU runs."""
+    """Clock of the slowest GPU over its highest clock."""
     heat: float | None = None
     """Share of the samples in which a GPU was slowed down by heat."""
     power_brake: float | None = None
     power_cap: float | None = None
     ecc_errors: int | None = None
-    """Uncorrectable memory errors that came while samples were kept."""
+    """Uncorrectable memory errors that are new since the oldest sample."""
     xid: int | None = None
     """The newest XID error of the last minutes."""
 
 
-UNKNOWN = Vitals()
+NO_VITALS = Vitals()
 
 
 @dataclass(slots=True)
@@ -76,13 +80,13 @@ class Samples:
     """The newest samples of one task's agent."""
 
     spacing: float = 0.0
-    """Seconds by which two that are kept lie apart at least."""
+    """Least seconds between two samples that are kept."""
     _recent: deque[tuple[float, Counters]] = field(default_factory=deque)
     _older: deque[tuple[float, Counters]] = field(default_factory=deque)
     _most_moved: float | None = None
 
     def add(self, frame: Frame) -> None:
-        """Keep what a frame says of host and GPUs."""
+        """Keep the counters of a frame."""
         counters, recent, older = frame.counters, self._recent, self._older
         if not counters or (recent and recent[-1][0] <= frame.at < recent[-1][0] + self.spacing):
             return
@@ -95,9 +99,9 @@ class Samples:
             older.popleft()
 
     def vitals(self, since: float = -math.inf) -> Vitals:
-        """The newest samples in medians, after `since` where there are some; all None where nothing came."""
+        """Condense the newest samples, where possible those after `since` (Unix seconds); all None without samples."""
         if not self._recent:
-            return UNKNOWN
+            return NO_VITALS
         newest = self._recent[-1][0]
         begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
         kept = list(takewhile(lambda each: each[0] > begin, reversed(self._recent)))[::-1]
@@ -106,14 +110,16 @@ class Samples:
         return Vitals(**_of_host(hosts), **gpus, ecc_errors=self._new_ecc_errors())
 
     def _new_ecc_errors(self) -> int | None:
-        """Over all that is kept: what made a GPU slow came before it was slow."""
+        """Return the errors since the oldest sample: those that made a GPU slow came before it was slow."""
         oldest = self._older[0] if self._older else self._recent[0]
         before, now = (_ecc_errors(each) for _, each in (oldest, self._recent[-1]))
         return None if now is None else max(0, now - (now if before is None else before))
 
     def most_moved(self) -> float | None:
-        """The most bytes that one interface moved in any one second, either way, as far as this was asked often enough:
-        once in WINDOW_SECONDS."""
+        """Return the most bytes that one interface moved in any second, in one direction.
+
+        Only the newest samples are read: call it once in WINDOW_SECONDS at least.
+        """
         hosts = (each.host for _, each in self._recent)
         links = [link for host in hosts if host is not None and (link := _busiest(host))]
         before = () if self._most_moved is None else (self._most_moved,)
@@ -150,11 +156,11 @@ def _of_gpus(samples: Sequence[tuple[GpuSample, ...]]) -> dict[str, Any]:
     for gpu in (gpu for sample in samples for gpu in sample):
         by_uuid.setdefault(gpu.uuid, []).append(gpu)
     each = [_of_gpu(history) for history in by_uuid.values()]
-    atwork = [values for values in each if values["gpu"] is None or values["gpu"] > 0.05]
+    at_work = [values for values in each if values["gpu"] is None or values["gpu"] > _IDLE]
     worst: dict[str, Callable[..., Any]] = {"gpu": min, "clock": min}
     names = each[0] if each else ()
     xid = _worst(max, (history[-1].xid for history in by_uuid.values()))
-    return {**{name: _worst(worst.get(name, max), (values[name] for values in atwork)) for name in names}, "xid": xid}
+    return {**{name: _worst(worst.get(name, max), (values[name] for values in at_work)) for name in names}, "xid": xid}
 
 
 def _of_gpu(history: Sequence[GpuSample]) -> dict[str, Any]:
@@ -173,7 +179,7 @@ def _of_gpu(history: Sequence[GpuSample]) -> dict[str, Any]:
 
 
 def _busiest(host: HostSample) -> Interface | None:
-    """The interface that moves most; loopback joins tasks of one host and is no link."""
+    """Return the interface that moves most; loopback joins tasks of one host and is no link."""
     return max(
         (each for each in host.interfaces if each.name != "lo"),
         key=lambda each: each.sent + each.received,
@@ -182,7 +188,7 @@ def _busiest(host: HostSample) -> Interface | None:
 
 
 def middle(values: Iterable[float | None]) -> float | None:
-    """The median of what is known, None where nothing is."""
+    """Return the median of the values that are not None; None where there is none."""
     known = [value for value in values if value is not None]
     return float(median(known)) if known else None
 

@@ -1,52 +1,61 @@
-"""What is said beyond who straggles: why, what limits the cluster, what changed for all, where the time went."""
+"""Findings beyond the straggler rule: causes, limits, slowdowns of all workers, and where the time of the run went.
+
+All of it is read from the counters of hosts and GPUs together with the steps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from tfscale.core.analysis.causes.cause_tracker import Compared, Explainer
+from tfscale.core.analysis.causes.cause_tracker import CauseTracker, Compared
 from tfscale.core.analysis.causes.vitals import Samples, Vitals
 from tfscale.core.analysis.run.drifts import DriftWatch
 from tfscale.core.analysis.run.goodput import Goodput
-from tfscale.core.analysis.run.saturation import Load, SaturationWatch
-from tfscale.core.analysis.steps.impute import made_whole
+from tfscale.core.analysis.run.load import Load
+from tfscale.core.analysis.run.saturation import SaturationWatch
+from tfscale.core.analysis.steps.impute import impute
 from tfscale.core.analysis.steps.phases import transfer
-from tfscale.core.analysis.steps.step_table import Aligned, StepTable
-from tfscale.core.analysis.tasks.observed_task import TaskView
+from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame, TaskState
 from tfscale.core.task import Role, Task, subject_owner
 
 PERIOD = 5.0
-"""Seconds between two judgements of everybody's counters, which hardly move faster."""
-_AT_ONCE = 16
-"""Tasks whose counters are condensed in one look, the rest of them in the looks between."""
+"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster (chosen)."""
+_BATCH = 16
+"""Tasks whose counters are condensed in one evaluation; the others follow in the evaluations before the next judgement.
+Chosen: 64 tasks make four batches, one in each second of a period."""
 MOST_WATCHED = 64
-"""Tasks whose counters are looked at for the whole: medians need no more, and a thousand would cost too much."""
+"""Tasks whose counters are watched for limits of the cluster (chosen: a median needs no more)."""
 MANY, _SPACING = 250, 2.5
-"""Tasks beyond which only the sample of every third second is kept; a sample of eight GPUs is a kilobyte."""
-_ROWS = 60
-_FEWEST_ROWS = 20
+"""Tasks beyond which only one sample in so many seconds is kept: a sample of eight GPUs takes a kilobyte."""
+_ROWS, _FEWEST_ROWS = 60, 20
+"""Newest steps that the load is measured over, and how many there must be (chosen: the window of the straggler rule has
+20 steps at least)."""
 
 
-class Insight:
-    """Folds the counters of all tasks, and looks at them together with the steps."""
+class ClusterContext:
+    """Folds the counters of all tasks, and evaluates them together with the steps."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
         spacing = _SPACING if len(spec.tasks) > MANY else 0.0
         self._samples = {str(task): Samples(spacing) for task in spec.tasks}
-        self._watched = _shares([str(task) for task in _sample(spec)])
+        self._batches = _split([str(task) for task in _watched(spec)])
         self._vitals: dict[str, Vitals] = {}
+        """Condensed counters of the watched tasks; at most one period old."""
         self._turn = 0
-        """Looks since the last judgement."""
-        self._explainer = Explainer()
+        """Evaluations since the last judgement."""
+        self._judged: float | None = None
+        """Time of the last judgement of limits, Unix seconds."""
+        self._causes = CauseTracker()
         self._saturation = SaturationWatch()
         self._drift = DriftWatch()
-        self._looked: float | None = None
         self._training = {str(task) for task in spec.tasks if task.role in (Role.CHIEF, Role.WORKER)}
         self._ran = 0.0
+        """Newest time at which a task ran, Unix seconds."""
         self._goodput = Goodput()
 
     def fold(self, task: str, frame: Frame) -> None:
@@ -60,54 +69,61 @@ class Insight:
 
     @property
     def spent(self) -> Mapping[str, float]:
-        """Seconds by bucket of goodput, up to when a task last ran."""
+        """Seconds by bucket of goodput, up to when a task ran last."""
         return self._goodput.spent(self._ran)
 
     def explain(
-        self, named: Sequence[Diagnosis], groups: Sequence[Compared], tasks: Mapping[str, TaskView]
+        self, diagnoses: Sequence[Diagnosis], groups: Sequence[Compared], tasks: Mapping[str, ObservedTask]
     ) -> list[Diagnosis]:
-        """Stragglers with their causes."""
-        return self._explainer.explain(named, groups, tasks, self._samples)
+        """Return the diagnoses, stragglers with their causes."""
+        return self._causes.explain(diagnoses, groups, tasks, self._samples)
 
-    def look(self, window: Aligned, tasks: Mapping[str, TaskView], straggles: bool, now: float) -> list[Diagnosis]:
-        """What limits the cluster, and what takes longer for all than it did; `window` is the newest steps."""
+    def evaluate(
+        self, window: AlignedSteps, tasks: Mapping[str, ObservedTask], straggles: bool, now: float
+    ) -> list[Diagnosis]:
+        """Return the open slowdowns of all and limits of the cluster. `window` holds the newest steps.
+
+        While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is.
+        """
         if straggles:
             self._saturation.clear()
             self._vitals.clear()
-            return self._drift.told()
-        recent = made_whole(window.last(_ROWS))
-        if self._looked is not None and 0 <= now - self._looked < PERIOD:
+            return self._drift.open
+        recent = impute(window.last(_ROWS))
+        if self._judged is not None and 0 <= now - self._judged < PERIOD:
             self._turn += 1
-            self._condense(self._watched[self._turn :][:1])
-            limited = self._saturation.told()
+            self._condense(self._batches[self._turn :][:1])
+            limits = self._saturation.open
         else:
-            self._condense(self._watched[:1] if self._vitals else self._watched)
-            self._looked, self._turn, vitals = now, 0, self._vitals
+            self._condense(self._batches[:1] if self._vitals else self._batches)
+            self._judged, self._turn, vitals = now, 0, self._vitals
             load = self._load(recent, tasks, vitals) if len(recent) >= _FEWEST_ROWS else None
-            limited = self._saturation.diagnose(load, vitals, self._speeds(vitals), now)
-        return [*self._drift.diagnose(recent, now), *limited]
+            limits = self._saturation.diagnose(load, vitals, {name: self._link_speed(name) for name in vitals}, now)
+        return [*self._drift.diagnose(recent, now), *limits]
 
-    def _condense(self, shares: Sequence[Sequence[str]]) -> None:
-        self._vitals.update((name, self._samples[name].vitals()) for share in shares for name in share)
+    def _condense(self, batches: Sequence[Sequence[str]]) -> None:
+        self._vitals.update((name, self._samples[name].vitals()) for batch in batches for name in batch)
 
-    def count(self, table: StepTable, subjects: Sequence[str], apart: str = "") -> None:
-        """Put the steps that came since the last call into the buckets of the run's time; `apart` names the one worker
-        whose steps stand for all, where each has numbers of its own."""
+    def count_steps(self, table: StepTable, subjects: Sequence[str], numbering: str = "") -> None:
+        """Put the steps that came since the last call into the buckets of the run's time.
+
+        `numbering` names the one worker whose steps stand for all, where each has numbers of its own.
+        """
         if not subjects:
             return
-        attempt = table.attempt(subjects[0])
-        fresh = table.aligned(subjects, first=self._goodput.next_step((*attempt, apart)))
+        attempt = (*table.attempt(subjects[0]), numbering)
+        fresh = table.aligned(subjects, first=self._goodput.next_step(attempt))
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:
             ahead = newest - int(fresh.sequence[-1])
-            self._goodput.steps((*attempt, apart), fresh, None if number is None else number - ahead)
+            self._goodput.steps(attempt, fresh, None if number is None else number - ahead)
 
-    def _load(self, recent: Aligned, tasks: Mapping[str, TaskView], vitals: Mapping[str, Vitals]) -> Load:
+    def _load(self, recent: AlignedSteps, tasks: Mapping[str, ObservedTask], vitals: Mapping[str, Vitals]) -> Load:
         lag, network = recent.lag, transfer(recent.reduce)
         update, _, fetch, compute = (float(np.median(plane)) for plane in recent.phases[:-1])
         names = list(dict.fromkeys(map(subject_owner, recent.subjects)))
-        probe = next((view.probe for name in names if (view := tasks.get(name)) and view.probe), None)
-        link, source = self._link(names, vitals)
+        probe = next((task.probe for name in names if (task := tasks.get(name)) and task.probe), None)
+        link, source = self._slowest_link(names, vitals)
         return Load(
             step=max(float(np.median(lag.max(axis=1) + network)), 1e-9),
             transfer=float(np.median(network)),
@@ -116,21 +132,18 @@ class Insight:
             ranks=probe.ranks if probe and probe.ranks else len(recent.subjects),
             payload=probe.reduced_bytes_per_step if probe else None,
             link=link,
-            link_from=source,
+            link_source=source,
         )
 
-    def _speeds(self, vitals: Mapping[str, Vitals]) -> dict[str, float | None]:
-        """Bits a second of each task's link, where the cluster file says so: drivers of virtual links invent them."""
-        return {name: self._said(name) for name in vitals}
-
-    def _said(self, name: str) -> float | None:
+    def _link_speed(self, name: str) -> float | None:
+        """Return bits a second of a task's link by the cluster file alone: drivers of virtual links invent theirs."""
         return self._spec.link_speed(Task.parse(name))
 
-    def _link(self, names: Sequence[str], vitals: Mapping[str, Vitals]) -> tuple[float | None, str | None]:
-        """(bits a second of the slowest link that the all-reduce passes, who says so)."""
-        said = [speed for speed in map(self._said, names) if speed is not None]
-        if said:
-            return min(said), "the cluster file"
+    def _slowest_link(self, names: Sequence[str], vitals: Mapping[str, Vitals]) -> tuple[float | None, str | None]:
+        """Return (bits a second of the slowest link that the all-reduce passes, where that comes from)."""
+        configured = [speed for speed in map(self._link_speed, names) if speed is not None]
+        if configured:
+            return min(configured), "the cluster file"
         names = [name for name in names if name in vitals]
         claims = [vitals[name].link_claim for name in names]
         hosts = {self._spec.tasks[Task.parse(name)].host for name in names}
@@ -143,19 +156,19 @@ class Insight:
         return min(claim for claim in claims if claim is not None), "the interface's driver"
 
     def _is_refuted(self, name: str, claim: float) -> bool:
-        """Whether more went over the link in some second than its driver says it can."""
+        """Decide whether the link carried more in some second than its driver claims that it can."""
         moved = self._samples[name].most_moved()
         return moved is not None and 8 * moved > claim
 
 
-def _shares(names: Sequence[str]) -> list[Sequence[str]]:
-    """In parts, of which each can have a look of its own between two judgements."""
-    parts = min(int(PERIOD), max(1, -(-len(names) // _AT_ONCE)))
-    return [names[part::parts] for part in range(parts)]
+def _split(names: Sequence[str]) -> list[Sequence[str]]:
+    """Split tasks into batches of about _BATCH, at most one for each evaluation of a period."""
+    count = min(int(PERIOD), max(1, -(-len(names) // _BATCH)))
+    return [names[first::count] for first in range(count)]
 
 
-def _sample(spec: ClusterSpec) -> list[Task]:
-    """The parameter servers, each of which may be a limit by itself, and of the others an even sample."""
+def _watched(spec: ClusterSpec) -> list[Task]:
+    """Return the parameter servers, each of which may be a limit by itself, and an even sample of the other tasks."""
     servers = [task for task in spec.tasks if task.role is Role.PS]
     others = [task for task in spec.tasks if task.role is not Role.PS]
     return [*servers[:MOST_WATCHED], *others[:: max(1, -(-len(others) // MOST_WATCHED))]]

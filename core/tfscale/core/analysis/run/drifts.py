@@ -1,6 +1,6 @@
-"""A slowdown that all workers share: nobody straggles, but every step takes longer than it did in this run.
+"""Slowdowns that all workers share: no worker straggles, but every step takes longer than before in this run.
 
-The same comparison as among workers, with the run's own past as the peer.
+The rule compares a part of the step with the run's own past, as the straggler rule compares a worker with its peers.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tfscale.core.analysis.steps.phases import transfer
-from tfscale.core.analysis.steps.step_table import Aligned, Floats
+from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
 from tfscale.core.analysis.words import clock, duration
 from tfscale.core.records import LAG_PHASES, Diagnosis
 from tfscale.core.task import CLUSTER
 
 PARTS = (*LAG_PHASES, "transfer")
 LEAST_HISTORY = 60
-"""Looks, one a second, before anything can be slower than it was."""
+"""Evaluations, one a second, before anything can be slower than before (chosen: one minute)."""
 KEEP = 1800
+"""Evaluations that are remembered: half an hour."""
 ON, OFF = 1.5, 1.25
-"""Times the run's own baseline."""
+"""Ratios to the usual time of a part from which on it is slower, and below which that ends (chosen)."""
 COST_ON, COST_OFF = 0.10, 0.05
-"""Of the step, what it must cost."""
+"""Shares of the step that the additional time must cost, and below which the slowdown ends (chosen)."""
 LASTS = 20
-"""Looks in a row that must show it: a busy second or two is no drift."""
-_BASELINE = 0.25
-"""Quantile of the history: what is usual when nothing disturbs."""
+"""Evaluations in a row that must show it (chosen: a busy second or two is no lasting change)."""
+_USUAL = 0.25
+"""Quantile of the history that is the usual time: a quarter of it undisturbed is enough."""
 
 _WORDS = {
     "transfer": "the all-reduce takes {much}: the network is slower, the workers are not",
@@ -38,45 +39,47 @@ _WORDS = {
 _CAUSES = {"transfer": "network", "input": "input", "host": "host"}
 
 
-def parts(window: Aligned) -> Floats:
-    """(5,) seconds of each part in the middle step and worker, the transfer last."""
+def part_times(window: AlignedSteps) -> Floats:
+    """Return (5,) seconds of each of PARTS, medians over steps and workers."""
     middle = [float(np.median(plane)) for plane in window.phases[:-1]]
     return np.array([*middle, float(np.median(transfer(window.reduce)))])
 
 
 @dataclass(slots=True)
 class DriftWatch:
-    """Remembers how long each part of a step took, and says when one stays longer."""
+    """Remembers how long each part of a step took, and reports when one takes longer for good."""
 
     _past: deque[Floats] = field(default_factory=lambda: deque(maxlen=KEEP))
     _subjects: tuple[str, ...] = ()
     _since: float | None = None
-    _looks: int = 0
+    """Begin of the slowdown under suspicion, Unix seconds."""
+    _in_a_row: int = 0
+    """Evaluations in a row that have shown it."""
     _open: Diagnosis | None = None
 
     def restart(self) -> None:
-        """Another attempt: what was usual in the one before says nothing of this one."""
+        """Forget the history: a new attempt has usual times of its own."""
         self._past.clear()
-        self._since, self._looks, self._open = None, 0, None
+        self._since, self._in_a_row, self._open = None, 0, None
 
-    def diagnose(self, window: Aligned, now: float) -> list[Diagnosis]:
-        """At most one `slowdown`, from the newest steps; nothing where there are none."""
+    def diagnose(self, window: AlignedSteps, now: float) -> list[Diagnosis]:
+        """Evaluate the newest steps, none where there are none, and return what is open: at most one `slowdown`."""
         if window.subjects != self._subjects:
             self._subjects = window.subjects
             self.restart()
         if len(window):
-            self._look(parts(window), now)
-        return self.told()
+            self._evaluate(part_times(window), now)
+        return self.open
 
-    def told(self) -> list[Diagnosis]:
-        """What is open."""
+    @property
+    def open(self) -> list[Diagnosis]:
         return [self._open] if self._open else []
 
-    def _look(self, current: Floats, now: float) -> None:
+    def _evaluate(self, current: Floats, now: float) -> None:
         if len(self._past) >= LEAST_HISTORY:
-            self._judge(current, np.quantile(np.array(self._past), _BASELINE, axis=0), now)
+            self._judge(current, np.quantile(np.array(self._past), _USUAL, axis=0), now)
         if self._since is None:
-            # What is already suspected does not become usual.
+            # A time under suspicion must not become usual.
             self._past.append(current)
 
     def _judge(self, current: Floats, usual: Floats, now: float) -> None:
@@ -85,11 +88,11 @@ class DriftWatch:
         ratio, cost = current[most] / max(usual[most], 1e-9), extra[most] / current.sum()
         ratio_on, cost_on = (OFF, COST_OFF) if self._open else (ON, COST_ON)
         if ratio < ratio_on or cost < cost_on:
-            self._since, self._looks, self._open = None, 0, None
+            self._since, self._in_a_row, self._open = None, 0, None
             return
         self._since = now if self._since is None else self._since
-        self._looks += 1
-        if self._looks >= LASTS and self._open is None:
+        self._in_a_row += 1
+        if self._in_a_row >= LASTS and self._open is None:
             self._open = _describe(PARTS[most], float(ratio), float(extra[most]), float(cost), self._since)
 
 

@@ -1,8 +1,8 @@
-"""Where the time of a run went: in steps that count, or in something else.
+"""Goodput: where the time of a run went, in steps that count or in something else.
 
-    goodput = time in steps never repeated, without what their workers waited for data and for each other / wall time
+    goodput = time in steps never repeated, less the time their workers waited for data and for each other / wall time
 
-Every second is in one bucket: that of what kept the cluster, not of what one task did meanwhile.
+Every second is in one bucket: that of what kept the whole cluster, not of what one task did meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tfscale.core.analysis.steps.phases import waits
-from tfscale.core.analysis.steps.step_table import Aligned, Floats
+from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
 from tfscale.core.records import Activity, ActivityKind
 
 PRODUCTIVE = "productive"
@@ -28,8 +28,8 @@ BUCKETS = (
     "stragglers",
     "unknown",
 )
-"""`stragglers`: waiting for whoever is slower in a step. `recovery`: from a failure to the next step. `lost_progress`:
-steps made a second time. `unknown`: between steps, and nothing says what for."""
+"""Buckets of time. `stragglers`: waiting for slower workers within a step. `recovery`: from a failure to the next step.
+`lost_progress`: steps made a second time. `unknown`: time between steps that no activity explains."""
 
 _KINDS = {
     ActivityKind.COMPILE: "compile",
@@ -38,45 +38,49 @@ _KINDS = {
 }
 
 Interval = tuple[float, float]
+"""(begin, end), Unix seconds."""
 Attempt = tuple[int | str, ...]
-"""Within which steps are numbered: (generation, attempt), and the worker where each has numbers of its own."""
+"""The scope of step numbers: (generation, attempt), and the worker where each worker has numbers of its own."""
+
+_SHORT_GAP, _SHORT_GAP_SHARE = 0.02, 0.05
+"""Seconds, and share of the step, up to which the time between two steps belongs to the step (chosen)."""
 
 
 @dataclass(slots=True)
 class Goodput:
-    """Adds up as a run goes on; asks for every step once."""
+    """Adds up the buckets as a run goes on; every step is taken in once."""
 
     begin: float | None = None
-    """When the first task was started."""
+    """Start of the first task, Unix seconds."""
     _spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BUCKETS, 0.0))
     _reached: float | None = None
-    """Up to when everything is in a bucket."""
+    """Unix seconds up to which all time is in a bucket."""
     _attempt: Attempt | None = None
-    """Of the newest steps."""
+    """Attempt of the newest steps."""
     _consumed: int = -1
-    """The newest collective of it that is in a bucket."""
+    """The newest collective of that attempt that is in a bucket."""
     _highest: int = -1
     """The highest global step so far."""
     _activities: dict[tuple[str, ActivityKind, float], Activity] = field(default_factory=dict)
 
     def started(self, at: float | None) -> None:
-        """A task was started then; the run began with the first."""
+        """Note that a task was started at `at`, Unix seconds; the run began with the first one."""
         if at is not None and self._reached is None:
             self.begin = at if self.begin is None else min(self.begin, at)
 
-    def activities(self, task: str, found: Iterable[Activity]) -> None:
-        """What a task did instead of steps; the same one may be told again when it has ended."""
-        for each in found:
+    def activities(self, task: str, activities: Iterable[Activity]) -> None:
+        """Note what a task did instead of steps; an activity that has ended replaces itself as it was before."""
+        for each in activities:
             self._activities[task, each.kind, each.begin] = each
 
     def next_step(self, attempt: Attempt) -> int:
-        """The first collective of this attempt that is not in a bucket."""
+        """Return the first collective of this attempt that is not in a bucket."""
         return self._consumed + 1 if attempt == self._attempt else 0
 
-    def steps(self, attempt: Attempt, fresh: Aligned, newest_global: int | None) -> None:
-        """Steps from `next_step` on that all workers have reported.
+    def steps(self, attempt: Attempt, fresh: AlignedSteps, newest_global: int | None) -> None:
+        """Take in steps from `next_step` on that all workers have reported.
 
-        `newest_global` is the global step of the last of them, None where the program does not count.
+        `newest_global` is the global step of the last of them, None where the program does not count them.
         """
         if self._reached is not None:
             fresh = fresh.since(self._reached)
@@ -95,7 +99,7 @@ class Goodput:
         }
 
     def spent(self, now: float) -> Mapping[str, float]:
-        """Seconds by bucket up to `now`; empty before anything started."""
+        """Return seconds by bucket up to `now`; empty before anything started."""
         if self.begin is None:
             return {}
         spent = dict(self._spent)
@@ -105,13 +109,13 @@ class Goodput:
         return spent
 
     def share(self, now: float) -> float | None:
-        """Goodput, 0 to 1; None before anything started."""
+        """Return the goodput, 0 to 1; None before anything started."""
         spent = self.spent(now)
         whole = sum(spent.values())
         return spent[PRODUCTIVE] / whole if whole > 0 else None
 
-    def _within(self, fresh: Aligned, length: Floats, numbers: Floats | None) -> None:
-        """Steps, and what lies between those that do not follow one another at once."""
+    def _within(self, fresh: AlignedSteps, length: Floats, numbers: Floats | None) -> None:
+        """Take in steps, and the gaps between those that do not follow one another at once."""
         fetch = fresh.phases[2].mean(axis=1)
         waited = waits(fresh.reduce).mean(axis=1) if len(fresh.subjects) > 1 else np.zeros(len(fresh))
         repeated = np.zeros(len(fresh), bool) if numbers is None else numbers <= self._highest
@@ -121,7 +125,7 @@ class Goodput:
         self._spent["stragglers"] += float(waited[once].sum())
         self._spent[PRODUCTIVE] += float((length - fetch - waited)[once].sum())
         gaps = np.diff(fresh.end) - length[1:]
-        for row in np.flatnonzero(gaps > np.maximum(0.05 * length[1:], 0.02)):
+        for row in np.flatnonzero(gaps > np.maximum(_SHORT_GAP_SHARE * length[1:], _SHORT_GAP)):
             stop = float(fresh.end[row + 1] - length[row + 1])
             self._add(self._gap(float(fresh.end[row]), stop, "unknown"))
         if numbers is not None:
@@ -132,7 +136,7 @@ class Goodput:
             self._spent[bucket] += seconds
 
     def _gap(self, begin: float, end: float, otherwise: str) -> list[tuple[str, float]]:
-        """Seconds of [begin, end] by what the tasks did, the rest as `otherwise`."""
+        """Return (bucket, seconds) of [begin, end] by the tasks' activities, the rest as `otherwise`."""
         if end <= begin:
             return []
         left, parts = [(begin, end)], []
@@ -148,18 +152,18 @@ class Goodput:
         return [*parts, (otherwise, total(left))]
 
 
-def _length(window: Aligned) -> Floats:
-    """(k,) seconds of each step, the mean of its workers'."""
+def _length(window: AlignedSteps) -> Floats:
+    """Return (k,) seconds of each step, the mean of its workers'."""
     return np.asarray(window.phases.sum(axis=0).mean(axis=1), dtype=np.float64)
 
 
 def total(intervals: Sequence[Interval]) -> float:
-    """Seconds of intervals that do not overlap."""
+    """Return the seconds of intervals that do not overlap."""
     return sum(end - begin for begin, end in intervals)
 
 
 def without(intervals: Sequence[Interval], taken: Iterable[Interval]) -> list[Interval]:
-    """What is left of intervals when others are taken out of them."""
+    """Return the parts of `intervals` that no interval of `taken` covers."""
     left = list(intervals)
     for begin, end in taken:
         left = [

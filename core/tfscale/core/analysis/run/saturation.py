@@ -1,6 +1,6 @@
-"""What limits the cluster while nobody straggles, how far it is at its limit, and what would help.
+"""Saturation: the resource that limits the cluster while no worker straggles, and remedies.
 
-Pure rules over one moment; `SaturationWatch` adds that something must last to be told.
+`limits` judges one moment; `SaturationWatch` reports what lasts.
 """
 
 from __future__ import annotations
@@ -8,57 +8,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tfscale.core.analysis import remedies
 from tfscale.core.analysis.causes.vitals import Vitals, middle
-from tfscale.core.analysis.run import gain_models
-from tfscale.core.analysis.run.gain_models import Remedy
-from tfscale.core.analysis.run.scaling import bus_bandwidth
+from tfscale.core.analysis.remedies import Remedy
+from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.words import bits
 from tfscale.core.records import Diagnosis
 from tfscale.core.task import CLUSTER, Role, Task
 
 COMMUNICATION = 0.30
-"""Of the step, exposed transfer."""
+"""Share of the step that the all-reduce takes (chosen)."""
 FULL = 0.80
-"""Of a link's speed: protocols and gaps take the rest."""
+"""Share of a link's speed that is carried when it is full: a link shaped to 200 Mbit/s carried 166 to 172
+(tests/e2e/test_causes.py), so that from 0.83 on a full link of a busy host would be missed."""
 INPUT = 0.20
-"""Of the step [TF profiler: highly input-bound]."""
+"""Share of the step that workers wait for data [TensorFlow profiler: highly input-bound]."""
 COMPUTE = 0.70
-"""Of the step, with GPUs in use 90 % of the time."""
+"""Share of the step that the GPUs compute (chosen)."""
 GPU_BUSY = 0.90
+"""Utilisation of the GPUs from which on they count as at work throughout (chosen)."""
 GPU_MEMORY = 0.97
+"""Share of the GPUs' memory that is taken (chosen)."""
 CPU_BUSY = 0.95
+"""Share of all cores in use (chosen)."""
 HYSTERESIS = 0.9
-"""What was told stays until it is below this much of its threshold."""
+"""Share of its threshold below which a reported limit ends (chosen)."""
 SETTLE = 10.0
-"""Seconds for which something must hold before it is told, and be gone before it ends."""
+"""Seconds for which a limit must hold before it is reported, and be gone before it ends (chosen)."""
+_NEWS = 0.1
+"""Change of the fraction from which on a limit is reported with new numbers (chosen)."""
 
 Evidence = dict[str, float | str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A cluster's step in medians over its newest steps and its workers, seconds."""
-
-    step: float
-    transfer: float
-    input: float
-    compute: float
-    """With the update of the variables."""
-    ranks: int
-    """Participants of the gradient collective."""
-    payload: float | None = None
-    """Bytes handed to it in a step."""
-    link: float | None = None
-    """Bits a second of its slowest link, None unknown."""
-    link_from: str | None = None
-    """Who says so."""
-
-    @property
-    def bus(self) -> float | None:
-        """Bits a second over each link while the collective runs, None unknown."""
-        if not self.payload or self.transfer <= 0 or self.ranks < 2:
-            return None
-        return 8 * bus_bandwidth(self.payload, self.transfer, self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,98 +48,65 @@ class Limit:
     resource: str
     subject: str
     fraction: float
+    """Share of the resource that is in use, 0 to 1."""
     threshold: float
+    """The fraction from which on it is at its limit."""
     sentence: str
     share: float = 0.0
-    """Of the step, that it accounts for: of several, the largest is told."""
+    """Share of the step time that it accounts for; of several limits the largest is reported."""
     severity: str = "info"
     remedies: tuple[Remedy, ...] = ()
     evidence: Evidence = field(default_factory=dict)
 
 
 def limits(
-    load: Load | None, vitals: Mapping[str, Vitals], speeds: Mapping[str, float | None], strict: float = 1.0
+    load: Load | None, vitals: Mapping[str, Vitals], speeds: Mapping[str, float | None], strictness: float = 1.0
 ) -> list[Limit]:
-    """All that is at its limit (times `strict`), by task name; the largest share of the step first.
+    """Return all that is at its limit (times `strictness`), the largest share of the step first.
 
-    `load` is None where no steps are lined up, `speeds` are of the tasks' links in bits a second.
+    `vitals` and `speeds`, bits a second of their links, are by task; `load` is None where no step is measured.
     """
     hosts = list(vitals.values())
-    found = [_cpu(hosts), _gpu_memory(hosts), *(_link(name, each, speeds.get(name)) for name, each in vitals.items())]
+    candidates = [_cpu(hosts), _gpu_memory(hosts)]
+    candidates += [_link(name, each, speeds.get(name)) for name, each in vitals.items()]
     if load is not None:
-        found += [_communication(load), _input(load), _compute(load, hosts)]
-    at_limit = [limit for limit in found if limit is not None and limit.fraction >= strict * limit.threshold]
+        candidates += [_communication(load), _input(load), _compute(load, hosts)]
+    at_limit = [limit for limit in candidates if limit is not None and limit.fraction >= strictness * limit.threshold]
     return sorted(at_limit, key=lambda limit: -limit.share)
 
 
 def _communication(load: Load) -> Limit | None:
-    share = load.transfer / load.step
     if load.ranks < 2:
         return None
+    share, resource = load.transfer / load.step, "communication"
     sentence = f"communication-bound: the all-reduce takes {share:.0%} of each step"
     evidence: Evidence = {"transfer": load.transfer, "bus_bandwidth": load.bus}
-    resource = "communication"
     if load.bus and load.link:
         full = load.bus / load.link
         of = f"{bits(load.bus)} of {bits(load.link)}, {full:.0%}"
         resource = "link" if full >= FULL else resource
         sentence += f", and the link is full ({of})" if full >= FULL else f", though the link is not full ({of})"
-        evidence |= {"link": load.link, "link_from": load.link_from, "link_fraction": full}
-    return Limit(
-        resource, CLUSTER, share, COMMUNICATION, sentence, share, _severity(share), _for_network(load), evidence
-    )
-
-
-def _for_network(load: Load) -> tuple[Remedy, ...]:
-    step, transfer = load.step, load.transfer
-    grows = min(load.compute + load.input, step - transfer)
-    return (
-        Remedy(
-            "gradients cast to bfloat16 for the wire",
-            gain_models.half_the_bytes(step, transfer),
-            "half the bytes",
-            True,
-        ),
-        Remedy(
-            "accumulating 4 micro-batches", gain_models.accumulated(step, transfer, 4), "a quarter of the all-reduces"
-        ),
-        Remedy("a batch twice as large", gain_models.larger_batch(step, grows, 2), "compute and input double"),
-        Remedy("links twice as fast", gain_models.faster_link(step, transfer, 2), "half the transfer", True),
-        Remedy("fewer, stronger GPUs"),
-    )
+        evidence |= {"link": load.link, "link_from": load.link_source, "link_fraction": full}
+    helps = remedies.for_communication(load)
+    return Limit(resource, CLUSTER, share, COMMUNICATION, sentence, share, _severity(share), helps, evidence)
 
 
 def _input(load: Load) -> Limit:
     share = load.input / load.step
-    remedies = (
-        Remedy(
-            "prefetching and parallel maps",
-            gain_models.prefetched(load.step, load.input),
-            "input beside training",
-            True,
-        ),
-        Remedy("decoding the data once and caching it"),
-    )
     sentence = f"input-bound: every worker waits {share:.0%} of each step for its data"
-    return Limit("input", CLUSTER, share, INPUT, sentence, share, _severity(share), remedies, {"input": load.input})
+    evidence: Evidence = {"input": load.input}
+    return Limit("input", CLUSTER, share, INPUT, sentence, share, _severity(share), remedies.for_input(load), evidence)
 
 
 def _compute(load: Load, hosts: Sequence[Vitals]) -> Limit | None:
-    """GPU-bound. Its use alone does not tell: a GPU that only waits in an all-reduce is in use too."""
+    """Return the limit of the GPUs. Utilisation alone is no evidence: a GPU that waits in an all-reduce is in use."""
     share, use = load.compute / load.step, middle(each.gpu for each in hosts)
     if use is None:
         return None
-    more = gain_models.more_workers(load.step, load.transfer, load.ranks, 2 * load.ranks)
-    remedies = (
-        Remedy(f"{2 * load.ranks} workers instead of {load.ranks}", more, "ring all-reduce", True),
-        Remedy("GPUs twice as fast", gain_models.half_the_compute(load.step, load.compute), "half the compute", True),
-        Remedy("mixed precision"),
-    )
     sentence = f"GPU-bound, as it should be: the GPUs compute {share:.0%} of each step, {use:.0%} in use"
     fraction = min(share / COMPUTE, use / GPU_BUSY)
-    return Limit(
-        "gpu", CLUSTER, fraction, 1.0, sentence, share, "info", remedies, {"gpu": use, "compute": load.compute}
-    )
+    evidence: Evidence = {"gpu": use, "compute": load.compute}
+    return Limit("gpu", CLUSTER, fraction, 1.0, sentence, share, "info", remedies.for_compute(load), evidence)
 
 
 def _cpu(hosts: Sequence[Vitals]) -> Limit | None:
@@ -168,9 +115,8 @@ def _cpu(hosts: Sequence[Vitals]) -> Limit | None:
         return None
     has_gpus = any(each.gpu is not None for each in hosts)
     sentence = f"the hosts' CPUs are full ({use:.0%}){', which can keep the GPUs waiting' if has_gpus else ''}"
-    remedies = (Remedy("more cores a host, fewer tasks on one host, or less preprocessing in the training process"),)
     severity = "warning" if has_gpus else "info"
-    return Limit("cpu", CLUSTER, use, CPU_BUSY, sentence, 0.0, severity, remedies, {"cpu": use})
+    return Limit("cpu", CLUSTER, use, CPU_BUSY, sentence, 0.0, severity, remedies.FOR_CPU, {"cpu": use})
 
 
 def _gpu_memory(hosts: Sequence[Vitals]) -> Limit | None:
@@ -178,23 +124,22 @@ def _gpu_memory(hosts: Sequence[Vitals]) -> Limit | None:
     if use is None:
         return None
     sentence = f"{use:.0%} of the GPUs' memory is taken; TensorFlow reserves all of it unless growth is allowed"
-    remedies = (Remedy("a smaller batch on each GPU with gradient accumulation, or mixed precision"),)
-    return Limit("gpu_memory", CLUSTER, use, GPU_MEMORY, sentence, 0.0, "info", remedies, {"gpu_memory": use})
+    evidence: Evidence = {"gpu_memory": use}
+    return Limit("gpu_memory", CLUSTER, use, GPU_MEMORY, sentence, 0.0, "info", remedies.FOR_GPU_MEMORY, evidence)
 
 
 def _link(task: str, vitals: Vitals, speed: float | None) -> Limit | None:
-    """A task's link over whole seconds, whatever uses it: a parameter server's pulls and pushes, data, others."""
+    """Return the limit of a task's link, whatever uses it: gradients, pulls and pushes of parameters, data, others."""
     if speed is None or vitals.sent is None or vitals.received is None:
         return None
     sends = vitals.sent >= vitals.received
     moved = 8 * max(vitals.sent, vitals.received)
     fraction, does = moved / speed, "sends" if sends else "receives"
     sentence = f"the link of {task} is full: it {does} {bits(moved)} of {bits(speed)} ({fraction:.0%})"
-    serves = Task.parse(task).role is Role.PS
-    remedies = (Remedy("more parameter servers" if serves else "a faster link"), Remedy("gradients cast to bfloat16"))
+    is_server = Task.parse(task).role is Role.PS
     evidence: Evidence = {"sent": vitals.sent, "received": vitals.received, "link": speed}
-    resource = "server_link" if serves else "task_link"
-    return Limit(resource, task, fraction, FULL, sentence, 0.0, "warning", remedies, evidence)
+    resource = "server_link" if is_server else "task_link"
+    return Limit(resource, task, fraction, FULL, sentence, 0.0, "warning", remedies.for_link(is_server), evidence)
 
 
 def _severity(share: float) -> str:
@@ -203,41 +148,46 @@ def _severity(share: float) -> str:
 
 @dataclass(slots=True)
 class _Held:
+    """A limit that holds, or did until a few seconds ago."""
+
     limit: Limit
     begin: float
-    seen: float
-    told: bool = False
+    newest: float
+    """Newest time at which it held, Unix seconds."""
+    is_reported: bool = False
 
 
 @dataclass(slots=True)
 class SaturationWatch:
-    """One diagnosis a subject: what takes the largest share of the step, once it has lasted."""
+    """Reports one diagnosis a subject: the limit that takes the largest share of the step, once it has lasted."""
 
     _held: dict[tuple[str, str], _Held] = field(default_factory=dict)
 
     def diagnose(
         self, load: Load | None, vitals: Mapping[str, Vitals], speeds: Mapping[str, float | None], now: float
     ) -> list[Diagnosis]:
-        """What is at its limit for `SETTLE` seconds by `now`."""
+        """Judge the present limits (see `limits`) at `now`, Unix seconds, and return what is open."""
         for limit in limits(load, vitals, speeds, HYSTERESIS):
-            self._see(limit, now)
-        self._held = {key: held for key, held in self._held.items() if now - held.seen < SETTLE}
+            self._note(limit, now)
+        self._held = {key: held for key, held in self._held.items() if now - held.newest < SETTLE}
         for held in self._held.values():
-            held.told = held.told or held.seen - held.begin >= SETTLE
-        return self.told()
+            held.is_reported = held.is_reported or held.newest - held.begin >= SETTLE
+        return self.open
 
     def clear(self) -> None:
-        """Somebody straggles: what limits the others says nothing."""
+        """Forget all limits: while a worker straggles, the others only wait, and no limit can be measured."""
         self._held = {}
 
-    def told(self) -> list[Diagnosis]:
-        """The largest of each subject."""
+    @property
+    def open(self) -> list[Diagnosis]:
+        """The open diagnosis of each subject."""
         by_subject: dict[str, list[_Held]] = {}
-        for held in sorted((each for each in self._held.values() if each.told), key=lambda each: -each.limit.share):
+        reported = [held for held in self._held.values() if held.is_reported]
+        for held in sorted(reported, key=lambda held: -held.limit.share):
             by_subject.setdefault(held.limit.subject, []).append(held)
-        return [_describe(first, rest) for first, *rest in by_subject.values()]
+        return [_describe(largest, others) for largest, *others in by_subject.values()]
 
-    def _see(self, limit: Limit, now: float) -> None:
+    def _note(self, limit: Limit, now: float) -> None:
         # A link that fills up is the same limit as the communication that fills it.
         key = ("communication" if limit.resource == "link" else limit.resource, limit.subject)
         held = self._held.get(key)
@@ -245,19 +195,19 @@ class SaturationWatch:
             if limit.fraction >= limit.threshold:
                 self._held[key] = _Held(limit, now, now)
             return
-        held.seen = now
-        if not held.told or _differs(held.limit, limit):
+        held.newest = now
+        if not held.is_reported or _is_news(held.limit, limit):
             held.limit = limit
 
 
-def _differs(told: Limit, limit: Limit) -> bool:
-    """Whether it is worth telling anew: numbers that tremble are not news."""
-    return told.resource != limit.resource or abs(told.fraction - limit.fraction) >= 0.1
+def _is_news(reported: Limit, limit: Limit) -> bool:
+    return reported.resource != limit.resource or abs(reported.fraction - limit.fraction) >= _NEWS
 
 
 def _describe(held: _Held, others: Sequence[_Held]) -> Diagnosis:
     limit = held.limit
-    advice = next((each for each in limit.remedies if each.gain is not None), None) or next(iter(limit.remedies), None)
+    with_gain = next((remedy for remedy in limit.remedies if remedy.gain is not None), None)
+    first = with_gain or next(iter(limit.remedies), None)
     evidence: Evidence = {
         "resource": limit.resource,
         "fraction": limit.fraction,
@@ -265,5 +215,5 @@ def _describe(held: _Held, others: Sequence[_Held]) -> Diagnosis:
         "remedies": "; ".join(map(str, limit.remedies)) or None,
         "also": ", ".join(other.limit.resource for other in others) or None,
     }
-    sentence = f"{limit.sentence}; what would help: {advice}" if advice else limit.sentence
+    sentence = f"{limit.sentence}; what would help: {first}" if first else limit.sentence
     return Diagnosis("saturation", limit.subject, held.begin, None, limit.severity, sentence, evidence)

@@ -1,10 +1,10 @@
-"""What more workers bring: models of throughput against size, fitted to what was measured, and their forecast.
+"""Forecasts of throughput for more workers: models of throughput by number of workers, fitted to measured sizes.
 
     affine  X(N) = p + g N
-    amdahl  X(N) = g N / (1 + a (N-1))                 a: the part of the work that is not shared out [Amdahl 1967]
-    usl     X(N) = g N / (1 + a (N-1) + b N (N-1))     b: every worker with every other [Gunther 1993]
+    amdahl  X(N) = g N / (1 + a (N-1))                 a: the part of the work that is not shared [Amdahl 1967]
+    usl     X(N) = g N / (1 + a (N-1) + b N (N-1))     b: cost of every worker with every other [Gunther 1993]
 
-The last two are linear in N/X, and fitted there with parameters that are not negative.
+The last two are linear in N/X, where they are fitted with parameters that are not negative.
 """
 
 from __future__ import annotations
@@ -20,29 +20,24 @@ from tfscale.core.analysis.steps.step_table import Floats
 FEWEST_SIZES = 3
 """Measured sizes below which there is no forecast; three make a weak one."""
 _FLOOR = 0.02
-"""No band is narrower: throughputs are not measured better than that."""
+"""Relative error that every forecast has at least (chosen: throughputs are not measured better than that)."""
 _BAND = 2.0
-"""Times the error of the left-out sizes."""
+"""Half width of the band over the error at left-out sizes. With 2 the bands of the seven published series hold the
+measured largest size (tests/core/analysis/run/test_scaling.py)."""
 
 Curve = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One model with its parameters, and how wrong it was about sizes that were kept from it."""
+    """One fitted model, with its error at measured sizes that were left out of the fit."""
 
     model: str
     parameters: dict[str, float]
     at: Curve
-    """Throughput of this many workers."""
+    """Throughput by number of workers."""
     error: float
     """Root mean square of the relative error at left-out sizes; infinite where too few are left to fit."""
-
-    @property
-    def peak(self) -> float | None:
-        """The size from which on more workers are slower, None where the model has no such size."""
-        a, b = self.parameters.get("a", 0.0), self.parameters.get("b", 0.0)
-        return math.sqrt((1 - a) / b) if b > 0 and a < 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A speedup that others have published."""
+    """A published speedup, as a range from `low` to `high`."""
 
     name: str
     workers: int
@@ -72,25 +67,28 @@ PUBLISHED = (
     Published("dense models", 50, 25, 40),
     Published("RankBrain, sparse", 500, 300, 300),
 )
-"""Synchronous and asynchronous data parallelism in TensorFlow."""
+"""Published speedups of synchronous and asynchronous data parallelism in TensorFlow."""
 
 
 def fits(sizes: Sequence[float], throughputs: Sequence[float]) -> tuple[Fit, ...]:
-    """Every model, the one that forecasts left-out sizes best first. Raises ValueError for fewer than 3 sizes.
+    """Return every model, fitted, the one that forecasts left-out sizes best first.
 
-    The smallest size is never left out: nobody forecasts towards fewer workers.
+    The smallest size is never left out: forecasts go towards more workers. Raises ValueError for fewer than 3 sizes.
     """
     n, x = np.asarray(sizes, dtype=float), np.asarray(throughputs, dtype=float)
     if len(set(sizes)) < FEWEST_SIZES:
         raise ValueError(f"a forecast needs {FEWEST_SIZES} measured sizes, there are {len(set(sizes))}")
     order = np.argsort(n)
     n, x = n[order], x[order]
-    made = [Fit(name, *_MODELS[name](n, x), _left_out_error(name, n, x)) for name in _MODELS]
-    return tuple(sorted(made, key=lambda fit: fit.error))
+    fitted = [Fit(name, *_MODELS[name](n, x), _left_out_error(name, n, x)) for name in _MODELS]
+    return tuple(sorted(fitted, key=lambda fit: fit.error))
 
 
 def forecast(sizes: Sequence[float], throughputs: Sequence[float], workers: float) -> Forecast:
-    """What the best model says of `workers`; the band spans all models, and twice its own error. Raises ValueError."""
+    """Return the best model's forecast for `workers`; the band spans all models, and twice the best one's error.
+
+    Raises ValueError for fewer than 3 sizes.
+    """
     candidates = fits(sizes, throughputs)
     best = candidates[0]
     reach = math.exp(_BAND * max(_FLOOR, best.error))
@@ -100,12 +98,12 @@ def forecast(sizes: Sequence[float], throughputs: Sequence[float], workers: floa
 
 
 def efficiency(workers: float, throughput: float, one: float) -> float:
-    """Throughput over that of as many single workers."""
+    """Return the throughput over that of as many single workers, each with the throughput `one`."""
     return throughput / (workers * one)
 
 
 def nearest_published(workers: float) -> Published:
-    """The published point of the most similar size."""
+    """Return the published speedup of the most similar size."""
     return min(PUBLISHED, key=lambda point: abs(math.log(point.workers / workers)))
 
 
@@ -116,7 +114,7 @@ def _affine(n: Floats, x: Floats) -> tuple[dict[str, float], Curve]:
 
 
 def _shared_work(n: Floats, x: Floats, *terms: Callable[[Floats], Floats]) -> tuple[dict[str, float], Curve]:
-    """N/X as a non-negative sum of terms, the first of which is the time of one worker's share."""
+    """Fit N/X as a non-negative sum of terms, the first of which is the time of one worker's share."""
     seconds = n / x
     design = np.stack([term(n) for term in terms], axis=1) / seconds[:, None]
     weights = non_negative(design, np.ones_like(seconds))
@@ -161,9 +159,9 @@ def _left_out_error(name: str, n: Floats, x: Floats) -> float:
 
 
 def non_negative(design: Floats, target: Floats) -> Floats:
-    """(p,) the least-squares weights that are not negative, for the few columns here by trying every subset of them.
+    """Return the (p,) least-squares weights that are not negative. The first column is always used.
 
-    The first column is always used.
+    Tries every subset of the columns: here there are at most three.
     """
     columns = design.shape[1]
     best, least = np.zeros(columns), math.inf
@@ -179,44 +177,44 @@ def non_negative(design: Floats, target: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
-    """T(N) = lag + latency (N-1) + 2 (N-1)/N * bytes/bandwidth: what a live run of one size says of other sizes.
+class RingModel:
+    """Model of other sizes from a live run of one: T(N) = lag + latency (N-1) + 2 (N-1)/N * bytes/bandwidth.
 
-    A model: it knows neither slower links further away nor that the slowest of more workers is slower.
+    It leaves out that links to further hosts can be slower, and that the slowest of more workers is slower.
     """
 
     lag: float
-    """Seconds a step that a worker needs by itself."""
+    """Seconds of a step outside the all-reduce."""
     latency: float
-    """Seconds a neighbour."""
+    """Seconds for each neighbour."""
     payload: float
     """Bytes over bandwidth, seconds."""
 
     def transfer(self, workers: float) -> float:
-        """Seconds in the all-reduce."""
+        """Return the seconds of the all-reduce."""
         return self.latency * (workers - 1) + 2 * (workers - 1) / workers * self.payload
 
     def step(self, workers: float) -> float:
-        """Seconds a step, each worker with the share of work that it has now."""
+        """Return the seconds of a step, each worker with the share of work that it has now."""
         return self.lag + self.transfer(workers)
 
     def throughput(self, workers: float) -> float:
-        """Worker-steps a second: times a worker's batch it is the examples a second."""
+        """Return worker-steps a second: times a worker's batch, the examples a second."""
         return workers / self.step(workers)
 
 
-def rings(lag: float, transfer: float, workers: int) -> tuple[Ring, Ring]:
-    """The two ends of what a run of one size allows: all of the transfer is bytes, or all of it is latency (N >= 2)."""
+def rings(lag: float, transfer: float, workers: int) -> tuple[RingModel, RingModel]:
+    """Return both ends of what a run of one size (N >= 2) allows: all of the transfer is bytes, or all is latency."""
     payload = transfer / (2 * (workers - 1) / workers)
-    return Ring(lag, 0.0, payload), Ring(lag, transfer / (workers - 1), 0.0)
+    return RingModel(lag, 0.0, payload), RingModel(lag, transfer / (workers - 1), 0.0)
 
 
 def ring_forecast(lag: float, transfer: float, workers: int, to: float) -> Forecast:
-    """Throughput of `to` workers over that of one alone, from a run of `workers` (at least 2)."""
-    whole, none = (ring.throughput(to) * lag for ring in rings(lag, transfer, workers))
-    return Forecast(to, whole, min(whole, none), max(whole, none), "ring")
+    """Return the throughput of `to` workers over that of one, from a run of `workers` (at least 2)."""
+    by_bytes, by_latency = (ring.throughput(to) * lag for ring in rings(lag, transfer, workers))
+    return Forecast(to, by_bytes, min(by_bytes, by_latency), max(by_bytes, by_latency), "ring")
 
 
 def bus_bandwidth(payload: float, seconds: float, ranks: int) -> float:
-    """Bytes a second over each link of a ring: bytes / seconds * 2 (n-1)/n [nccl-tests]."""
+    """Return bytes a second over each link of a ring: payload / seconds * 2 (n-1)/n [nccl-tests]."""
     return payload / seconds * 2 * (ranks - 1) / ranks

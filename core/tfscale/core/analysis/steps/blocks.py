@@ -1,24 +1,24 @@
-"""Steps condensed into short blocks of time: what the straggler rule remembers of minutes, at any step rate.
+"""Blocks: steps condensed into short stretches of time, the straggler rule's memory of minutes at any step rate.
 
-Each step is looked at once, when its block is whole, so that the cost of a look does not grow with what is remembered.
+Each step is read once, when its block is complete, so that the cost of an evaluation does not grow with the memory.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from tfscale.core.analysis.steps.phases import filled, longest, medians, others_median, transfer
-from tfscale.core.analysis.steps.step_table import Aligned, Floats, Integers
+from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats, Integers
 
 WINDOW = 20
 """Blocks in a window. A block has at least one step, so that a window has at least 20."""
 KEEP = 1200
-"""Blocks remembered: 60 windows."""
+"""Blocks that are remembered: 60 windows, 5 to 10 minutes (chosen)."""
 TINY = 1e-6
-"""Seconds below which a lag is not told from none."""
+"""Seconds that replace a shorter lag: the logarithm of 0 does not exist."""
 
 
-class History:
-    """The newest `most` rows of a (N, n) series. It grows in place, so that a look copies nothing."""
+class RowHistory:
+    """The newest `most` rows of a (N, n) series; reading it copies nothing."""
 
     def __init__(self, width: int, most: int = KEEP) -> None:
         self._rows = np.empty((0, width), np.float64 if width == 1 else np.float32)
@@ -27,6 +27,7 @@ class History:
 
     @property
     def rows(self) -> Floats:
+        """(<= most, n) view of the newest rows."""
         return self._rows[max(0, self._stop - self._most) : self._stop]
 
     def append(self, rows: Floats) -> None:
@@ -41,30 +42,31 @@ class History:
         self._stop = stop
 
     def keep(self, columns: list[int]) -> None:
-        """Forget the other columns."""
+        """Keep these columns only."""
         self._rows, self._stop = np.ascontiguousarray(self.rows[:, columns]), len(self.rows)
 
 
 class Blocks:
-    """The history of one set of subjects (n of them) since their attempt began, N blocks so far."""
+    """The blocks of one set of n subjects since their attempt began, N so far."""
 
     def __init__(self, subjects: tuple[str, ...], window: float) -> None:
         self.subjects = subjects
         self.length = window / WINDOW
-        """Seconds of a block; one step where steps are longer."""
+        """Seconds of a block; where a step takes longer, a block is one step."""
         self.consumed = -1
-        """The newest collective that is in a block."""
+        """Sequence of the newest step that is in a block."""
         self._origin: float | None = None
-        self._each: list[History] = []
+        """End of the first step, Unix seconds: blocks begin at whole lengths after it."""
+        self._each: list[RowHistory] = []
         self._lag, self._level = self._series(WINDOW), self._series()
-        self._end, self._step, self._spread = History(1), History(1), History(1)
+        self._end, self._step, self._spread = RowHistory(1), RowHistory(1), RowHistory(1)
 
     def __len__(self) -> int:
         return len(self._end.rows)
 
     @property
     def end(self) -> Floats:
-        """(N,) when each block's last step ended."""
+        """(N,) Unix seconds at which each block's last step ended."""
         return self._end.rows[:, 0]
 
     def begin(self, block: int) -> float:
@@ -78,7 +80,7 @@ class Blocks:
 
     @property
     def level(self) -> Floats:
-        """(N, n) medians of the log of the relative lag."""
+        """(N, n) medians of log r, the log of a subject's lag over the median lag of the others."""
         return self._level.rows
 
     @property
@@ -88,20 +90,20 @@ class Blocks:
 
     @property
     def stretch(self) -> float:
-        """How many times longer than `length` a block is, because one step takes so long."""
+        """Duration of a block over `length`; more than 1 only where one step takes longer than that."""
         return max(1.0, float(np.median(self.step[-WINDOW:])) / self.length)
 
     @property
     def spread(self) -> Floats:
-        """(N,) medians of the share of the step by which its slowest exceeds the others' median."""
+        """(N,) medians of the share of the step by which its slowest subject exceeds the others' median."""
         return self._spread.rows[:, 0]
 
     def part(self, column: int) -> float:
-        """Share of the step that is this subject's lag, of late."""
+        """Return the share of the step that is this subject's lag, in the newest window."""
         return float(np.median(self.lag[-WINDOW:, column]) / np.median(self.step[-WINDOW:]))
 
-    def fold(self, aligned: Aligned) -> None:
-        """Take in the steps that came since the last call, but for those of the block that is still open."""
+    def fold(self, aligned: AlignedSteps) -> None:
+        """Take in the steps since the last call, except those of the block that is still open."""
         fresh = aligned.after(self.consumed)
         if len(fresh) == 0:
             return
@@ -109,7 +111,7 @@ class Blocks:
             self._origin = float(fresh.end[0])
         edges = np.flatnonzero(np.diff(np.floor((fresh.end - self._origin) / self.length))) + 1
         if len(self) and self.step[-1] >= self.length:
-            # The next step cannot belong to the same block any more.
+            # Steps longer than a block: the next one cannot belong to the same block.
             edges = np.append(edges, len(fresh))
         if len(edges) == 0:
             return
@@ -117,18 +119,18 @@ class Blocks:
         self.consumed = int(fresh.sequence[edges[-1] - 1])
 
     def forget(self, subjects: set[str]) -> None:
-        """Remember the others only: that somebody left is no reason to forget them."""
+        """Forget these subjects, and keep the history of the others."""
         kept = [column for column, subject in enumerate(self.subjects) if subject not in subjects]
         self.subjects = tuple(self.subjects[column] for column in kept)
         for history in self._each:
             history.keep(kept)
 
-    def _series(self, most: int = KEEP) -> History:
-        """A history with a column for each subject."""
-        self._each.append(History(len(self.subjects), most))
+    def _series(self, most: int = KEEP) -> RowHistory:
+        """Return a new history with a column for each subject."""
+        self._each.append(RowHistory(len(self.subjects), most))
         return self._each[-1]
 
-    def _condense(self, fresh: Aligned, edges: Integers) -> None:
+    def _condense(self, fresh: AlignedSteps, edges: Integers) -> None:
         own = fresh.lag[: edges[-1]]
         lag = np.maximum(filled(own), TINY)
         peers = others_median(lag)
@@ -146,11 +148,14 @@ class Blocks:
             (self._step, step[:, None]),
             (self._spread, share[:, None]),
         ):
-            history.append(self._known(history, np.stack([medians(columns[part]) for part in parts])))
+            history.append(self._carried_forward(history, np.stack([medians(columns[part]) for part in parts])))
 
     @staticmethod
-    def _known(history: History, rows: Floats) -> Floats:
-        """Rows in which what is not known is as it was before: silence is neither news of a slowdown nor of its end."""
+    def _carried_forward(history: RowHistory, rows: Floats) -> Floats:
+        """Return the rows with the value of the row before in place of what is unknown.
+
+        A missing report is news neither of a slowdown nor of its end.
+        """
         if np.isnan(rows).any():
             before = history.rows[-1] if len(history.rows) else np.zeros(rows.shape[1])
             for row in rows:

@@ -1,21 +1,21 @@
-"""Steps of which some subject's report is missing, made whole, for figures about all of them together."""
+"""Imputation: steps of which some subject's report is missing are completed, for figures of all subjects together."""
 
 from __future__ import annotations
 
 import numpy as np
 from tfscale.core.analysis.steps.phases import filled
-from tfscale.core.analysis.steps.step_table import Aligned
+from tfscale.core.analysis.steps.step_table import AlignedSteps
 
 
-def made_whole(window: Aligned) -> Aligned:
-    """The same steps, where a subject's is unknown with the median of the others' in its place.
+def impute(steps: AlignedSteps) -> AlignedSteps:
+    """Return the steps with the median of the other subjects where one subject's step is unknown.
 
-    Steps that nobody has reported are left out.
+    Steps that no subject has reported are left out.
     """
-    unknown = np.asarray(np.isnan(window.phases).any(axis=0))
+    unknown = np.asarray(np.isnan(steps.phases).any(axis=0))
     if not unknown.any():
-        return window
+        return steps
     kept = np.flatnonzero(~unknown.all(axis=1))
-    phases, unknown = window.phases[:, kept], unknown[kept]
-    whole = filled(np.where(unknown, np.float32(np.nan), phases))
-    return Aligned(window.subjects, window.sequence[kept], window.end[kept], whole)
+    phases, unknown = steps.phases[:, kept], unknown[kept]
+    complete = filled(np.where(unknown, np.float32(np.nan), phases))
+    return AlignedSteps(steps.subjects, steps.sequence[kept], steps.end[kept], complete)

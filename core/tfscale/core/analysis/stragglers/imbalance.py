@@ -10,17 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
-from tfscale.core.analysis.steps.impute import made_whole
+from tfscale.core.analysis.steps.impute import impute
 from tfscale.core.analysis.steps.phases import others_median
-from tfscale.core.analysis.steps.step_table import Aligned, Floats
+from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
 from tfscale.core.records import LAG_PHASES, Diagnosis
 from tfscale.core.task import CLUSTER
 
 COST_ON, COST_OFF = 0.15, 0.10
-"""Shares of the step from which on an imbalance is reported, and below which it ends."""
+"""Shares of the step from which on an imbalance is reported, and below which it ends (chosen)."""
 _WINDOWS = 3
+"""Windows in a row that must show it, so that a straggler is named before it is called an imbalance."""
 _MAJORITY = 0.5
-"""Share of the lost time that one phase must hold to be named."""
+"""Share of the lost time that a phase must hold to be named."""
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class ImbalanceWatch:
     diagnosis: Diagnosis | None = None
     """The open imbalance, None while there is none."""
 
-    def judge(self, blocks: Blocks, steps_since: Callable[[float], Aligned]) -> None:
+    def judge(self, blocks: Blocks, steps_since: Callable[[float], AlignedSteps]) -> None:
         """Open, complete or end the diagnosis. `steps_since(t)` returns the steps that ended after t."""
         cost, opened = lasting_imbalance(blocks), self.diagnosis
         if cost < (COST_OFF if opened else COST_ON):
@@ -43,22 +44,19 @@ class ImbalanceWatch:
 
 
 def lasting_imbalance(blocks: Blocks) -> float:
-    """Return the share of the step that its slowest subject costs: the least of three windows in a row.
-
-    Three, so that a straggler is named before it is called an imbalance.
-    """
+    """Return the share of the step that its slowest subject costs: the least of the last windows."""
     if len(blocks) < _WINDOWS * WINDOW:
         return 0.0
     return float(np.median(blocks.spread[-_WINDOWS * WINDOW :].reshape(_WINDOWS, WINDOW), axis=1).min())
 
 
-def moving_phase(steps: Aligned) -> tuple[str, float] | None:
+def moving_phase(steps: AlignedSteps) -> tuple[str, float] | None:
     """Return (phase, share) in which the slowest subject of each step loses most; None where no phase holds half."""
-    whole = made_whole(steps)
-    if len(whole) == 0 or len(whole.subjects) < 2:
+    complete = impute(steps)
+    if len(complete) == 0 or len(complete.subjects) < 2:
         return None
-    slowest = np.argmax(whole.lag, axis=1)
-    lost: Floats = np.array([_lost(plane, slowest) for plane in whole.phases[:-1]])
+    slowest = np.argmax(complete.lag, axis=1)
+    lost: Floats = np.array([_lost(plane, slowest) for plane in complete.phases[:-1]])
     total = float(lost.clip(0.0).sum())
     most = int(np.argmax(lost))
     share = float(lost[most]) / total if total > 0 else 0.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tfscale.core.analysis.steps.phases import excess, filled, longest, others_median, slowdown, transfer
-from tfscale.core.analysis.steps.step_table import Aligned
+from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.records import LAG_PHASES
 
 
@@ -38,7 +38,7 @@ class StragglerFigures:
         return 1 - 1 / self.slowdown
 
 
-def straggler_figures(steps: Aligned, column: int) -> StragglerFigures:
+def straggler_figures(steps: AlignedSteps, column: int) -> StragglerFigures:
     """Measure the subject in this column over `steps` (n >= 2 subjects, at least one step)."""
     lag = steps.lag
     relative = lag[:, column] / others_median(filled(lag))[:, column]

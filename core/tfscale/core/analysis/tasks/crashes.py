@@ -1,7 +1,7 @@
-"""Who died first, and what followed.
+"""Crashes: which task died first, and which ones followed.
 
-In synchronous training one death takes everybody down: peers exit 1 within about 2 s ("Collective ops is aborted").
-The first failure is the culprit; the others are told as its consequences.
+In synchronous training one death takes all tasks down: peers exit 1 within about 2 s ("Collective ops is aborted").
+The first failure is the culprit; the others are reported as its consequences.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, field
 
-from tfscale.core.analysis.tasks.observed_task import ALIVE, TaskView
+from tfscale.core.analysis.tasks.observed_task import ALIVE, ObservedTask
 from tfscale.core.analysis.words import clock, duration, listing, signal_name
-from tfscale.core.log_clues import PEER, Clue, clue
+from tfscale.core.log_clues import PEER, Clue, find_clue
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
 
 TOGETHER = 15.0
-"""Seconds within which failures of one generation are one incident."""
+"""Seconds within which failures of one generation are one incident (chosen: peers follow within 2 s, and servers and
+evaluators some seconds later)."""
 SETTLE = 3.0
-"""Seconds to wait for the other agents' reports before somebody is named."""
+"""Seconds to wait for the other agents' reports before a culprit is named (chosen: three reports)."""
 CLOCK_DOUBT = 2.0
-"""Seconds by which the clocks of hosts, and TensorFlow's own reaction, may turn the order of two exits around."""
+"""Seconds by which differing clocks of hosts, and TensorFlow's own reaction, can reverse the order of two exits."""
 
 _IN_SENTENCE = 160
-"""Characters of a log's line."""
+"""Characters of a log's line that a sentence shows."""
 
 _PRIMARY = {signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One task's process ended, not well and not on request."""
+    """The end of one task's process, not well and not on request."""
 
     task: str
     generation: int
@@ -40,16 +41,16 @@ class Failure:
     lost: bool = False
     log: tuple[str, ...] = ()
     clue: Clue | None = None
-    """The line that matters in the end of its log."""
+    """The line at the end of its log that explains the failure, None where there is none."""
 
     @property
     def primary(self) -> bool:
-        """Whether it is a death that peers do not die of by themselves (TensorFlow's aborts are exit 1 or SIGABRT)."""
+        """True for a death that no peer's death causes (TensorFlow aborts the peers with exit 1 or SIGABRT)."""
         return self.signal in _PRIMARY or (self.clue is not None and self.clue.kind not in (PEER, "exception"))
 
     @property
     def followed(self) -> bool:
-        """Whether its own log says that it ended because another task had died."""
+        """True where it ended, by its own log, because another task had died."""
         return self.clue is not None and self.clue.kind == PEER and self.signal not in _PRIMARY
 
     @property
@@ -62,20 +63,29 @@ class Failure:
 
 
 def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
-    """The failure that a status tells of, None for all that is well or was asked for."""
+    """Return the failure that a status reports, None for a task that runs, ended well or was stopped on request."""
     ended = status.exit
     if status.state is TaskState.LOST:
         return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
     if status.state is not TaskState.EXITED or ended is None or ended.well:
         return None
     return Failure(
-        task, status.generation, status.attempt, ended.at, ended.code, ended.signal, log=ended.log, clue=clue(ended.log)
+        task,
+        status.generation,
+        status.attempt,
+        ended.at,
+        ended.code,
+        ended.signal,
+        log=ended.log,
+        clue=find_clue(ended.log),
     )
 
 
 def culprit(failures: list[Failure]) -> Failure:
-    """The first failure of those that do not say themselves that they only followed; among those too close to tell, one
-    that peers do not die of by themselves."""
+    """Return the first failure, except those that followed another one by their own log.
+
+    Among failures too close in time to be ordered, a primary one goes first.
+    """
     failures = [failure for failure in failures if not failure.followed] or failures
     first = min(failures, key=lambda failure: failure.at)
     close = [failure for failure in failures if failure.primary and failure.at <= first.at + CLOCK_DOUBT]
@@ -86,9 +96,9 @@ def culprit(failures: list[Failure]) -> Failure:
 class _Incident:
     failures: list[Failure]
     noticed: float
-    told: bool = False
+    is_reported: bool = False
 
-    def takes(self, failure: Failure) -> bool:
+    def includes(self, failure: Failure) -> bool:
         anchor = self.failures[0]
         return failure.generation == anchor.generation and abs(failure.at - anchor.at) <= TOGETHER
 
@@ -100,40 +110,40 @@ class CrashWatch:
     _incidents: list[_Incident] = field(default_factory=list)
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def diagnose(self, tasks: dict[str, TaskView], now: float) -> list[Diagnosis]:
-        """One open `crash` an incident, with the culprit as its subject."""
-        for view in tasks.values():
-            self._note(view, now)
-        self._incidents = [each for each in self._incidents if not (each.told and _mended(each, tasks))]
+    def diagnose(self, tasks: dict[str, ObservedTask], now: float) -> list[Diagnosis]:
+        """Return one open `crash` for each incident, with the culprit as its subject."""
+        for task in tasks.values():
+            self._note(task, now)
+        self._incidents = [each for each in self._incidents if not (each.is_reported and _is_over(each, tasks))]
         settled = [each for each in self._incidents if now - each.noticed >= SETTLE]
         for incident in settled:
-            incident.told = True
-        return [_describe(each) for each in settled if not _asked_for(each, tasks)]
+            incident.is_reported = True
+        return [_describe(each) for each in settled if not _was_requested(each, tasks)]
 
-    def _note(self, view: TaskView, now: float) -> None:
-        if view.status is None or view.at is None or self._seen.get(view.name) == view.attempt:
+    def _note(self, task: ObservedTask, now: float) -> None:
+        if task.status is None or task.at is None or self._seen.get(task.name) == task.attempt:
             return
-        failure = failure_of(view.name, view.status, view.at)
+        failure = failure_of(task.name, task.status, task.at)
         if failure is None:
             return
-        self._seen[view.name] = view.attempt
-        incident = next((each for each in self._incidents if each.takes(failure)), None)
+        self._seen[task.name] = task.attempt
+        incident = next((each for each in self._incidents if each.includes(failure)), None)
         if incident:
             incident.failures.append(failure)
         else:
             self._incidents.append(_Incident([failure], noticed=now))
 
 
-def _mended(incident: _Incident, tasks: dict[str, TaskView]) -> bool:
+def _is_over(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
     first = culprit(incident.failures)
-    view = tasks[first.task]
-    return view.state in ALIVE and view.attempt > (first.generation, first.attempt)
+    task = tasks[first.task]
+    return task.state in ALIVE and task.attempt > (first.generation, first.attempt)
 
 
-def _asked_for(incident: _Incident, tasks: dict[str, TaskView]) -> bool:
-    """Whether a peer had been stopped on request: its going takes the others down as any other death would."""
+def _was_requested(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
+    """Decide whether a peer was stopped on request before: its end takes the others down as any death does."""
     first = culprit(incident.failures)
-    ends = (view.status.exit for view in tasks.values() if view.status and view.attempt[0] == first.generation)
+    ends = (task.status.exit for task in tasks.values() if task.status and task.attempt[0] == first.generation)
     asked = (end.at for end in ends if end and end.requested)
     return not first.primary and any(first.at - TOGETHER <= at <= first.at + CLOCK_DOUBT for at in asked)
 
@@ -168,12 +178,12 @@ def _describe(incident: _Incident) -> Diagnosis:
 
 
 def _why(first: Failure) -> str:
-    """The line of its log that matters."""
-    found = first.clue
-    if found is None:
+    """Return the line of its log that explains the failure, as the next part of the sentence."""
+    clue = first.clue
+    if clue is None:
         return ""
-    line = found.line if len(found.line) <= _IN_SENTENCE else f"{found.line[:_IN_SENTENCE]}..."
-    return f": {line}" if found.kind == "exception" else f", {found.words}: {line}"
+    line = clue.line if len(clue.line) <= _IN_SENTENCE else f"{clue.line[:_IN_SENTENCE]}..."
+    return f": {line}" if clue.kind == "exception" else f", {clue.words}: {line}"
 
 
 def _followed(first: Failure, followers: list[Failure]) -> str:

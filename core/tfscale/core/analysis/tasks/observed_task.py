@@ -1,4 +1,4 @@
-"""What the agents said last of each task: the rules about tasks (crash, hang, not started) read it. No numpy."""
+"""The newest state of each task as its agent reported it: the input of the rules about tasks."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ from tfscale.core.records import (
 from tfscale.core.task import Role, Task
 
 WARM_UP_STEPS = 5
-"""First steps of every attempt that nothing is concluded from: tracing, caches, first batches."""
+"""First steps of every attempt that no rule reads: tracing, empty caches, first batches."""
 
 _GAP = 1.0
-"""Seconds from one step to the next that are worth looking for: shorter ones decide nothing."""
+"""Seconds of a batch below which its steps are not read one by one: shorter gaps decide no hang."""
 
 ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
 
 
 @dataclass(slots=True)
-class TaskView:
-    """One task and its agent, as of the newest frame."""
+class ObservedTask:
+    """One task and its agent, as of the newest frame. Times are Unix seconds on the clock of the task's host."""
 
     task: Task
     name: str = field(init=False)
     meets: bool = field(init=False)
-    """Whether it takes part in the gradient collectives."""
+    """True for tasks that take part in the gradient collectives."""
     up: bool = False
-    """Whether there is a connection to the agent."""
+    """True while there is a connection to the agent."""
     since: float | None = None
-    """When the connection came or went."""
+    """Time at which the connection came or went, on the observer's clock."""
     at: float | None = None
-    """Of the newest frame, on the clock of the agent's host, like all that follows."""
+    """Time of the newest frame."""
     status: TaskStatus | None = None
     probe: ProbeStatus | None = None
     collective: Collective | None = None
     coordinator: Coordinator | None = None
     stopped: bool = False
-    """Whether a signal has stopped its process."""
+    """True while a signal has stopped its process."""
     progressed: float | None = None
-    """When its newest step ended, in this attempt."""
+    """End of its newest step in this attempt."""
     longest_gap: float = 0.0
-    """The longest that it went from one step to the next, after the warm-up."""
+    """The longest time from one step to the next, after the warm-up, seconds."""
     activity: ActivityKind | None = None
-    """What it does at present instead of steps."""
+    """Its present activity, None while it makes steps."""
     occupied: float | None = None
-    """When the last compile, checkpoint or evaluation of this attempt ended."""
+    """End of the last compile, checkpoint or evaluation of this attempt."""
     not_finite_since: float | None = None
-    """Since when its loss is no number."""
+    """Time at which its loss was first no finite number, None while it is one."""
     not_finite_step: int | None = None
 
     def __post_init__(self) -> None:
@@ -80,34 +80,35 @@ class TaskView:
 
     @property
     def active(self) -> float | None:
-        """When it last ended a step, or what came after it; None before its first step."""
+        """End of its newest step, or of the activity after it; None before its first step."""
         return None if self.progressed is None else max(self.progressed, self.occupied or self.progressed)
 
     def fold(self, frame: Frame) -> None:
+        """Take in a frame of the task's agent."""
         before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
         self.at, self.status, self.probe = frame.at, frame.status, frame.probe
         if attempt != before:
             self.progressed, self.longest_gap, self.collective = None, 0.0, None
             self.not_finite_since = self.not_finite_step = self.occupied = None
-        self._look_at_activities(frame)
-        self._look_at_loss(frame)
+        self._fold_activities(frame)
+        self._fold_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
         self.collective, self.coordinator = frame.collective, frame.coordinator
         self.stopped = frame.is_stopped
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
-                self._progress(batch)
+                self._fold_steps(batch)
 
-    def _look_at_activities(self, frame: Frame) -> None:
+    def _fold_activities(self, frame: Frame) -> None:
         if not frame.activities:
             self.activity = None
             return
-        self.activity = next((each.kind for each in frame.activities if each.end is None), None)
+        self.activity = next((activity.kind for activity in frame.activities if activity.end is None), None)
         ends = [each.end for each in frame.activities if each.end is not None and each.kind is not ActivityKind.IDLE]
         self.occupied = max([*ends, self.occupied or 0.0]) or None
 
-    def _look_at_loss(self, frame: Frame) -> None:
+    def _fold_loss(self, frame: Frame) -> None:
         if frame.training is None or frame.training.finite is None:
             return
         if frame.training.finite:
@@ -115,20 +116,20 @@ class TaskView:
         elif self.not_finite_since is None:
             self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
 
-    def _progress(self, batch: StepBatch) -> None:
+    def _fold_steps(self, batch: StepBatch) -> None:
         ends: Sequence[float] = batch.end
         if not (is_moment(ends[0]) and is_moment(ends[-1])):
-            ends = _known(ends)
+            ends = _valid(ends)
         if not len(ends):
             return
         if batch.sequence[0] >= WARM_UP_STEPS:
             before = ends[0] - self.progressed if self.progressed is not None else 0.0
             self.longest_gap = max(self.longest_gap, before)
             if ends[-1] - ends[0] > _GAP:
-                ends = _known(ends)
+                ends = _valid(ends)
                 self.longest_gap = max(self.longest_gap, *map(operator.sub, islice(ends, 1, None), ends))
         self.progressed = max(self.progressed or 0.0, ends[-1])
 
 
-def _known(ends: Sequence[float]) -> list[float]:
+def _valid(ends: Sequence[float]) -> list[float]:
     return [end for end in ends if is_moment(end)]

@@ -1,7 +1,7 @@
-"""Functions that no worker answers: the hang of asynchronous training, seen from the chief. No numpy.
+"""Unanswered functions: the hang of asynchronous training, seen from the chief.
 
 TensorFlow notices a worker or a parameter server that died, but never one that is only stopped or stuck. Its functions
-grow old, which the chief says from another thread than the one that waits.
+grow old; the chief's probe reports their age from another thread than the one that waits.
 """
 
 from __future__ import annotations
@@ -9,42 +9,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks.hangs import BUSY, SHORTEST
-from tfscale.core.analysis.tasks.observed_task import TaskView
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.words import clock, duration, listing, plural
 from tfscale.core.records import Coordinator, Diagnosis, WorkerFunctions
 from tfscale.core.task import CLUSTER, Role
 
 USUAL = 20.0
-"""A function is old only when it takes this many times the worker's mean."""
+"""Times the worker's mean duration up to which a function is not old (chosen)."""
 STOPPED = 10.0
-"""Seconds after which it is old where a signal has stopped the worker, or a server."""
+"""Seconds after which a function is old where a signal has stopped the worker, or a server (chosen)."""
 SILENT = 5.0
-"""Seconds after which what the chief said last is no longer the present."""
+"""Seconds after which the chief's last report no longer shows the present (chosen: it reports each second)."""
 
 
-def unanswered(tasks: Sequence[TaskView]) -> list[Diagnosis]:
-    """One diagnosis for each worker that keeps a function for far too long; where all do, for the servers that are
-    stopped, or one of the cluster."""
-    coordinator = next((view.coordinator for view in tasks if _speaks(view)), None)
+def unanswered(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
+    """Return one diagnosis for each worker that keeps a function for far too long.
+
+    Where all of them do: one for each server that is stopped, else one of the cluster.
+    """
+    coordinator = next((task.coordinator for task in tasks if _is_reported(task)), None)
     if coordinator is None:
         return []
-    running = {view.name: view for view in tasks if view.running}
-    servers = [view for view in tasks if view.task.role is Role.PS]
+    running = {task.name: task for task in tasks if task.running}
+    servers = [task for task in tasks if task.task.role is Role.PS]
     asked = [each for each in coordinator.workers if each.since is not None and each.worker in running]
-    suspects = [view.name for view in servers if view.running and view.stopped]
+    suspects = [task.name for task in servers if task.running and task.stopped]
     if suspects and asked and all(_age(each, coordinator) > STOPPED for each in asked):
         return [_of_server(name, asked, coordinator) for name in suspects]
     old = [each for each in asked if _age(each, coordinator) > limit(each, running[each.worker].stopped)]
-    # Whoever is stopped may hold up the others, too.
+    # A stopped worker may hold up the others, too.
     if halted := [each for each in old if running[each.worker].stopped]:
         return [_of_worker(each, coordinator, stopped=True) for each in halted]
     if len(old) == len(asked) > 1:
-        return [_of_cluster(old, coordinator, [view.name for view in servers])]
+        return [_of_cluster(old, coordinator, [task.name for task in servers])]
     return [_of_worker(each, coordinator, stopped=False) for each in old]
 
 
 def limit(functions: WorkerFunctions, stopped: bool) -> float:
-    """Seconds after which a function of this worker is no longer normal; the first one is traced and takes longer."""
+    """Return the seconds after which a function of this worker is old; the first one is traced and takes longer."""
     if stopped:
         return STOPPED
     if not functions.finished:
@@ -52,10 +54,10 @@ def limit(functions: WorkerFunctions, stopped: bool) -> float:
     return max(SHORTEST, USUAL * functions.busy / functions.finished)
 
 
-def _speaks(view: TaskView) -> bool:
-    if not (view.up and view.running) or view.coordinator is None or view.at is None:
+def _is_reported(task: ObservedTask) -> bool:
+    if not (task.up and task.running) or task.coordinator is None or task.at is None:
         return False
-    return view.at - view.coordinator.at < SILENT
+    return task.at - task.coordinator.at < SILENT
 
 
 def _age(functions: WorkerFunctions, coordinator: Coordinator) -> float:
