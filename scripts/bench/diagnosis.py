@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tfscale.core.analysis.diagnose import Diagnostician
+from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.cluster import parse_cluster
 from tfscale.core.records import PHASES, Frame, ProbeState, ProbeStatus, StepBatch, TaskState, TaskStatus
 

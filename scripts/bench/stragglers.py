@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tfscale.core.analysis.blocks import WINDOW
-from tfscale.core.analysis.diagnose import Diagnostician
-from tfscale.core.analysis.simulation import Noise, Simulation, Slow
-from tfscale.core.analysis.steps import Aligned
-from tfscale.core.analysis.stragglers import Rule, StragglerWatch
+from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
+from tfscale.core.analysis.steps.blocks import WINDOW
+from tfscale.core.analysis.steps.step_table import AlignedSteps
+from tfscale.core.analysis.stragglers.straggler_rule import Rule
+from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
 from tfscale.core.cluster import parse_cluster
 
 NOISES = {
@@ -92,7 +93,7 @@ def names_in(simulation: Simulation) -> int:
     rule, seen = StragglerWatch(), set()
     for second in range(1, int(simulation.seconds) + 1):
         low, high = rule.follow(subjects) + 1, int(np.searchsorted(end, second))
-        steps = Aligned(subjects, np.arange(low, high), end[low:high], columns[:, low:high])
+        steps = AlignedSteps(subjects, np.arange(low, high), end[low:high], columns[:, low:high])
         seen |= {(each.subject, each.begin) for each in rule.diagnose(steps) if each.kind == "straggler"}
     return len(seen)
 

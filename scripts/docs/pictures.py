@@ -30,7 +30,7 @@ from tfscale.console.simulation import SimulatedCluster  # noqa: E402
 from tfscale.console.sources import Inbox  # noqa: E402
 from tfscale.console.sources.simulated import simulated_spec  # noqa: E402
 from tfscale.console.state import ClusterState  # noqa: E402
-from tfscale.core.analysis.diagnose import Diagnostician  # noqa: E402
+from tfscale.core.analysis.diagnostician import Diagnostician  # noqa: E402
 from tfscale.core.cluster import ClusterSpec  # noqa: E402
 
 BEGIN = 1_800_000_000.0

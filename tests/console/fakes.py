@@ -22,7 +22,7 @@ from tfscale.console.events import (
 )
 from tfscale.console.model import Link, TaskView
 from tfscale.console.sources import Inbox
-from tfscale.core.analysis.diagnose import Findings, SubjectSummary
+from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.records import (
     Collective,

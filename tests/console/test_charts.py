@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tfscale.console.widgets import chart, scaling_chart
 from tfscale.console.widgets.look import ASCII, Look
-from tfscale.core.analysis.scaling import ring_forecast
+from tfscale.core.analysis.run.scaling import ring_forecast
 
 LETTERS = Look(glyphs=ASCII, letters=True)
 

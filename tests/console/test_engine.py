@@ -12,7 +12,7 @@ from tfscale.console.events import Event, FrameArrived, LinkChanged, LinkState, 
 from tfscale.console.model import Snapshot
 from tfscale.console.sources import Clock, Inbox
 from tfscale.console.state import ClusterState
-from tfscale.core.analysis.diagnose import Findings
+from tfscale.core.analysis.findings import Findings
 from tfscale.core.cluster import ClusterSpec
 
 SPEC = fakes.spec(2)

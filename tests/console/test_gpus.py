@@ -7,7 +7,7 @@ from dataclasses import replace
 import fakes
 from tfscale.console.model import Link, LinkState, Snapshot, TaskView
 from tfscale.console.widgets import gpus
-from tfscale.core.analysis.diagnose import Findings
+from tfscale.core.analysis.findings import Findings
 from tfscale.core.cluster import Address
 from tfscale.core.records import GpuSample, Interface
 

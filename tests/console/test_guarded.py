@@ -8,7 +8,7 @@ from tfscale.console.engine import Engine
 from tfscale.console.guarded import Guarded
 from tfscale.console.model import Snapshot
 from tfscale.console.state import ClusterState
-from tfscale.core.analysis.diagnose import Findings
+from tfscale.core.analysis.findings import Findings
 from tfscale.core.records import Frame
 
 SPEC = fakes.spec(2)

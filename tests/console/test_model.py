@@ -7,7 +7,7 @@ from dataclasses import replace
 import fakes
 from tfscale.console.events import LinkState
 from tfscale.console.model import Link, Snapshot, TaskView
-from tfscale.core.analysis.diagnose import Findings
+from tfscale.core.analysis.findings import Findings
 from tfscale.core.records import TaskState
 
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)

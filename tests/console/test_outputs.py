@@ -21,7 +21,7 @@ from tfscale.console.once import is_healthy, snapshot_line
 from tfscale.console.outputs import Csv, JsonLines, Parquet, Rotated
 from tfscale.console.state import ClusterState
 from tfscale.console.until import Until
-from tfscale.core.analysis.diagnose import Findings
+from tfscale.core.analysis.findings import Findings
 from tfscale.core.records import Diagnosis, Exit, Stage, TaskState
 
 SPEC = fakes.spec(2)

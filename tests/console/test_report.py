@@ -21,7 +21,7 @@ from tfscale.console.report.plots import events, per_worker, steps_by_phase, tic
 from tfscale.console.report.recording import RecordingError, open_recording
 from tfscale.console.report.replay import report_recorded
 from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.analysis.simulation import Simulation, Slow
+from tfscale.core.analysis.phase_simulation import Simulation, Slow
 from tfscale.core.codec import frame_to_json
 from tfscale.core.records import (
     Activity,

@@ -10,7 +10,7 @@ from tfscale.console.report import command
 from tfscale.console.report.contents import Group, Timeline
 from tfscale.console.report.sizes import sizes
 from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.analysis.simulation import Simulation
+from tfscale.core.analysis.phase_simulation import Simulation
 from tfscale.core.codec import frame_to_json
 
 

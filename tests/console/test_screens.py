@@ -23,7 +23,7 @@ from tfscale.console.screens.task import TaskScreen
 from tfscale.console.state import ClusterState
 from tfscale.console.widgets.moments import Moments
 from tfscale.console.widgets.summary import Keys
-from tfscale.core.analysis.diagnose import Findings
+from tfscale.core.analysis.findings import Findings
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import Stage
 from waiting import settled, still, until

@@ -11,7 +11,7 @@ from tfscale.console.simulation import SimulatedCluster
 from tfscale.console.state import ClusterState
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.summary import headline, headline_lines
-from tfscale.core.analysis.diagnose import Diagnostician
+from tfscale.core.analysis.diagnostician import Diagnostician
 
 BEGIN = fakes.NOW
 

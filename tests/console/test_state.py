@@ -17,7 +17,7 @@ from tfscale.console.events import (
 )
 from tfscale.console.model import Moment
 from tfscale.console.state import MOMENTS_KEPT, OUTCOME_SHOWN, ClusterState
-from tfscale.core.analysis.diagnose import Findings, SubjectSummary
+from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.records import Diagnosis, Exit, TaskState
 from tfscale.core.task import Role, Task

@@ -30,7 +30,7 @@ from tfscale.console.sources.recorded import Player, RecordedSource
 from tfscale.console.state import ClusterState
 from tfscale.console.until import Until
 from tfscale.console.view_state import ViewFile, state_path
-from tfscale.core.analysis.diagnose import Diagnostician
+from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.logs import start_log

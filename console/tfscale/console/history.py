@@ -17,8 +17,8 @@ from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
 from tfscale.console.tracks import BLOCK, Grain, Tracks
 from tfscale.console.wire import ArrivedFrame
-from tfscale.core.analysis.insight import MANY
-from tfscale.core.analysis.steps import joined, moments, possible
+from tfscale.core.analysis.run.cluster_context import MANY
+from tfscale.core.analysis.steps.step_table import concatenated, valid_durations, valid_times
 from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
 from tfscale.core.task import Role, Task
 
@@ -245,15 +245,15 @@ def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
 def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> Rows:
     lengths = np.array([len(batch.sequence) for batch in batches])
     who = np.repeat(np.array(owners, np.int64), lengths)
-    phases = [joined([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
-    ends = moments(joined([batch.end for batch in batches], lengths, np.float64))
+    phases = [concatenated([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
+    ends = valid_times(concatenated([batch.end for batch in batches], lengths, np.float64))
     return Rows(
         attempts=[(owner, batch.generation, batch.attempt) for owner, batch in zip(owners, batches, strict=True)],
         lengths=lengths,
         who=who,
-        sequence=joined([batch.sequence for batch in batches], lengths, np.int64),
+        sequence=concatenated([batch.sequence for batch in batches], lengths, np.int64),
         end=ends + shift[who],
-        phases=possible(np.stack(phases)),
+        phases=valid_durations(np.stack(phases)),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tfscale.console.events import CommandProgressed, LinkState
 from tfscale.console.history import History
-from tfscale.core.analysis.diagnose import Findings, SubjectSummary
+from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.cluster import Address
 from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
 from tfscale.core.task import Task

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.faults import HOT_CLOCK, Fault
-from tfscale.core.analysis.simulation import Noise, Simulation, Slow
-from tfscale.core.analysis.steps import Floats
+from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
+from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.records import PHASES
 
 _PART = 1.0

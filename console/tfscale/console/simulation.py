@@ -14,7 +14,7 @@ import numpy as np
 from tfscale.console.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.faults import HOT_CLOCK, Fault
 from tfscale.console.simulated_steps import SimulatedSteps
-from tfscale.core.analysis.steps import Floats
+from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import (
     PHASES,

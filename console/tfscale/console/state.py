@@ -10,7 +10,7 @@ from tfscale.console.event_text import progress_text, status_text
 from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.history import History
 from tfscale.console.model import Link, Moment, Snapshot, TaskView
-from tfscale.core.analysis.diagnose import Findings, SubjectSummary
+from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.records import Description, Diagnosis, Frame, Stage, TaskState, TaskStatus
 from tfscale.core.task import Role, Task, subject_owner, subject_task
@@ -21,7 +21,7 @@ OUTCOME_SHOWN = 12.0
 
 
 class Analysis(Protocol):
-    """What the fold asks of `tfscale.core.analysis.diagnose.Diagnostician`."""
+    """What the fold asks of `tfscale.core.analysis.diagnostician.Diagnostician`."""
 
     def fold(self, task: str, frame: Frame) -> None: ...
     def link(self, task: str, up: bool, at: float) -> None: ...

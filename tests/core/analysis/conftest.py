@@ -3,9 +3,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tfscale.core.analysis.diagnose import Diagnostician
-from tfscale.core.analysis.simulation import Simulation
-from tfscale.core.analysis.tasks import TaskView
+from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.analysis.phase_simulation import Simulation
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster import ClusterSpec, parse_cluster
 from tfscale.core.records import (
     Collective,
@@ -85,11 +85,11 @@ def died() -> Callable[..., TaskStatus]:
 
 
 @pytest.fixture
-def view() -> Callable[..., TaskView]:
+def view() -> Callable[..., ObservedTask]:
     """What is known of a running, reporting task at second 100."""
 
-    def make(name: str, **changes: object) -> TaskView:
-        made = TaskView(
+    def make(name: str, **changes: object) -> ObservedTask:
+        made = ObservedTask(
             Task.parse(name),
             up=True,
             since=0.0,

@@ -2,10 +2,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tfscale.core.analysis.headline import headline
-from tfscale.core.analysis.tasks import TaskView
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import Collective, Coordinator, Diagnosis, Exit, TaskState, TaskStatus, WorkerFunctions
 
-View = Callable[..., TaskView]
+View = Callable[..., ObservedTask]
 
 
 def test_a_healthy_cluster_is_called_so_with_its_rate(view: View) -> None:

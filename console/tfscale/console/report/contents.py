@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.analysis.scaling import Forecast
+from tfscale.core.analysis.run.scaling import Forecast
 from tfscale.core.records import Diagnosis
 from tfscale.core.text import clock
 

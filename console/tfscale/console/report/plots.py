@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.report.contents import PARTS, Group, Report
 from tfscale.console.report.sizes import Sizes
-from tfscale.core.analysis.phases import medians
+from tfscale.core.analysis.steps.phases import medians
 from tfscale.core.text import duration
 
 Floats = NDArray[np.float64]

@@ -14,10 +14,10 @@ from tfscale.console.events import FrameArrived, LinkChanged, LinkState
 from tfscale.console.report.contents import Group, Report, Timeline
 from tfscale.console.report.csvfile import Measured
 from tfscale.console.report.recording import Recorded
-from tfscale.core.analysis.diagnose import Diagnostician
+from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity
-from tfscale.core.analysis.scaling import Forecast, ring_forecast
-from tfscale.core.analysis.tasks import WARM_UP_STEPS
+from tfscale.core.analysis.run.scaling import Forecast, ring_forecast
+from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.records import (
     PHASES,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from tfscale.console.report.contents import Group
-from tfscale.core.analysis.scaling import FEWEST_SIZES, Forecast, efficiency, forecast, nearest_published
+from tfscale.core.analysis.run.scaling import FEWEST_SIZES, Forecast, efficiency, forecast, nearest_published
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tfscale.console.report.contents import Group, Report
 from tfscale.console.report.sizes import Sizes, sizes
 from tfscale.core.analysis.findings import SubjectSummary
-from tfscale.core.analysis.goodput import PRODUCTIVE
+from tfscale.core.analysis.run.goodput import PRODUCTIVE
 from tfscale.core.text import duration
 
 COLUMNS = ("step_time", "update", "host", "input", "compute", "reduce", "wait")

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
-from tfscale.console.advice import Advice, Present, advice, comparable, scaling
 from tfscale.console.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.hanging import hanging
@@ -18,9 +17,12 @@ from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.console.widgets.scaling_chart import draw
 from tfscale.console.widgets.summary import Headline, Keys, Title
-from tfscale.core.analysis.repairs import repair
-from tfscale.core.analysis.whatif import Remedy
+from tfscale.core.analysis.remedies import Remedy, first_step
+from tfscale.core.analysis.run.load import Load, load_of
+from tfscale.core.analysis.run.recommendations import Recommendations, recommend, speedup
+from tfscale.core.analysis.run.scaling import nearest_published
 from tfscale.core.records import Diagnosis
+from tfscale.core.task import Role
 from tfscale.core.text import step_time
 
 _WIDE = 150
@@ -78,23 +80,32 @@ class AdviceScreen(SnapshotScreen):
     def redraw(self) -> None:
         if self.snapshot is None:
             return
-        found, is_wide = advice(self.snapshot), self.size.width >= _WIDE
+        load, is_wide = load_of_snapshot(self.snapshot), self.size.width >= _WIDE
         self.set_class(is_wide, "wide")
         room = (self.size.width - 3) // 2 - 4 if is_wide else self.size.width - 3
-        self.words.update(spelled(Text("\n").join(_words(found, room, self.look)), self.look))
+        words = Text("\n").join(_words(recommend(self.snapshot.findings, load), load, room, self.look))
+        self.words.update(spelled(words, self.look))
         width = (self.size.width - 6) // 2 if is_wide else min(self.size.width - 3, 100)
-        curve = Text("\n").join(_scaling(found.present, width, is_wide, self.look))
+        curve = Text("\n").join(_scaling(load, width, is_wide, self.look))
         self.scaling.update(spelled(curve, self.look))
 
     def action_scroll(self, by: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
+def load_of_snapshot(snapshot: Snapshot) -> Load | None:
+    """Return the present load from the workers that train and are in contact; None where it is not measured."""
+    roles = (Role.CHIEF, Role.WORKER)
+    views = [view for view in snapshot.tasks if view.is_up and view.task.role in roles]
+    ranks = next((probe.ranks for view in views if view.frame and (probe := view.frame.probe) and probe.ranks), None)
+    return load_of(snapshot.findings, [view.summary for view in views if view.summary], ranks)
+
+
 def _title(text: str, look: Look) -> Text:
     return Text(text, style=f"bold {look.palette.text}", no_wrap=True)
 
 
-def _words(found: Advice, width: int, look: Look) -> Iterator[Text]:
+def _words(found: Recommendations, load: Load | None, width: int, look: Look) -> Iterator[Text]:
     if found.culprits:
         yield _title("First, what is wrong", look)
         for diagnosis in found.culprits[:_CULPRITS]:
@@ -110,10 +121,10 @@ def _words(found: Advice, width: int, look: Look) -> Iterator[Text]:
         yield Text(f"  {why}", style=look.palette.dim)
     yield Text()
     yield _title("What would help", look)
-    yield from _what_if(found, width, look)
+    yield from _what_if(found, load, width, look)
 
 
-def _straggles(found: Advice) -> bool:
+def _straggles(found: Recommendations) -> bool:
     return any(each.kind == "straggler" for each in found.culprits)
 
 
@@ -122,13 +133,13 @@ def _finding(diagnosis: Diagnosis, width: int, look: Look) -> Iterator[Text]:
     text = Text(f"{look.sign(diagnosis.severity)} ", style=look.severity(diagnosis.severity))
     text.append(f"{said or diagnosis.sentence}", style=look.palette.text)
     yield from hanging(text, width, 2)
-    todo = repair(diagnosis) if diagnosis.kind != "saturation" else None
+    todo = first_step(diagnosis) if diagnosis.kind != "saturation" else None
     if todo is not None:
         yield from hanging(Text(f"  {todo}", style=look.severity("good")), width, 2)
 
 
-def _what_if(found: Advice, room: int, look: Look) -> Iterator[Text]:
-    if found.present is None:
+def _what_if(found: Recommendations, load: Load | None, room: int, look: Look) -> Iterator[Text]:
+    if load is None:
         yield Text("  no gain is told without a step that is measured, with its phases", style=look.palette.dim)
         return
     width = max((len(each.what) for each in found.remedies), default=0)
@@ -150,23 +161,23 @@ def _remedy(remedy: Remedy, width: int, look: Look) -> Text:
     return line.append(remedy.model, style=palette.dim)
 
 
-def _scaling(present: Present | None, width: int, is_tall: bool, look: Look) -> Iterator[Text]:
-    curve = scaling(present) if present else None
-    if present is None or curve is None:
+def _scaling(load: Load | None, width: int, is_tall: bool, look: Look) -> Iterator[Text]:
+    curve = speedup(load) if load else None
+    if load is None or curve is None:
         return
     if not is_tall:
         yield Text()
     yield _title("What more workers would bring", look)
-    yield from draw(curve, present.workers, 2 * present.workers, width, 20 if is_tall else 14, look)
-    for size in (present.workers, 2 * present.workers):
+    yield from draw(curve, load.ranks, 2 * load.ranks, width, 20 if is_tall else 14, look)
+    for size in (load.ranks, 2 * load.ranks):
         told = curve(size)
         line = Text(f"  {size:,} workers: ", style=look.palette.dim)
         line.append(f"{_range(told.low, told.high, 'x')} one alone", style=f"bold {look.palette.text}")
         efficiency = _range(100 * told.low / size, 100 * told.high / size, "%")
         yield line.append(f", {efficiency} of the ideal", style=look.palette.dim)
-    caveat = _CAVEAT.format(transfer=step_time(present.transfer))
+    caveat = _CAVEAT.format(transfer=step_time(load.transfer))
     yield from hanging(Text(caveat, style=look.palette.dim), width, 2)
-    point = comparable(present)
+    point = nearest_published(max(1, load.ranks))
     said = f"{point.name}: {_range(point.low, point.high, 'x')} on {point.workers}"
     yield Text(f"  Published of a similar size: {said}.", style=look.palette.dim)
 

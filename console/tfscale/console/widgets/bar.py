@@ -9,7 +9,7 @@ from statistics import fmean
 from rich.segment import Segment
 from rich.style import Style
 from tfscale.console.widgets.look import LETTERS, PARTS, Look, style
-from tfscale.core.analysis.diagnose import SubjectSummary
+from tfscale.core.analysis.findings import SubjectSummary
 
 Piece = tuple[str, int, int]
 """A part, and where it begins and ends, in eighths of a cell."""

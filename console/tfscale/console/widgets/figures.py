@@ -7,7 +7,7 @@ from statistics import median
 
 from tfscale.console.model import Snapshot
 from tfscale.core.analysis.findings import Findings
-from tfscale.core.analysis.goodput import PRODUCTIVE
+from tfscale.core.analysis.run.goodput import PRODUCTIVE
 from tfscale.core.records import Training
 from tfscale.core.text import UNKNOWN, count, four_digits, percent, step_time
 

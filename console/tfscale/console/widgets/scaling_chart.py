@@ -7,7 +7,7 @@ from itertools import groupby
 
 from rich.text import Text
 from tfscale.console.widgets.look import Look
-from tfscale.core.analysis.scaling import Forecast
+from tfscale.core.analysis.run.scaling import Forecast
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Of a braille cell, by row and column."""

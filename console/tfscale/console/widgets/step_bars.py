@@ -24,7 +24,7 @@ from tfscale.console.laststeps import Lined
 from tfscale.console.widgets.bar import Piece, bar_of
 from tfscale.console.widgets.look import Look, style
 from tfscale.console.widgets.task_table import TaskTable
-from tfscale.core.analysis.phases import longest, transfer
+from tfscale.core.analysis.steps.phases import longest, transfer
 from tfscale.core.task import Task
 from tfscale.core.text import step_time
 

@@ -18,7 +18,7 @@ from tfscale.console.widgets.bar import legend
 from tfscale.console.widgets.figures import Figure, figures_of
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.state_text import is_busy
-from tfscale.core.analysis.repairs import repair
+from tfscale.core.analysis.remedies import first_step
 from tfscale.core.records import Diagnosis, Stage
 from tfscale.core.task import Task
 from tfscale.core.text import clock, duration, no_contact
@@ -150,7 +150,7 @@ def _advice(snapshot: Snapshot) -> str | None:
         return None
     if not told or told[0].sentence != snapshot.findings.headline:
         return _WHERE_TO_LOOK if any(view.link.state is LinkState.DOWN for view in snapshot.tasks) else None
-    advice = repair(told[0])
+    advice = first_step(told[0])
     others = f"{len(told) - 1} more: {told[1].subject} {told[1].kind.replace('_', ' ')}" if len(told) > 1 else ""
     others += ", ..." if len(told) > 2 else ""
     return "   ".join(filter(None, [advice, f"({others})" if others else ""])) or None

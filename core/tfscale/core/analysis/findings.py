@@ -1,4 +1,4 @@
-"""What the diagnosis hands out: frozen values that the screen, the log and the export all read."""
+"""Results of the diagnosis: frozen values that the screens, the log and the export read."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from tfscale.core.records import Diagnosis
 
 SEVERITIES = ("info", "warning", "serious", "critical")
-"""In rising order."""
+"""Severities of a diagnosis in rising order."""
 
 KINDS = ("crash", "hang", "not_started", "not_finite", "straggler", "slowdown", "imbalance", "saturation")
-"""Of a diagnosis; docs/diagnosis.md explains each. Only a named culprit is `straggler`."""
+"""Kinds of a diagnosis, causes before effects; docs/diagnosis.md explains each."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectSummary:
-    """One subject's steps in the window: medians in seconds, None unknown."""
+    """Medians of one subject's newest steps, in seconds; None unknown."""
 
     step: int | None = None
     """Sequence of its newest gradient collective."""
@@ -28,36 +28,36 @@ class SubjectSummary:
     compute: float | None = None
     reduce: float | None = None
     wait: float | None = None
-    """The part of `reduce` that went into waiting for somebody slower."""
+    """The part of `reduce` in which it waited for a slower subject."""
     lag: float | None = None
-    """From leaving one all-reduce to entering the next: update + host + input + compute."""
+    """Time from leaving one all-reduce to entering the next: update + host + input + compute."""
     ratio: float | None = None
-    """Lag over the median lag of the others, step by step."""
+    """Lag over the median lag of the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Everything that can be said of the cluster at one moment."""
+    """The result of one evaluation of the cluster."""
 
     diagnoses: tuple[Diagnosis, ...] = ()
-    """All open ones, and those that ended since the last call; most severe first."""
+    """All open diagnoses, and those that ended since the last evaluation; the most severe first."""
     headline: str = ""
-    """The one sentence for the top line."""
+    """The sentence for the top line of every screen."""
     step_time: float | None = None
-    """Seconds, the cluster's median over the window."""
+    """Median seconds of a step of the cluster over the newest steps."""
     steps_per_second: float | None = None
     examples_per_second: float | None = None
     slowdown: float | None = None
-    """Step time over what it would be with the named stragglers as fast as their peers; 1.0 when nobody is named."""
+    """Step time over that with the open stragglers as fast as their peers; 1.0 without stragglers."""
     transfer: float | None = None
-    """Seconds a step that the network costs everybody."""
+    """Median seconds of a step that the network takes from every worker."""
     subjects: Mapping[str, SubjectSummary] = field(default_factory=dict)
     spent: Mapping[str, float] = field(default_factory=dict)
     """Seconds of the run so far by bucket of its goodput; empty before anything started."""
 
 
 def by_severity(diagnosis: Diagnosis) -> tuple[bool, int, int, float]:
-    """Sort key: open before ended, then the most severe, then causes before effects, then the oldest."""
+    """Return a sort key: open before ended, then the most severe, then causes before effects, then the oldest."""
     return (
         diagnosis.end is not None,
         -SEVERITIES.index(diagnosis.severity),

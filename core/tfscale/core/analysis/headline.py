@@ -1,21 +1,21 @@
-"""The one sentence for the top line."""
+"""The sentence for the top line of every screen."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfscale.core.analysis.hangs import missing, stillness
-from tfscale.core.analysis.starts import joined, why_missing
-from tfscale.core.analysis.tasks import TaskView
+from tfscale.core.analysis.tasks.hangs import missing, stillness
+from tfscale.core.analysis.tasks.not_started import joined, why_missing
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import Diagnosis, TaskState
 from tfscale.core.task import Role
 from tfscale.core.text import duration, listing, no_contact, plural, step_rate
 
 
-def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[TaskView], steps_per_second: float | None) -> str:
-    """The most severe open diagnosis, else how it goes, else what training waits for.
+def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[ObservedTask], steps_per_second: float | None) -> str:
+    """Return the most severe open diagnosis, else the rate of training, else the reason why there is none.
 
-    A cluster that is merely used well, up to some limit, is healthy.
+    A limit of severity `info` is no trouble: such a cluster is used well, and healthy.
     """
     for diagnosis in diagnoses:
         if diagnosis.end is None and (diagnosis.kind, diagnosis.severity) != ("saturation", "info"):
@@ -27,57 +27,57 @@ def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[TaskView], steps_pe
     return _waiting(tasks)
 
 
-def _trouble(tasks: Sequence[TaskView]) -> str | None:
-    """What is no diagnosis, but keeps the cluster from being called healthy."""
-    unreachable = [view.name for view in tasks if not view.up]
+def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
+    """Return what is no diagnosis, but keeps the cluster from being healthy."""
+    unreachable = [task.name for task in tasks if not task.up]
     if unreachable:
         return no_contact(unreachable)
-    ended = [view for view in tasks if view.state in (TaskState.EXITED, TaskState.LOST)]
+    ended = [task for task in tasks if task.state in (TaskState.EXITED, TaskState.LOST)]
     if ended and len(ended) == len(tasks):
-        return "all tasks have ended" if any(_failed(view) for view in ended) else "all tasks have ended well"
+        return "all tasks have ended" if any(_failed(task) for task in ended) else "all tasks have ended well"
     if ended:
-        return f"{listing([view.name for view in ended])} {'has' if len(ended) == 1 else 'have'} ended"
+        return f"{listing([task.name for task in ended])} {'has' if len(ended) == 1 else 'have'} ended"
     return None
 
 
-def _failed(view: TaskView) -> bool:
-    end = view.status.exit if view.status else None
+def _failed(task: ObservedTask) -> bool:
+    end = task.status.exit if task.status else None
     return end is None or not end.well
 
 
-def _healthy(tasks: Sequence[TaskView], steps_per_second: float) -> str:
-    coordinator = next((view.coordinator for view in tasks if view.coordinator), None)
+def _healthy(tasks: Sequence[ObservedTask], steps_per_second: float) -> str:
+    coordinator = next((task.coordinator for task in tasks if task.coordinator), None)
     if coordinator is not None:
-        working = sum(each.finished > 0 for each in coordinator.workers)
+        working = sum(worker.finished > 0 for worker in coordinator.workers)
         return f"healthy: {plural(working, 'worker')} at work, {step_rate(steps_per_second)} together"
-    training = [view for view in tasks if view.meets and view.progressed is not None]
+    training = [task for task in tasks if task.meets and task.progressed is not None]
     if len(training) <= 1:
-        return f"healthy: {listing([view.name for view in training])} trains, {step_rate(steps_per_second)}"
-    roles = {view.task.role for view in training}
+        return f"healthy: {listing([task.name for task in training])} trains, {step_rate(steps_per_second)}"
+    roles = {task.task.role for task in training}
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
     return f"healthy: {plural(len(training), noun)} in step, {step_rate(steps_per_second)}, no straggler"
 
 
-def _waiting(tasks: Sequence[TaskView]) -> str:
-    needed = [view for view in tasks if view.task.role is not Role.EVALUATOR]
-    absent = [(view.name, why) for view in needed if (why := why_missing(view)) is not None]
+def _waiting(tasks: Sequence[ObservedTask]) -> str:
+    needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
+    absent = [(task.name, why) for task in needed if (why := why_missing(task)) is not None]
     if absent:
         name, why = absent[0]
         others = f"; {len(absent) - 1} more are missing" if len(absent) > 1 else ""
         return f"waiting for {name}: {why}{others}"
-    stopped = [view for view in needed if view.progressed is not None and joined(view)]
+    stopped = [task for task in needed if task.progressed is not None and joined(task)]
     if stopped:
         return _stopped(stopped)
     return f"{plural(len(needed), 'task')} running, waiting for the first step"
 
 
-def _stopped(tasks: Sequence[TaskView]) -> str:
-    """Nobody makes steps, for less long than is called a hang: who keeps whom waiting is known all the same."""
-    still = [each for view in tasks if (each := stillness(view)) is not None]
+def _stopped(tasks: Sequence[ObservedTask]) -> str:
+    """Describe tasks that make no steps, but not for as long as a hang takes: the late ones are known all the same."""
+    still = [seconds for task in tasks if (seconds := stillness(task)) is not None]
     since = f"for {duration(min(still))}" if still else "in the last seconds"
-    late = missing(meeting) if (meeting := [view for view in tasks if view.meets]) else set()
+    late = missing(meeting) if (meeting := [task for task in tasks if task.meets]) else set()
     if late:
-        names = listing([view.name for view in meeting if view.name in late])
+        names = listing([task.name for task in meeting if task.name in late])
         has = "has" if len(late) == 1 else "have"
         return f"no step {since}: {names} {has} not entered the all-reduce in which the others wait"
-    return f"no step {since}: {listing([view.name for view in tasks])} {'runs' if len(tasks) == 1 else 'run'}"
+    return f"no step {since}: {listing([task.name for task in tasks])} {'runs' if len(tasks) == 1 else 'run'}"

@@ -1,0 +1,138 @@
+"""The diagnosis: folds frames into the state that the rules need, and applies all rules about once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfscale.core.analysis.findings import Findings
+from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
+from tfscale.core.analysis.run.cluster_context import ClusterContext
+from tfscale.core.analysis.steps.phases import transfer
+from tfscale.core.analysis.steps.step_summary import known_median
+from tfscale.core.analysis.stragglers.asynchronous import AsynchronousWorkers
+from tfscale.core.analysis.stragglers.straggler_rule import Rule
+from tfscale.core.analysis.stragglers.synchronous import SynchronousSubjects
+from tfscale.core.analysis.tasks.crashes import CrashWatch
+from tfscale.core.analysis.tasks.hangs import hangs
+from tfscale.core.analysis.tasks.non_finite import not_finite
+from tfscale.core.analysis.tasks.not_started import not_started
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.analysis.tasks.unanswered import unanswered
+from tfscale.core.cluster import ClusterSpec
+from tfscale.core.records import Diagnosis, Frame
+from tfscale.core.task import subject_task
+
+STALE = 10.0
+"""Seconds without a step after which the last rates are no longer reported as the present ones (chosen)."""
+
+
+class Diagnostician:
+    """Folds every agent's frames in order of arrival, and returns about once a second what they mean."""
+
+    def __init__(self, spec: ClusterSpec, rule: Rule | None = None) -> None:
+        self._tasks = {str(task): ObservedTask(task) for task in spec.tasks}
+        self._workers = SynchronousSubjects(rule or Rule())
+        self._replicas = SynchronousSubjects(rule or Rule())
+        self._asynchronous = AsynchronousWorkers(rule or Rule())
+        self._context = ClusterContext(spec)
+        self._crashes = CrashWatch()
+        self._open = OpenDiagnoses()
+
+    def fold(self, task: str, frame: Frame) -> None:
+        """Take in one frame of one task's agent; frames of tasks that the spec does not know are left out."""
+        if task not in self._tasks:
+            return
+        self._tasks[task].fold(frame)
+        self._context.fold(task, frame)
+        for batch in frame.steps:
+            owner, _, replica = batch.subject.partition("/")
+            if owner not in self._tasks:
+                continue
+            if batch.reporter.partition("/")[0] != owner:
+                self._asynchronous.add(batch)
+            else:
+                (self._replicas if replica else self._workers).table.add(batch)
+
+    def link(self, task: str, up: bool, at: float) -> None:
+        """Note that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock."""
+        observed = self._tasks.get(task)
+        if observed is not None and (observed.since is None or observed.up != up):
+            observed.up, observed.since = up, at
+
+    def diagnose(self, now: float) -> Findings:
+        """Return what holds at `now`, Unix seconds on the observer's clock."""
+        tasks = tuple(self._tasks.values())
+        current: list[Diagnosis] = [
+            *self._crashes.diagnose(self._tasks, now),
+            *hangs(tasks),
+            *not_started(tasks, now),
+            *unanswered(tasks),
+        ]
+        for group in self._groups:
+            group.judge(self._tasks)
+        slow = self._stragglers()
+        compared = [(group.window.subjects, group.figures) for group in self._groups]
+        current += self._context.explain(slow, compared, self._tasks)
+        current += not_finite(tasks)
+        straggles = any(each.kind == "straggler" for each in slow)
+        current += self._context.evaluate(self._main.window, self._tasks, straggles, now)
+        self._context.count_steps(*self._main.counted)
+        return self._findings(self._open.update(current, now), tasks)
+
+    @property
+    def _groups(self) -> tuple[SynchronousSubjects | AsynchronousWorkers, ...]:
+        return self._workers, self._replicas, self._asynchronous
+
+    @property
+    def _main(self) -> SynchronousSubjects | AsynchronousWorkers:
+        """The group whose steps are the cluster's."""
+        if self._asynchronous:
+            return self._asynchronous
+        return self._workers if self._workers.table.subjects() else self._replicas
+
+    def _stragglers(self) -> list[Diagnosis]:
+        """Return the stragglers and imbalances of all groups."""
+        workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
+        return [*without_duplicates(workers, replicas, self._replicas.window.subjects), *self._asynchronous.diagnoses]
+
+    def _findings(self, diagnoses: tuple[Diagnosis, ...], tasks: tuple[ObservedTask, ...]) -> Findings:
+        main = self._main
+        rate = main.rate() if _is_moving(tasks) else None
+        subjects = {name: summary for group in self._groups for name, summary in group.summaries().items()}
+        examples = next((task.probe.examples_per_step for task in tasks if task.probe and task.running), None)
+        costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
+        return Findings(
+            diagnoses=diagnoses,
+            headline=headline(diagnoses, tasks, rate),
+            step_time=main.step_time(),
+            steps_per_second=rate,
+            examples_per_second=rate * examples if rate is not None and examples is not None else None,
+            slowdown=max(costs, default=None),
+            transfer=known_median(transfer(main.window.reduce)) if main.window.meets else None,
+            subjects=subjects,
+            spent=self._context.spent,
+        )
+
+
+def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:
+    """Return the diagnoses of tasks and of the replicas in them, each slowness once.
+
+    A task of which every replica (of all `subjects`) is slow is slow itself; otherwise the replica alone is named.
+    """
+    slow = {each.subject for each in replicas if each.kind == "straggler"}
+    entirely = {subject_task(name) for name in slow} - {subject_task(name) for name in subjects if name not in slow}
+    kept = [each for each in replicas if each.subject in slow and subject_task(each.subject) not in entirely]
+    named = {subject_task(each.subject) for each in kept}
+    return [each for each in workers if each.kind != "straggler" or subject_task(each.subject) not in named] + kept
+
+
+def _is_moving(tasks: tuple[ObservedTask, ...]) -> bool:
+    """Decide whether some task's newest step is recent, on its own host's clock."""
+    return any(
+        task.running
+        and task.at is not None
+        and task.progressed is not None
+        and task.at - task.progressed < max(STALE, 2 * task.longest_gap)
+        for task in tasks
+    )

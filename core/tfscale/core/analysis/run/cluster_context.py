@@ -1,0 +1,174 @@
+"""Findings beyond the straggler rule: causes, limits, slowdowns of all workers, and where the time of the run went.
+
+All of it is read from the counters of hosts and GPUs together with the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from tfscale.core.analysis.causes.cause_tracker import CauseTracker, Compared
+from tfscale.core.analysis.causes.vitals import Samples, Vitals
+from tfscale.core.analysis.run.drifts import DriftWatch
+from tfscale.core.analysis.run.goodput import Goodput
+from tfscale.core.analysis.run.load import Load
+from tfscale.core.analysis.run.saturation import SaturationWatch
+from tfscale.core.analysis.steps.impute import impute
+from tfscale.core.analysis.steps.phases import transfer
+from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster import ClusterSpec
+from tfscale.core.records import Diagnosis, Frame, TaskState
+from tfscale.core.task import Role, Task, subject_owner
+
+PERIOD = 5.0
+"""Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster (chosen)."""
+_BATCH = 16
+"""Tasks whose counters are condensed in one evaluation; the others follow in the evaluations before the next judgement.
+Chosen: 64 tasks make four batches, one in each second of a period."""
+MOST_WATCHED = 64
+"""Tasks whose counters are watched for limits of the cluster (chosen: a median needs no more)."""
+MANY, _SPACING = 250, 2.5
+"""Tasks beyond which only one sample in so many seconds is kept: a sample of eight GPUs takes a kilobyte."""
+_ROWS, _FEWEST_ROWS = 60, 20
+"""Newest steps that the load is measured over, and how many there must be (chosen: the window of the straggler rule has
+20 steps at least)."""
+
+
+class ClusterContext:
+    """Folds the counters of all tasks, and evaluates them together with the steps."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self._spec = spec
+        spacing = _SPACING if len(spec.tasks) > MANY else 0.0
+        self._samples = {str(task): Samples(spacing) for task in spec.tasks}
+        self._batches = _split([str(task) for task in _watched(spec)])
+        self._vitals: dict[str, Vitals] = {}
+        """Condensed counters of the watched tasks; at most one period old."""
+        self._turn = 0
+        """Evaluations since the last judgement."""
+        self._judged: float | None = None
+        """Time of the last judgement of limits, Unix seconds."""
+        self._causes = CauseTracker()
+        self._saturation = SaturationWatch()
+        self._drift = DriftWatch()
+        self._training = {str(task) for task in spec.tasks if task.role in (Role.CHIEF, Role.WORKER)}
+        self._ran = 0.0
+        """Newest time at which a task ran, Unix seconds."""
+        self._goodput = Goodput()
+
+    def fold(self, task: str, frame: Frame) -> None:
+        """Take in the counters and the activities of a frame of a task that the spec knows."""
+        self._samples[task].add(frame)
+        if frame.status.state is TaskState.RUNNING:
+            self._ran = max(self._ran, frame.at)
+        if task in self._training:
+            self._goodput.started(frame.status.started)
+            self._goodput.activities(task, frame.activities)
+
+    @property
+    def spent(self) -> Mapping[str, float]:
+        """Seconds by bucket of goodput, up to when a task ran last."""
+        return self._goodput.spent(self._ran)
+
+    def explain(
+        self, diagnoses: Sequence[Diagnosis], groups: Sequence[Compared], tasks: Mapping[str, ObservedTask]
+    ) -> list[Diagnosis]:
+        """Return the diagnoses, stragglers with their causes."""
+        return self._causes.explain(diagnoses, groups, tasks, self._samples)
+
+    def evaluate(
+        self, window: AlignedSteps, tasks: Mapping[str, ObservedTask], straggles: bool, now: float
+    ) -> list[Diagnosis]:
+        """Return the open slowdowns of all and limits of the cluster. `window` holds the newest steps.
+
+        While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is.
+        """
+        if straggles:
+            self._saturation.clear()
+            self._vitals.clear()
+            return self._drift.open
+        recent = impute(window.last(_ROWS))
+        if self._judged is not None and 0 <= now - self._judged < PERIOD:
+            self._turn += 1
+            self._condense(self._batches[self._turn :][:1])
+            limits = self._saturation.open
+        else:
+            self._condense(self._batches[:1] if self._vitals else self._batches)
+            self._judged, self._turn, vitals = now, 0, self._vitals
+            load = self._load(recent, tasks, vitals) if len(recent) >= _FEWEST_ROWS else None
+            limits = self._saturation.diagnose(load, vitals, {name: self._link_speed(name) for name in vitals}, now)
+        return [*self._drift.diagnose(recent, now), *limits]
+
+    def _condense(self, batches: Sequence[Sequence[str]]) -> None:
+        self._vitals.update((name, self._samples[name].vitals()) for batch in batches for name in batch)
+
+    def count_steps(self, table: StepTable, subjects: Sequence[str], numbering: str = "") -> None:
+        """Put the steps that came since the last call into the buckets of the run's time.
+
+        `numbering` names the one worker whose steps stand for all, where each has numbers of its own.
+        """
+        if not subjects:
+            return
+        attempt = (*table.attempt(subjects[0]), numbering)
+        fresh = table.aligned(subjects, first=self._goodput.next_step(attempt))
+        newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
+        if len(fresh) and newest is not None:
+            ahead = newest - int(fresh.sequence[-1])
+            self._goodput.steps(attempt, fresh, None if number is None else number - ahead)
+
+    def _load(self, recent: AlignedSteps, tasks: Mapping[str, ObservedTask], vitals: Mapping[str, Vitals]) -> Load:
+        lag, network = recent.lag, transfer(recent.reduce)
+        update, _, fetch, compute = (float(np.median(plane)) for plane in recent.phases[:-1])
+        names = list(dict.fromkeys(map(subject_owner, recent.subjects)))
+        probe = next((task.probe for name in names if (task := tasks.get(name)) and task.probe), None)
+        link, source = self._slowest_link(names, vitals)
+        return Load(
+            step=max(float(np.median(lag.max(axis=1) + network)), 1e-9),
+            transfer=float(np.median(network)),
+            input=fetch,
+            compute=compute + update,
+            ranks=probe.ranks if probe and probe.ranks else len(recent.subjects),
+            payload=probe.reduced_bytes_per_step if probe else None,
+            link=link,
+            link_source=source,
+        )
+
+    def _link_speed(self, name: str) -> float | None:
+        """Return bits a second of a task's link by the cluster file alone: drivers of virtual links invent theirs."""
+        return self._spec.link_speed(Task.parse(name))
+
+    def _slowest_link(self, names: Sequence[str], vitals: Mapping[str, Vitals]) -> tuple[float | None, str | None]:
+        """Return (bits a second of the slowest link that the all-reduce passes, where that comes from)."""
+        configured = [speed for speed in map(self._link_speed, names) if speed is not None]
+        if configured:
+            return min(configured), "the cluster file"
+        names = [name for name in names if name in vitals]
+        claims = [vitals[name].link_claim for name in names]
+        hosts = {self._spec.tasks[Task.parse(name)].host for name in names}
+        if (
+            not names
+            or len(hosts) < len(names)
+            or any(claim is None or self._is_refuted(name, claim) for name, claim in zip(names, claims, strict=True))
+        ):
+            return None, None
+        return min(claim for claim in claims if claim is not None), "the interface's driver"
+
+    def _is_refuted(self, name: str, claim: float) -> bool:
+        """Decide whether the link carried more in some second than its driver claims that it can."""
+        moved = self._samples[name].most_moved()
+        return moved is not None and 8 * moved > claim
+
+
+def _split(names: Sequence[str]) -> list[Sequence[str]]:
+    """Split tasks into batches of about _BATCH, at most one for each evaluation of a period."""
+    count = min(int(PERIOD), max(1, -(-len(names) // _BATCH)))
+    return [names[first::count] for first in range(count)]
+
+
+def _watched(spec: ClusterSpec) -> list[Task]:
+    """Return the parameter servers, each of which may be a limit by itself, and an even sample of the other tasks."""
+    servers = [task for task in spec.tasks if task.role is Role.PS]
+    others = [task for task in spec.tasks if task.role is not Role.PS]
+    return [*servers[:MOST_WATCHED], *others[:: max(1, -(-len(others) // MOST_WATCHED))]]

@@ -1,0 +1,21 @@
+"""Imputation: steps of which some subject's report is missing are completed, for figures of all subjects together."""
+
+from __future__ import annotations
+
+import numpy as np
+from tfscale.core.analysis.steps.phases import filled
+from tfscale.core.analysis.steps.step_table import AlignedSteps
+
+
+def impute(steps: AlignedSteps) -> AlignedSteps:
+    """Return the steps with the median of the other subjects where one subject's step is unknown.
+
+    Steps that no subject has reported are left out.
+    """
+    unknown = np.asarray(np.isnan(steps.phases).any(axis=0))
+    if not unknown.any():
+        return steps
+    kept = np.flatnonzero(~unknown.all(axis=1))
+    phases, unknown = steps.phases[:, kept], unknown[kept]
+    complete = filled(np.where(unknown, np.float32(np.nan), phases))
+    return AlignedSteps(steps.subjects, steps.sequence[kept], steps.end[kept], complete)

@@ -1,0 +1,161 @@
+"""Asynchronous training: workers of ParameterServerStrategy, each at its own pace, whose steps the chief reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from tfscale.core.analysis.findings import SubjectSummary
+from tfscale.core.analysis.steps.phases import others_median
+from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_median, steps_per_second, summaries
+from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats, StepTable
+from tfscale.core.analysis.stragglers.async_pace import Pace, PaceWatch, shortfall
+from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
+from tfscale.core.analysis.stragglers.straggler_rule import Rule
+from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
+from tfscale.core.records import Diagnosis, StepBatch
+from tfscale.core.task import subject_order, subject_owner
+
+SILENT_SECONDS, SILENT_STEPS = 5.0, 5
+"""A worker that is behind the newest by more than both, in steps of its own, is not waited for (chosen)."""
+ROWS = 60
+"""Newest steps of each worker in the window: three times the 20 that a window has at least (chosen)."""
+CELLS = 4096
+"""Steps that are kept of each worker: 40 s at 100 steps a second."""
+
+
+class AsynchronousWorkers:
+    """The steps of these workers, and the stragglers among them."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.watch = PaceWatch(rule)
+        self.window = StepTable().aligned(())
+        """The newest steps of each worker side by side; the steps of one row do not have the same number."""
+        self.diagnoses: list[Diagnosis] = []
+        self._counted: str | None = None
+        """The worker whose steps stand for the time of the run."""
+        self._tables: dict[str, StepTable] = {}
+        self._reporters: dict[str, str] = {}
+        self._attempts: dict[str, tuple[int, int]] = {}
+        """(generation, attempt) of each worker when it was last judged."""
+        self._running: set[str] = set()
+        self._ends: dict[str, Floats] = {}
+        """(k,) ends of the newest steps of each worker that is heard, Unix seconds."""
+
+    def __bool__(self) -> bool:
+        return bool(self._tables)
+
+    def add(self, batch: StepBatch) -> None:
+        """Take in a batch in which a task reports the steps of another one."""
+        if len(batch.sequence):
+            self._tables.setdefault(batch.subject, StepTable(cells=CELLS)).add(batch)
+            self._reporters[batch.subject] = batch.reporter
+
+    @property
+    def figures(self) -> Mapping[str, StragglerFigures]:
+        """The figures of each straggler, by subject."""
+        return self.watch.named.figures
+
+    @property
+    def counted(self) -> tuple[StepTable, tuple[str, ...], str]:
+        """The steps of one worker, which stand for the time of the run: (table, subjects, name of their numbering)."""
+        one = self._counted
+        return (StepTable(), (), "") if one is None else (self._tables[one], (one,), one)
+
+    def judge(self, tasks: dict[str, ObservedTask]) -> None:
+        """Compare the paces of the workers that run, and judge who straggles."""
+        running = self._forget_restarted([name for name in self._tables if self._is_judged(name, tasks)], tasks)
+        recent = {subject: self._tables[subject].recent(subject, SECONDS, STEPS) for subject in running}
+        heard = tuple(sorted(_heard(recent), key=subject_order))
+        self._ends = {subject: recent[subject] for subject in heard}
+        if self._counted not in heard:
+            self._counted = heard[0] if heard else None
+        since = self.watch.follow(heard)
+        paces = self._paces_since(heard, since)
+        self.window = self._side_by_side(heard)
+        self.diagnoses = self.watch.diagnose(heard, paces, lambda at: self._paces_since(heard, at))
+
+    def _paces_since(self, subjects: tuple[str, ...], at: float) -> list[Pace]:
+        return [Pace.of(*self._tables[subject].since(subject, at, WARM_UP_STEPS)) for subject in subjects]
+
+    def step_time(self) -> float | None:
+        """Return the median of the workers' seconds from step to step."""
+        return known_median(np.array([_usual_step(ends) for ends in self._ends.values()]))
+
+    def rate(self) -> float | None:
+        """Return steps a second of all workers together, None while no worker runs."""
+        rates = [rate for ends in self._ends.values() if (rate := steps_per_second(ends)) is not None]
+        return sum(rates) if rates else None
+
+    def slowdown(self) -> float | None:
+        """Return the cost of the open stragglers (see `async_pace.shortfall`), None while no worker is heard."""
+        if not len(self.window):
+            return None
+        culprits = [self.window.subjects.index(name) for name in self.watch.named if name in self.window.subjects]
+        return shortfall(self.window.lag, culprits)
+
+    def summaries(self) -> dict[str, SubjectSummary]:
+        """Return a summary of each worker's steps; its ratio compares the time that the worker takes by itself."""
+        result: dict[str, SubjectSummary] = {}
+        for subject, table in self._tables.items():
+            steps = max(STEPS, len(self._ends.get(subject, ())))
+            result |= summaries(table, self.window.last(0), steps)
+        own_times = {name: own for name in self._ends if (own := _own_time(result[name])) is not None}
+        if len(own_times) < 2:
+            return result
+        row = np.array([*own_times.values()])[None]
+        ratios = (row / others_median(row))[0].tolist()
+        compared = {name: replace(result[name], ratio=ratio) for name, ratio in zip(own_times, ratios, strict=True)}
+        return result | compared
+
+    def _is_judged(self, subject: str, tasks: dict[str, ObservedTask]) -> bool:
+        task, reporter = tasks.get(subject_owner(subject)), tasks.get(self._reporters[subject])
+        attempt = self._tables[subject].attempt(subject)
+        return bool(task and task.running and reporter and reporter.running and reporter.attempt == attempt)
+
+    def _forget_restarted(self, running: Sequence[str], tasks: dict[str, ObservedTask]) -> list[str]:
+        """Drop the history of restarted workers; return the others of `running`."""
+        current = {subject: tasks[subject_owner(subject)].attempt for subject in running}
+        anew = {name for name, attempt in current.items() if self._attempts.get(name, attempt) != attempt}
+        if left := (self._running - set(running)) | anew:
+            self.watch.restart(left)
+        for name in anew:
+            del self._tables[name]
+        self._attempts |= current
+        self._running = set(running) - anew
+        return [name for name in running if name not in anew]
+
+    def _side_by_side(self, subjects: tuple[str, ...]) -> AlignedSteps:
+        ends = [self._tables[subject].recent(subject, 0.0, ROWS)[-ROWS:] for subject in subjects]
+        rows = min(map(len, ends), default=0)
+        if not rows:
+            return StepTable().aligned(())
+        phases = np.concatenate([self._tables[subject].newest_of_each([subject], rows) for subject in subjects])
+        # Workers at their own pace have no all-reduce: 0 s, but unknown where the step is unknown.
+        phases[:, -1] = np.where(np.isnan(phases[:, :-1]).any(axis=1), np.nan, 0.0)
+        earliest = np.fmin.reduce([each[-rows:] for each in ends])
+        known_rows = np.flatnonzero(np.isfinite(earliest))
+        newest = phases.transpose(1, 2, 0)[:, known_rows]
+        return AlignedSteps(subjects, np.arange(len(known_rows)), earliest[known_rows], newest, meets=False)
+
+
+def _heard(recent: Mapping[str, Floats]) -> list[str]:
+    """Return the workers whose steps still arrive, from (k,) ends of each one's newest steps."""
+    newest = {subject: float(np.fmax.reduce(ends)) for subject, ends in recent.items() if np.isfinite(ends).sum() > 1}
+    leader = max(newest.values(), default=0.0)
+    return [subject for subject, at in newest.items() if leader - at <= _patience(recent[subject])]
+
+
+def _patience(ends: Floats) -> float:
+    return max(SILENT_SECONDS, SILENT_STEPS * _usual_step(ends))
+
+
+def _usual_step(ends: Floats) -> float:
+    """Return median seconds from step to step, of (k,) ends, two or more of which are known."""
+    return float(np.median(np.diff(ends[np.isfinite(ends)])))
+
+
+def _own_time(summary: SubjectSummary) -> float | None:
+    parts = [part for part in (summary.update, summary.input, summary.compute) if part is not None]
+    return sum(parts) if len(parts) == 3 and sum(parts) > 0 else None

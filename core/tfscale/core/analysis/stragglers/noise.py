@@ -1,0 +1,111 @@
+"""Noise: how far the middle of a window deviates by chance, where neighbouring steps resemble each other.
+
+Host noise lasts for seconds, so that a thousand quick steps may be worth a handful of independent ones. The spread is
+measured on either side of the slowdown's onset, and carried over to the window by the formula of a first-order
+autoregression, at several block sizes; the largest of the errors counts.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+from tfscale.core.analysis.steps.step_table import Floats
+
+_FEWEST = 24
+"""Blocks that a coarser block size must leave (chosen: fewer give no estimate of the spread)."""
+_TRIMMED = 1.03
+"""Standard error of the mean of the middle three fifths over that of the mean of all."""
+_LARGEST_MEMORY = 0.98
+"""Bound on the estimated correlation: at 1 the variance of the mean would not fall with more values at all."""
+_OUTLIER = 4 * 1.4826
+"""Median absolute deviations, four standard deviations of a normal distribution, to which outliers are pulled in."""
+
+
+def margin(levels: Floats, length: int, onset: int, chance: float) -> Floats:
+    """Return (n,) bounds that the middle of `length` blocks exceeds with the probability `chance`, of (N, n) values.
+
+    `onset` is the block from which on a subject may be slower: the rise from the block before it is no noise.
+    """
+    error, memory = standard_error(levels, length, onset)
+    independent = len(levels) * (1 - memory**2) / (1 + memory**2) * min(max(1, levels.shape[1] - 1), 4)
+    return error * quantile(chance, max(2.0, independent - 2))
+
+
+def standard_error(levels: Floats, length: int, onset: int) -> tuple[Floats, float]:
+    """Return ((n,) standard errors of the middle of `length` blocks, correlation of neighbouring blocks)."""
+    before, after = _without_outliers(levels[:onset]), _without_outliers(levels[onset:])
+    error, finest, size = np.zeros(levels.shape[1]), 0.0, 1
+    while size == 1 or (len(levels) // size >= _FEWEST and length >= 2 * size):
+        parts = [part for part in (_coarse(before, size), _coarse(after, size)) if len(part) >= 3]
+        coarse, memory = _autoregressive(parts, length / size)
+        error, finest = np.maximum(error, coarse), memory if size == 1 else finest
+        size *= 2
+    return error * _TRIMMED, finest
+
+
+def quantile(chance: float, freedom: float) -> float:
+    """Return Student's t that is exceeded with the probability `chance`, by Wallace's approximation (1959)."""
+    z = NormalDist().inv_cdf(1 - chance) * (8 * freedom + 3) / (8 * freedom + 1)
+    return math.sqrt(freedom * math.expm1(min(z * z / freedom, 50.0)))
+
+
+def _coarse(values: Floats, size: int) -> Floats:
+    count = len(values) // size
+    return np.asarray(values[len(values) - count * size :].reshape(count, size, values.shape[1]).mean(axis=1))
+
+
+def _autoregressive(parts: list[Floats], length: float) -> tuple[Floats, float]:
+    """Return ((n,) standard errors of the mean of `length` values, correlation of neighbours), pooled over n."""
+    count = sum(map(len, parts))
+    spread = np.maximum(sum(part.var(axis=0) * len(part) for part in parts) / count, 1e-12)
+    near = _mean_squares(np.concatenate([np.diff(part, axis=0) for part in parts]))
+    memory = _memory(1 - float(near.mean()) / (2 * float(spread.mean())), count, spread.size)
+    # A short stretch of correlated values shows only a part of their variance.
+    shown = max(0.2, 1 - _variance_of_mean(memory, count / len(parts)))
+    return np.sqrt(np.maximum(spread, spread.mean()) / shown * _variance_of_mean(memory, length)), memory
+
+
+def _memory(correlation: float, count: int, series: int) -> float:
+    """Return a cautious estimate of the autoregression from the correlation of neighbours.
+
+    Kendall's correction for the bias of short series, and one standard error on top; two for a single series. The
+    levels of a block sum to about 0 over the subjects, so that one of `series` depends on the others.
+    """
+    unbiased = min(max(0.0, (correlation * count + 1) / (count - 3)), _LARGEST_MEMORY)
+    independent = max(1, series - 1)
+    error = math.sqrt((1 - unbiased**2) / (count * independent))
+    return min(unbiased + (1 + 1 / independent) * error, _LARGEST_MEMORY)
+
+
+def _variance_of_mean(memory: float, length: float) -> float:
+    """Return the variance of the mean of `length` values of a first-order autoregression of variance 1."""
+    inflation = (1 + memory) / (1 - memory)
+    finite = 2 * memory * (1 - memory**length) / (length * (1 - memory) ** 2)
+    return float(np.clip((inflation - finite) / length, 0.0, 1.0))
+
+
+def _mean_squares(differences: Floats) -> Floats:
+    return np.asarray((differences**2).mean(axis=0))
+
+
+def _without_outliers(values: Floats) -> Floats:
+    """Pull outliers in to four robust standard deviations: single steps far out hardly move the middle of a window."""
+    if len(values) == 0:
+        return values
+    centre = np.median(values, axis=0)
+    reach = _OUTLIER * np.median(np.abs(values - centre), axis=0)
+    return np.asarray(np.clip(values, centre - reach, centre + reach))
+
+
+def longest_spell(levels: Floats, column: int, onset: int, threshold: float, ignore: int) -> int:
+    """Return for how many blocks in a row at most a subject was above the threshold: how long noise lasts here.
+
+    `column` counts up to its `onset` only. Spells of `ignore` blocks and more are left out: they were real slowdowns.
+    """
+    above = levels > threshold
+    above[onset:, column] = False
+    change = np.flatnonzero(np.diff(np.pad(above, ((1, 1), (0, 0))).astype(np.int8).T.ravel()))
+    lengths = change[1::2] - change[::2]
+    return int(lengths[lengths < ignore].max(initial=0))

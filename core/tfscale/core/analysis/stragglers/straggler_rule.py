@@ -1,0 +1,189 @@
+"""The straggler rule: decides which subject is slower than its peers, persistently, beyond chance, and worth a repair.
+
+r_w(s) is the lag of worker w in step s over the median lag of the others. A worker straggles when, over a window,
+  - the middle of r is at least 1.07; among two or three workers 1.07 to 1.15, by their noise,
+  - 9 of 10 tenths of the window show it (a shorter burst of host noise does not),
+  - it has lasted twice as long as any similar slowness that passed by itself,
+  - it is twice as slow, or beyond what the noise of this cluster does by chance (module noise),
+  - it exceeds its peers by at least 3 % of the step.
+Where noise hides a small slowdown in one window, the same rule tries windows up to 8 times as long.
+docs/diagnosis.md has the measurements behind the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
+from tfscale.core.analysis.steps.step_table import Floats
+from tfscale.core.analysis.stragglers.noise import longest_spell, margin
+
+LENGTHS = (10, 15, 20, 30, 40, 60, 80, 120, 160)
+"""Lengths of the windows that are tried, in blocks; fewer than 20 only where a block of one step takes longer."""
+FEW = 3
+"""Workers up to which one noisy host is half or all of what defines the usual lag."""
+MOST_PATIENCE = 4
+"""Windows after which a slowdown is no burst of noise, whatever bursts were seen before (chosen)."""
+POOL = 48
+"""Other workers, at most, from which the noise of a cluster is estimated (chosen)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The numbers of the rule; docs/diagnosis.md gives their sources."""
+
+    seconds: float = 5.0
+    """Length of the window, which has 20 steps at least."""
+    few_seconds: float = 10.0
+    """Length of the window for few workers: a noisy host among them has to be outlasted. On two cores a type checker
+    made one of two equal programs 1.10 times as slow for 10 s."""
+    on: float = 1.07
+    """The r from which on a worker straggles: below the 1.10 of Greyhound/Falcon, as the other conditions guard it.
+    A threshold of 1.05 names the same workers in the published traces (tests: test_published_traces)."""
+    few_on: float = 1.15
+    """Highest threshold for few workers, where it rises with the noise: with equal programs beside them for minutes,
+    programs were 1.11 and 1.14 times as slow as an equal one, but unevenly."""
+    off: float = 1.04
+    """The r below which a straggler ends (chosen: noise between `off` and `on` must not end and begin it again)."""
+    gain_on: float = 0.03
+    """Share of the step by which the worker exceeds its peers, from which on a repair is worth it (chosen)."""
+    gain_off: float = 0.02
+    """Share of the step below which a straggler ends (chosen)."""
+    persistence: float = 0.9
+    """Share of the window's tenths that must show half of the slowdown: a burst shorter than the window does not."""
+    chance: float = 1.25e-5
+    """Probability of naming any worker wrongly in one evaluation of a cluster whose noise is as estimated.
+
+    There is one evaluation a second: at the customary 0.1 % equal workers would be named every few hours. Where a step
+    is longer than a block need be, there are fewer independent evaluations, and the chance is as many times larger.
+    With it 10 simulated hours of equal workers give one false name (scripts/bench/stragglers.py --equal 10)."""
+    certain: float = 2.0
+    """The r that noise is never assumed to make of a whole window (DLRover's threshold).
+
+    The first window tells too little of the noise to bound it: after a neighbour came and went once, a worker at 6x
+    stayed unnamed for eight seconds."""
+
+    def window(self, subjects: int) -> float:
+        """Return the seconds of a window for so many subjects."""
+        return self.few_seconds if subjects <= FEW else self.seconds
+
+    def threshold(self, subjects: int, noise: float) -> float:
+        """Return the least r of a straggler, where the log of r of a block has the standard deviation `noise`."""
+        return min(self.few_on, self.on + noise) if subjects <= FEW else self.on
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision that a subject straggles, by one window of blocks."""
+
+    column: int
+    length: int
+    """Blocks of the window."""
+    ratio: float
+    """The r of the window. It decides; what is reported is measured over steps (module straggler_figures)."""
+    begin: float
+    """Unix seconds of the onset."""
+    since: float
+    """Unix seconds at which the window begins."""
+
+
+def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
+    """Return the stragglers, each by the shortest window that shows it."""
+    verdicts: dict[int, Verdict] = {}
+    for length in LENGTHS:
+        if not WINDOW / blocks.stretch <= length <= len(blocks):
+            continue
+        for column in _slow_columns(blocks, length, rule):
+            if column not in verdicts and (verdict := _verdict(blocks, column, length, rule)):
+                verdicts[column] = verdict
+    return list(verdicts.values())
+
+
+def persists(blocks: Blocks, column: int, length: int, rule: Rule) -> bool:
+    """Decide whether a straggler is still slower than its peers over `length` blocks, and worth a repair."""
+    level = float(centre(blocks.level[-length:, column]))
+    return level >= np.log(rule.off) and _gain(blocks, column, level) >= rule.gain_off
+
+
+def _slow_columns(blocks: Blocks, length: int, rule: Rule) -> list[int]:
+    """Return the columns that are slow throughout the newest `length` blocks."""
+    recent = blocks.level[-length:]
+    ranked = np.sort(recent, axis=0)
+    noise = float(np.median(ranked[length * 5 // 6] - ranked[length // 6])) / 2
+    level = _middle(ranked)
+    suspects = np.flatnonzero(level >= np.log(rule.threshold(recent.shape[1], noise)))
+    return [int(column) for column in suspects if _lasts(recent[:, column], float(level[column]), noise, rule)]
+
+
+def _lasts(recent: Floats, level: float, noise: float, rule: Rule) -> bool:
+    """Decide whether a column is slow throughout rather than at times, as far as the noise of blocks lets one see."""
+    tenths = np.array([part.mean() for part in np.array_split(recent, 10)])
+    shows = tenths >= max(0.0, level / 2 - noise / np.sqrt(len(recent) / 10))
+    return float(shows.mean()) >= rule.persistence
+
+
+def _verdict(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict | None:
+    """Judge a column that is slow over `length` blocks; None while it may be noise or is not worth a repair."""
+    levels = _pool(blocks.level, column)
+    level = float(centre(levels[-length:, 0]))
+    if _gain(blocks, column, level) < rule.gain_on:
+        return None
+    onset = change_point(levels[:, 0], level)
+    spell = longest_spell(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW)
+    if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
+        return None
+    chance = rule.chance * blocks.stretch / blocks.level.shape[1]
+    if level < math.log(rule.certain) and not _is_beyond_chance(levels, length, level, onset, chance):
+        return None
+    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), blocks.begin(len(blocks) - length))
+
+
+def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float) -> bool:
+    """Decide whether noise alone cannot make the first column so much slower than its peers, or than its own past."""
+    doubt = margin(levels, length, onset, chance)[0]
+    if level >= doubt:
+        return True
+    past = levels[:-length, 0][-2 * length :]
+    if len(past) < length:
+        return False
+    return level - float(centre(past)) >= math.sqrt(1 + length / len(past)) * float(doubt)
+
+
+def centre(values: Floats) -> Floats:
+    """Return (...) means of the middle three fifths over the first axis.
+
+    Outliers move it as little as a median, and it is nearly as precise as a mean.
+    """
+    return _middle(np.sort(values, axis=0))
+
+
+def _middle(ranked: Floats) -> Floats:
+    cut = len(ranked) // 5
+    return np.asarray(ranked[cut : len(ranked) - cut].mean(axis=0))
+
+
+def _gain(blocks: Blocks, column: int, level: float) -> float:
+    """Return the time beyond the median of the peers, as a share of the step: the gain of a repair."""
+    return float((1 - np.exp(-level)) * blocks.part(column))
+
+
+def _pool(levels: Floats, column: int) -> Floats:
+    """Return the column followed by the others from which the noise is estimated; of very many, an even sample."""
+    others = [other for other in range(levels.shape[1]) if other != column]
+    return levels[:, [column, *others[:: -(-len(others) // POOL)]]]
+
+
+def change_point(values: Floats, level: float) -> int:
+    """Return the first block from which on `values` lie at `level` and no longer at 0.
+
+    The likeliest change point is where the sum of the values above half the level, from the end on, is largest.
+    """
+    above = np.clip(values, -level, 2 * level) - level / 2
+    return len(above) - 1 - int(np.argmax(np.cumsum(above[::-1])))
+
+
+def severity_of(ratio: float) -> str:
+    """Return the severity: from 2.0 critical (DLRover), from 1.33 serious (NVIDIA's score 0.75), else warning."""
+    return "critical" if ratio >= 2.0 else "serious" if ratio >= 1.33 else "warning"

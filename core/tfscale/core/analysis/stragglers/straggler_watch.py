@@ -1,0 +1,102 @@
+"""Stragglers among subjects that meet in a collective, decided over blocks and described by steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tfscale.core.analysis.steps.blocks import Blocks
+from tfscale.core.analysis.steps.step_table import AlignedSteps
+from tfscale.core.analysis.stragglers.imbalance import ImbalanceWatch
+from tfscale.core.analysis.stragglers.named_stragglers import (
+    NamedStragglers,
+    ReportedStraggler,
+    evidence_of,
+    slower_than_peers,
+)
+from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
+from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdict, severity_of
+from tfscale.core.records import Diagnosis
+
+StepsSince = Callable[[float], AlignedSteps]
+"""Returns the steps that ended after a time, Unix seconds, as far as they are kept."""
+
+
+@dataclass(slots=True)
+class StragglerWatch:
+    """Remembers the steps of one set of subjects that do equal work, and reports who straggles among them."""
+
+    rule: Rule = field(default_factory=Rule)
+    named: NamedStragglers = field(init=False)
+    """The open stragglers."""
+    _blocks: Blocks | None = None
+    _imbalance: ImbalanceWatch = field(default_factory=ImbalanceWatch)
+
+    def __post_init__(self) -> None:
+        self.named = NamedStragglers(self.rule)
+
+    def restart(self, subjects: set[str]) -> None:
+        """Forget the history, and the stragglers among `subjects`: a new attempt of these began, or they ended."""
+        self.named.drop(subjects)
+        self._blocks, self._imbalance.diagnosis = None, None
+
+    def follow(self, subjects: tuple[str, ...]) -> int:
+        """Watch these subjects from now on.
+
+        Returns the sequence of the newest step of theirs that is known; -1 where the history has to begin anew.
+        """
+        if self._blocks is not None and not keep_only(self._blocks, subjects, self.rule):
+            self._blocks = None
+        return self._blocks.consumed if self._blocks is not None else -1
+
+    def diagnose(self, fresh: AlignedSteps, steps_since: StepsSince | None = None) -> list[Diagnosis]:
+        """Return the open stragglers, else an imbalance that no subject can be blamed for.
+
+        `fresh` holds at least the steps after the one that `follow` returns; `steps_since` finds older steps again
+        (default: among `fresh`).
+        """
+        subjects = fresh.subjects
+        self.follow(subjects)
+        if len(subjects) >= 2:
+            if self._blocks is None:
+                self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
+            self._blocks.fold(fresh)
+            if len(self._blocks) >= LENGTHS[0]:
+                self._judge(self._blocks, steps_since or fresh.since)
+        imbalance = self._imbalance.diagnosis
+        return [*self.named.diagnoses, imbalance] if imbalance else self.named.diagnoses
+
+    def _judge(self, blocks: Blocks, steps_since: StepsSince) -> None:
+        self.named.judge(blocks, lambda verdict: report(blocks.subjects, verdict, steps_since(verdict.since)))
+        if self.named:
+            self._imbalance.diagnosis = None
+        else:
+            self._imbalance.judge(blocks, steps_since)
+
+
+def keep_only(blocks: Blocks, subjects: tuple[str, ...], rule: Rule) -> bool:
+    """Forget the others than `subjects`; returns False where the history of the blocks is of no use for these."""
+    gone = set(blocks.subjects) - set(subjects)
+    remaining = tuple(subject for subject in blocks.subjects if subject not in gone)
+    if remaining != subjects or (gone and len(remaining) < 2):
+        return False
+    if rule.window(len(remaining)) != rule.window(len(blocks.subjects)):
+        return False
+    if gone:
+        blocks.forget(gone)
+    return True
+
+
+def report(subjects: tuple[str, ...], verdict: Verdict, steps: AlignedSteps) -> ReportedStraggler | None:
+    """Measure a straggler over the steps of its window, and describe it; None where there are none."""
+    if not len(steps):
+        return None
+    figures = straggler_figures(steps, verdict.column)
+    sentence = (
+        f"{slower_than_peers(subjects, verdict, figures)}; it costs the cluster {figures.cost:.0%} of its throughput"
+    )
+    subject, severity = subjects[verdict.column], severity_of(figures.ratio)
+    evidence = evidence_of(figures)
+    return ReportedStraggler(
+        Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence), figures
+    )

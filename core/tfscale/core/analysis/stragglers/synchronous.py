@@ -1,0 +1,108 @@
+"""Synchronous training: tasks, or the replicas in them, that do equal work and meet in the same collective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from tfscale.core.analysis.findings import SubjectSummary
+from tfscale.core.analysis.steps.phases import longest, slowdown, transfer
+from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_median, steps_per_second, summaries
+from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
+from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
+from tfscale.core.analysis.stragglers.straggler_rule import Rule
+from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
+from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
+from tfscale.core.records import Diagnosis
+from tfscale.core.task import subject_order, subject_owner
+
+SILENT_SECONDS, SILENT_STEPS = 5.0, 50
+"""A subject that is behind the newest by more than both is not waited for: its frames do not arrive (chosen)."""
+COMPLETE = 0.75
+"""Share of the subjects that must have reported a step for it to count: a lost frame costs the others nothing."""
+
+
+class SynchronousSubjects:
+    """The steps of these subjects, and the stragglers among them."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.table = StepTable()
+        self.watch = StragglerWatch(rule)
+        self.window = self.table.aligned(())
+        """The newest aligned steps: the cluster's figures are measured over them."""
+        self.diagnoses: list[Diagnosis] = []
+        self.ends = np.empty(0)
+        """(k,) ends of the newest steps of the subject that is furthest, Unix seconds."""
+        self._attempts: dict[str, tuple[int, int]] = {}
+
+    @property
+    def figures(self) -> Mapping[str, StragglerFigures]:
+        """The figures of each straggler, by subject."""
+        return self.watch.named.figures
+
+    @property
+    def counted(self) -> tuple[StepTable, tuple[str, ...], str]:
+        """The steps that stand for the time of the run: (table, subjects, name of their numbering)."""
+        return self.table, self.window.subjects, ""
+
+    def step_time(self) -> float | None:
+        """Return median seconds of a step; of the furthest subject from step to step where phases are unknown."""
+        if len(self.window):
+            return known_median(longest(self.window.lag) + transfer(self.window.reduce))
+        return known_median(np.diff(self.ends)) if len(self.ends) > 1 else None
+
+    def slowdown(self) -> float | None:
+        """Return the cost of the open stragglers (see `phases.slowdown`), None while no steps are aligned."""
+        window = self.window
+        culprits = [window.subjects.index(name) for name in self.watch.named if name in window.subjects]
+        return slowdown(window.lag, window.reduce, culprits) if len(window) else None
+
+    def rate(self) -> float | None:
+        """Return steps a second of the subject that is furthest, None while no subject runs."""
+        return steps_per_second(self.ends)
+
+    def summaries(self) -> dict[str, SubjectSummary]:
+        return summaries(self.table, self.window, max(STEPS, len(self.ends)))
+
+    def judge(self, tasks: Mapping[str, ObservedTask]) -> None:
+        """Align the reported steps of subjects whose task runs, and judge who straggles."""
+        running = [
+            subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
+        ]
+        self._forget_restarted(running, tasks)
+        heard = tuple(sorted(self._heard(running), key=subject_order))
+        first = max(WARM_UP_STEPS, self.watch.follow(heard) + 1)
+        self.window = self.table.window(heard, WARM_UP_STEPS, SECONDS, STEPS, COMPLETE)
+        self.diagnoses = self.watch.diagnose(self.table.aligned(heard, first, COMPLETE), self._steps_since)
+
+    def _steps_since(self, at: float) -> AlignedSteps:
+        """Return the window's subjects' steps that ended after `at` and are kept; of very many, an even sample."""
+        window = self.window
+        seconds = float(window.end[-1]) - at if len(window) else 0.0
+        return self.table.window(window.subjects, WARM_UP_STEPS, seconds, 1, COMPLETE).since(at)
+
+    def _heard(self, running: list[str]) -> list[str]:
+        """Return the subjects whose frames still arrive."""
+        newest = {subject: self.table.newest(subject) or 0 for subject in running}
+        leader = max(newest, key=lambda subject: newest[subject], default=None)
+        self.ends = self.table.recent(leader, SECONDS, STEPS) if leader else np.empty(0)
+        if leader is None:
+            return []
+        silent = newest[leader] - len(self.table.recent(leader, SILENT_SECONDS, SILENT_STEPS))
+        return [subject for subject in running if newest[subject] >= silent]
+
+    def _forget_restarted(self, running: list[str], tasks: Mapping[str, ObservedTask]) -> None:
+        current = {subject: tasks[subject_owner(subject)].attempt for subject in running}
+        changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
+        if changed:
+            self.watch.restart(changed)
+        self._attempts = current
+
+
+def _is_judged(subject: str, attempt: tuple[int, int], tasks: Mapping[str, ObservedTask]) -> bool:
+    """Decide whether the subject's steps are compared: those of a running worker, of its present attempt.
+
+    An evaluator has steps of its own.
+    """
+    task = tasks.get(subject_owner(subject))
+    return task is not None and task.meets and task.running and task.attempt == attempt

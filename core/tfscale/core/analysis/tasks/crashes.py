@@ -1,0 +1,193 @@
+"""Crashes: which task died first, and which ones followed.
+
+In synchronous training one death takes all tasks down: peers exit 1 within about 2 s ("Collective ops is aborted").
+The first failure is the culprit; the others are reported as its consequences.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, field
+
+from tfscale.core.analysis.tasks.observed_task import ALIVE, ObservedTask
+from tfscale.core.log_clues import PEER, Clue, find_clue
+from tfscale.core.records import Diagnosis, TaskState, TaskStatus
+from tfscale.core.text import clock, duration, listing, signal_name
+
+TOGETHER = 15.0
+"""Seconds within which failures of one generation are one incident (chosen: peers follow within 2 s, and servers and
+evaluators some seconds later)."""
+SETTLE = 3.0
+"""Seconds to wait for the other agents' reports before a culprit is named (chosen: three reports)."""
+CLOCK_DOUBT = 2.0
+"""Seconds by which differing clocks of hosts, and TensorFlow's own reaction, can reverse the order of two exits."""
+
+_IN_SENTENCE = 160
+"""Characters of a log's line that a sentence shows."""
+
+_PRIMARY = {signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The end of one task's process, not well and not on request."""
+
+    task: str
+    generation: int
+    attempt: int
+    at: float
+    code: int | None
+    signal: int | None
+    lost: bool = False
+    log: tuple[str, ...] = ()
+    clue: Clue | None = None
+    """The line at the end of its log that explains the failure, None where there is none."""
+
+    @property
+    def primary(self) -> bool:
+        """True for a death that no peer's death causes (TensorFlow aborts the peers with exit 1 or SIGABRT)."""
+        return self.signal in _PRIMARY or (self.clue is not None and self.clue.kind not in (PEER, "exception"))
+
+    @property
+    def followed(self) -> bool:
+        """True where it ended, by its own log, because another task had died."""
+        return self.clue is not None and self.clue.kind == PEER and self.signal not in _PRIMARY
+
+    @property
+    def how(self) -> str:
+        if self.signal is not None:
+            return f"was killed by {signal_name(self.signal)}"
+        if self.code is not None:
+            return f"exited {self.code}"
+        return "was lost with its shim" if self.lost else "ended, nobody knows how"
+
+
+def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
+    """Return the failure that a status reports, None for a task that runs, ended well or was stopped on request."""
+    ended = status.exit
+    if status.state is TaskState.LOST:
+        return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
+    if status.state is not TaskState.EXITED or ended is None or ended.well:
+        return None
+    return Failure(
+        task,
+        status.generation,
+        status.attempt,
+        ended.at,
+        ended.code,
+        ended.signal,
+        log=ended.log,
+        clue=find_clue(ended.log),
+    )
+
+
+def culprit(failures: list[Failure]) -> Failure:
+    """Return the first failure, except those that followed another one by their own log.
+
+    Among failures too close in time to be ordered, a primary one goes first.
+    """
+    failures = [failure for failure in failures if not failure.followed] or failures
+    first = min(failures, key=lambda failure: failure.at)
+    close = [failure for failure in failures if failure.primary and failure.at <= first.at + CLOCK_DOUBT]
+    return first if first.primary or not close else min(close, key=lambda failure: failure.at)
+
+
+@dataclass(slots=True)
+class _Incident:
+    failures: list[Failure]
+    noticed: float
+    is_reported: bool = False
+
+    def includes(self, failure: Failure) -> bool:
+        anchor = self.failures[0]
+        return failure.generation == anchor.generation and abs(failure.at - anchor.at) <= TOGETHER
+
+
+@dataclass(slots=True)
+class CrashWatch:
+    """Collects failures into incidents. An incident ends when its culprit runs again."""
+
+    _incidents: list[_Incident] = field(default_factory=list)
+    _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def diagnose(self, tasks: dict[str, ObservedTask], now: float) -> list[Diagnosis]:
+        """Return one open `crash` for each incident, with the culprit as its subject."""
+        for task in tasks.values():
+            self._note(task, now)
+        self._incidents = [each for each in self._incidents if not (each.is_reported and _is_over(each, tasks))]
+        settled = [each for each in self._incidents if now - each.noticed >= SETTLE]
+        for incident in settled:
+            incident.is_reported = True
+        return [_describe(each) for each in settled if not _was_requested(each, tasks)]
+
+    def _note(self, task: ObservedTask, now: float) -> None:
+        if task.status is None or task.at is None or self._seen.get(task.name) == task.attempt:
+            return
+        failure = failure_of(task.name, task.status, task.at)
+        if failure is None:
+            return
+        self._seen[task.name] = task.attempt
+        incident = next((each for each in self._incidents if each.includes(failure)), None)
+        if incident:
+            incident.failures.append(failure)
+        else:
+            self._incidents.append(_Incident([failure], noticed=now))
+
+
+def _is_over(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
+    first = culprit(incident.failures)
+    task = tasks[first.task]
+    return task.state in ALIVE and task.attempt > (first.generation, first.attempt)
+
+
+def _was_requested(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
+    """Decide whether a peer was stopped on request before: its end takes the others down as any death does."""
+    first = culprit(incident.failures)
+    ends = (task.status.exit for task in tasks.values() if task.status and task.attempt[0] == first.generation)
+    asked = (end.at for end in ends if end and end.requested)
+    return not first.primary and any(first.at - TOGETHER <= at <= first.at + CLOCK_DOUBT for at in asked)
+
+
+def _describe(incident: _Incident) -> Diagnosis:
+    first = culprit(incident.failures)
+    named = first.clue.culprit if first.followed and first.clue else None
+    elsewhere = named if named not in {each.task for each in incident.failures} else None
+    followers = sorted((each for each in incident.failures if elsewhere or each is not first), key=lambda each: each.at)
+    how = (
+        f"{elsewhere} has died, how it does not say" if elsewhere else f"{first.task} {first.how} at {clock(first.at)}"
+    )
+    sentence = f"{how}{'' if elsewhere else _why(first)}"
+    if followers:
+        sentence += f"; {_followed(first, followers)}"
+    return Diagnosis(
+        kind="crash",
+        subject=elsewhere or first.task,
+        begin=first.at,
+        end=None,
+        severity="critical",
+        sentence=sentence,
+        evidence={
+            "code": None if elsewhere else first.code,
+            "signal": None if first.signal is None else signal_name(first.signal),
+            "followers": ", ".join(each.task for each in followers) or None,
+            "reason": first.clue.kind if first.clue else None,
+            "line": first.clue.line if first.clue else None,
+            "log": "\n".join(first.log) or None,
+        },
+    )
+
+
+def _why(first: Failure) -> str:
+    """Return the line of its log that explains the failure, as the next part of the sentence."""
+    clue = first.clue
+    if clue is None:
+        return ""
+    line = clue.line if len(clue.line) <= _IN_SENTENCE else f"{clue.line[:_IN_SENTENCE]}..."
+    return f": {line}" if clue.kind == "exception" else f", {clue.words}: {line}"
+
+
+def _followed(first: Failure, followers: list[Failure]) -> str:
+    later = max(0.0, followers[-1].at - first.at)
+    when = f"{duration(later)} later" if later >= 0.05 else "at once"
+    who = listing([f"{each.task} {each.how}" for each in followers])
+    return f"{who}, {when}, because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"

@@ -1,0 +1,135 @@
+"""The newest state of each task as its agent reported it: the input of the rules about tasks."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from tfscale.core.plausible import is_moment
+from tfscale.core.records import (
+    ActivityKind,
+    Collective,
+    Coordinator,
+    Frame,
+    ProbeStatus,
+    StepBatch,
+    TaskState,
+    TaskStatus,
+)
+from tfscale.core.task import Role, Task
+
+WARM_UP_STEPS = 5
+"""First steps of every attempt that no rule reads: tracing, empty caches, first batches."""
+
+_GAP = 1.0
+"""Seconds of a batch below which its steps are not read one by one: shorter gaps decide no hang."""
+
+ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
+
+
+@dataclass(slots=True)
+class ObservedTask:
+    """One task and its agent, as of the newest frame. Times are Unix seconds on the clock of the task's host."""
+
+    task: Task
+    name: str = field(init=False)
+    meets: bool = field(init=False)
+    """True for tasks that take part in the gradient collectives."""
+    up: bool = False
+    """True while there is a connection to the agent."""
+    since: float | None = None
+    """Time at which the connection came or went, on the observer's clock."""
+    at: float | None = None
+    """Time of the newest frame."""
+    status: TaskStatus | None = None
+    probe: ProbeStatus | None = None
+    collective: Collective | None = None
+    coordinator: Coordinator | None = None
+    stopped: bool = False
+    """True while a signal has stopped its process."""
+    progressed: float | None = None
+    """End of its newest step in this attempt."""
+    longest_gap: float = 0.0
+    """The longest time from one step to the next, after the warm-up, seconds."""
+    activity: ActivityKind | None = None
+    """Its present activity, None while it makes steps."""
+    occupied: float | None = None
+    """End of the last compile, checkpoint or evaluation of this attempt."""
+    not_finite_since: float | None = None
+    """Time at which its loss was first no finite number, None while it is one."""
+    not_finite_step: int | None = None
+
+    def __post_init__(self) -> None:
+        self.name = str(self.task)
+        self.meets = self.task.role in (Role.CHIEF, Role.WORKER)
+
+    @property
+    def state(self) -> TaskState | None:
+        return self.status.state if self.status else None
+
+    @property
+    def running(self) -> bool:
+        return self.state is TaskState.RUNNING
+
+    @property
+    def attempt(self) -> tuple[int, int]:
+        """(generation, attempt)."""
+        return (self.status.generation, self.status.attempt) if self.status else (-1, -1)
+
+    @property
+    def active(self) -> float | None:
+        """End of its newest step, or of the activity after it; None before its first step."""
+        return None if self.progressed is None else max(self.progressed, self.occupied or self.progressed)
+
+    def fold(self, frame: Frame) -> None:
+        """Take in a frame of the task's agent."""
+        before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
+        self.at, self.status, self.probe = frame.at, frame.status, frame.probe
+        if attempt != before:
+            self.progressed, self.longest_gap, self.collective = None, 0.0, None
+            self.not_finite_since = self.not_finite_step = self.occupied = None
+        self._fold_activities(frame)
+        self._fold_loss(frame)
+        if frame.collective and self.collective and frame.collective.left > self.collective.left:
+            self.progressed = frame.at
+        self.collective, self.coordinator = frame.collective, frame.coordinator
+        self.stopped = frame.is_stopped
+        for batch in frame.steps:
+            if (batch.generation, batch.attempt) == attempt and len(batch.end):
+                self._fold_steps(batch)
+
+    def _fold_activities(self, frame: Frame) -> None:
+        if not frame.activities:
+            self.activity = None
+            return
+        self.activity = next((activity.kind for activity in frame.activities if activity.end is None), None)
+        ends = [each.end for each in frame.activities if each.end is not None and each.kind is not ActivityKind.IDLE]
+        self.occupied = max([*ends, self.occupied or 0.0]) or None
+
+    def _fold_loss(self, frame: Frame) -> None:
+        if frame.training is None or frame.training.finite is None:
+            return
+        if frame.training.finite:
+            self.not_finite_since = self.not_finite_step = None
+        elif self.not_finite_since is None:
+            self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
+
+    def _fold_steps(self, batch: StepBatch) -> None:
+        ends: Sequence[float] = batch.end
+        if not (is_moment(ends[0]) and is_moment(ends[-1])):
+            ends = _valid(ends)
+        if not len(ends):
+            return
+        if batch.sequence[0] >= WARM_UP_STEPS:
+            before = ends[0] - self.progressed if self.progressed is not None else 0.0
+            self.longest_gap = max(self.longest_gap, before)
+            if ends[-1] - ends[0] > _GAP:
+                ends = _valid(ends)
+                self.longest_gap = max(self.longest_gap, *map(operator.sub, islice(ends, 1, None), ends))
+        self.progressed = max(self.progressed or 0.0, ends[-1])
+
+
+def _valid(ends: Sequence[float]) -> list[float]:
+    return [end for end in ends if is_moment(end)]

@@ -1,0 +1,95 @@
+"""Unanswered functions: the hang of asynchronous training, seen from the chief.
+
+TensorFlow notices a worker or a parameter server that died, but never one that is only stopped or stuck. Its functions
+grow old; the chief's probe reports their age from another thread than the one that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfscale.core.analysis.tasks.hangs import BUSY, SHORTEST
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.records import Coordinator, Diagnosis, WorkerFunctions
+from tfscale.core.task import CLUSTER, Role
+from tfscale.core.text import clock, duration, listing, plural
+
+USUAL = 20.0
+"""Times the worker's mean duration up to which a function is not old (chosen)."""
+STOPPED = 10.0
+"""Seconds after which a function is old where a signal has stopped the worker, or a server (chosen)."""
+SILENT = 5.0
+"""Seconds after which the chief's last report no longer shows the present (chosen: it reports each second)."""
+
+
+def unanswered(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
+    """Return one diagnosis for each worker that keeps a function for far too long.
+
+    Where all of them do: one for each server that is stopped, else one of the cluster.
+    """
+    coordinator = next((task.coordinator for task in tasks if _is_reported(task)), None)
+    if coordinator is None:
+        return []
+    running = {task.name: task for task in tasks if task.running}
+    servers = [task for task in tasks if task.task.role is Role.PS]
+    asked = [each for each in coordinator.workers if each.since is not None and each.worker in running]
+    suspects = [task.name for task in servers if task.running and task.stopped]
+    if suspects and asked and all(_age(each, coordinator) > STOPPED for each in asked):
+        return [_of_server(name, asked, coordinator) for name in suspects]
+    old = [each for each in asked if _age(each, coordinator) > limit(each, running[each.worker].stopped)]
+    # A stopped worker may hold up the others, too.
+    if halted := [each for each in old if running[each.worker].stopped]:
+        return [_of_worker(each, coordinator, stopped=True) for each in halted]
+    if len(old) == len(asked) > 1:
+        return [_of_cluster(old, coordinator, [task.name for task in servers])]
+    return [_of_worker(each, coordinator, stopped=False) for each in old]
+
+
+def limit(functions: WorkerFunctions, stopped: bool) -> float:
+    """Return the seconds after which a function of this worker is old; the first one is traced and takes longer."""
+    if stopped:
+        return STOPPED
+    if not functions.finished:
+        return BUSY
+    return max(SHORTEST, USUAL * functions.busy / functions.finished)
+
+
+def _is_reported(task: ObservedTask) -> bool:
+    if not (task.up and task.running) or task.coordinator is None or task.at is None:
+        return False
+    return task.at - task.coordinator.at < SILENT
+
+
+def _age(functions: WorkerFunctions, coordinator: Coordinator) -> float:
+    return 0.0 if functions.since is None else coordinator.at - functions.since
+
+
+def _of_worker(functions: WorkerFunctions, coordinator: Coordinator, stopped: bool) -> Diagnosis:
+    begin = functions.since or 0.0
+    age = _age(functions, coordinator)
+    why = "a signal has stopped its process" if stopped else "see its log and its stack"
+    sentence = (
+        f"{functions.worker} is stuck since {clock(begin)} ({duration(age)}): it does not answer the chief, and "
+        f"TensorFlow waits for ever; {why}, or restart it"
+    )
+    return Diagnosis("hang", functions.worker, begin, None, "critical", sentence, {"quiet": age})
+
+
+def _of_server(name: str, old: Sequence[WorkerFunctions], coordinator: Coordinator) -> Diagnosis:
+    begin = min(each.since or 0.0 for each in old)
+    age = coordinator.at - begin
+    sentence = (
+        f"{name} is stuck since {clock(begin)} ({duration(age)}): a signal has stopped its process, and "
+        f"{listing([each.worker for each in old])} {'waits' if len(old) == 1 else 'wait'} for its variables"
+    )
+    return Diagnosis("hang", name, begin, None, "critical", sentence, {"quiet": age})
+
+
+def _of_cluster(old: Sequence[WorkerFunctions], coordinator: Coordinator, servers: Sequence[str]) -> Diagnosis:
+    begin = max(each.since or 0.0 for each in old)
+    age = coordinator.at - begin
+    sentence = (
+        f"none of {plural(len(old), 'worker')} answers the chief since {clock(begin)} ({duration(age)}): look at "
+        f"{listing(list(servers))}, and at the network"
+    )
+    return Diagnosis("hang", CLUSTER, begin, None, "critical", sentence, {"quiet": age})

@@ -1,0 +1,118 @@
+"""Clues in logs: the line that explains why a program ended.
+
+Imports the standard library alone, because the agent's supervisor imports this module.
+
+Only a line's own words are read, so that agent and console find the same clue in the same lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+PEER = "peer_died"
+"""Kind of a clue that the program ended because another one had: a trace of the reason, not the reason."""
+
+_LONGEST = 300
+"""Characters of a line that are kept."""
+_OWN = "--- tfscale: "
+
+_KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
+    (
+        PEER,
+        "another task had died",
+        re.compile(
+            r"collective ops is aborted|connection reset by peer|(un)?available.*(failed to connect|socket closed)"
+            r"|heartbeat timeout|stopped sending heartbeats|unhealthy task|task .* is in error"
+            r"|barrier .*(timed out|failed)|another task died",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "out_of_memory",
+        "out of memory",
+        re.compile(
+            r"\bOOM\b|out of memory|resource_?\s?exhausted|MemoryError|bad_alloc|cannot allocate", re.IGNORECASE
+        ),
+    ),
+    (
+        "not_a_number",
+        "not a number",
+        re.compile(
+            r"tensor had (nan|inf)|inf/nan|nan loss|loss (is|became) nan|check_?numerics.*failed", re.IGNORECASE
+        ),
+    ),
+    (
+        "address_in_use",
+        "its address is in use",
+        re.compile(r"address already in use|EADDRINUSE|could not start gRPC", re.IGNORECASE),
+    ),
+    ("disk_full", "no space left", re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)),
+    (
+        "gpu",
+        "an error of its GPU",
+        re.compile(r"\bXid\b|CUDA_ERROR_(?!NO_DEVICE)|uncorrectable ECC|device-side assert|fell off the bus"),
+    ),
+    ("fatal", "a fatal check", re.compile(r"^F\d{4} |Check failed:|Segmentation fault|Fatal Python error")),
+)
+_EXCEPTION = re.compile(r"^([\w.]+(Error|Exception|Exit|Interrupt|Iteration|Warning)|[\w.]*errors_impl\.\w+)\b(:|$)")
+_NOISE = re.compile(
+    r"^\s*$|^\s+(File |[~^]+|at )|cuInit|This TensorFlow binary|computation_placer|oneDNN|^I\d{4} |^W\d{4} "
+)
+_TASK = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """A line of a log that explains an end."""
+
+    kind: str
+    words: str
+    """The kind in the words of a sentence."""
+    line: str
+
+    @property
+    def culprit(self) -> str | None:
+        """The task that the line names as the one that died; None where it names none."""
+        match = _TASK.search(self.line)
+        return f"{'chief' if match[1] == 'master' else match[1]}:{match[2]}" if match and self.kind == PEER else None
+
+
+def find_clue(lines: Sequence[str]) -> Clue | None:
+    """Return the first clue to a reason of the program's own, else the first to another task's death.
+
+    Without either the last exception; None where there is no such line.
+    """
+    clues = [clue for line in lines if (clue := _classify(line)) is not None]
+    own = next((clue for clue in clues if clue.kind != PEER), None)
+    if own or clues:
+        return own or clues[0]
+    raised = [line.strip() for line in lines if _EXCEPTION.match(line)]
+    return Clue("exception", "an exception", raised[-1][:_LONGEST]) if raised else None
+
+
+def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
+    """Return the end of the last start's log: at most so many lines, shortened, the one with the clue among them."""
+    own = [line for line in _of_last_start(lines) if not _NOISE.search(line)]
+    end = [line.rstrip()[:_LONGEST] for line in own[-most:]]
+    clue = find_clue(own)
+    if clue is None or clue.line in (line.strip() for line in end):
+        return tuple(end)
+    return (clue.line, *end[1 - most :])
+
+
+def _of_last_start(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of the last start, without the agent's own lines: the exit status has their content."""
+    starts = [row for row, line in enumerate(lines) if line.startswith(_OWN) and ": ended with " not in line]
+    rest = lines[starts[-1] + 1 :] if starts else lines
+    return [line for line in rest if not line.startswith(_OWN)]
+
+
+def _classify(line: str) -> Clue | None:
+    if _NOISE.search(line):
+        return None
+    for kind, words, pattern in _KINDS:
+        if pattern.search(line):
+            return Clue(kind, words, line.strip()[:_LONGEST])
+    return None

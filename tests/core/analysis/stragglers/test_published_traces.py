@@ -1,0 +1,131 @@
+"""The published traces, in which nobody straggles, and what becomes of them when one worker is made slower.
+
+The rule may be tuned on two of the groups and on simulated clusters; the others are held out.
+"""
+
+import csv
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pytest
+from tfscale.core.analysis.steps.step_table import AlignedSteps
+from tfscale.core.analysis.stragglers.straggler_rule import Rule
+from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
+
+TUNED = ("ST-0", "ST-1")
+"""Groups on which the rule may be tuned; held out are their two siblings, and SE-1, of which nothing else is alike."""
+
+
+def published() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """(lag, reduce) of each group of equal workers in the published traces, (steps, workers) seconds."""
+    groups: dict[str, dict[tuple[int, int], tuple[float, float]]] = defaultdict(dict)
+    with (Path(__file__).parents[3] / "data" / "worker_steps.csv").open() as file:
+        for row in csv.DictReader(file):
+            cell = (float(row["compute_s"]), float(row["collective_s"]))
+            groups[f"{row['trace']}-{row['stage']}"][int(row["step"]), int(row["worker"])] = cell
+    return {name: _matrix(cells) for name, cells in groups.items()}
+
+
+def _matrix(cells: dict[tuple[int, int], tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
+    steps, workers = (sorted(set(axis)) for axis in zip(*cells, strict=True))
+    values = np.array([[cells[step, worker] for worker in workers] for step in steps])
+    return values[..., 0], values[..., 1]
+
+
+def named(lag: np.ndarray, reduce: np.ndarray, rule: Rule | None = None) -> dict[int, int]:
+    """After how many steps each worker was named that was, looking after every step."""
+    phases = np.stack([lag * 0, lag * 0, lag * 0, lag, reduce]).astype(np.float32)
+    end = np.cumsum((lag + reduce).max(axis=1))
+    subjects = tuple(f"worker:{column}" for column in range(lag.shape[1]))
+    watch = StragglerWatch(rule or Rule())
+    seen: dict[int, int] = {}
+    for stop in range(1, len(lag) + 1):
+        low = watch.follow(subjects) + 1
+        steps = AlignedSteps(subjects, np.arange(low, stop), end[low:stop], phases[:, low:stop])
+        for found in watch.diagnose(steps):
+            if found.kind == "straggler":
+                seen.setdefault(subjects.index(found.subject), stop)
+    return seen
+
+
+def slowed(
+    lag: np.ndarray, reduce: np.ndarray, worker: int, ratio: float, onset: int, rule: Rule | None = None
+) -> dict[int, int]:
+    """The same where one worker's compute takes `ratio` times as long from step `onset` on, and the others wait."""
+    slow = lag.copy()
+    slow[onset:, worker] *= ratio
+    network = reduce.min(axis=1, keepdims=True)
+    return named(slow, network + slow.max(axis=1, keepdims=True) - slow, rule)
+
+
+@pytest.mark.parametrize("group", published())
+def test_nobody_is_named_in_the_published_traces(group: str) -> None:
+    assert named(*published()[group]) == {}
+
+
+@cache
+def delays_of(group: str, ratio: float, begins: float) -> tuple[list[int | None], int]:
+    """After how many steps each worker that is made slower is named, None where it is not; and how many wrong names."""
+    lag, reduce = published()[group]
+    onset = int(begins * len(lag))
+    runs = [slowed(lag, reduce, worker, ratio, onset) for worker in range(lag.shape[1])]
+    delays = [run[worker] - onset if worker in run else None for worker, run in enumerate(runs)]
+    return delays, sum(len(run) for run in runs) - sum(delay is not None for delay in delays)
+
+
+def told_of(half: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The groups of one half."""
+    return {name: group for name, group in published().items() if (name in TUNED) == (half == "tuned")}
+
+
+@pytest.mark.parametrize("half", ["tuned", "held out"])
+@pytest.mark.parametrize(
+    ("ratio", "begins", "recall"), [(1.15, 0.0, 1.0), (1.15, 0.5, 0.95), (1.10, 0.0, 0.8), (1.10, 0.5, 0.4)]
+)
+def test_a_worker_of_the_published_traces_that_is_made_slower_is_named(
+    ratio: float, begins: float, recall: float, half: str
+) -> None:
+    """From the middle of a trace on there are only 16 to 22 steps left, too few for 1.10x beside noise of 9 %."""
+    every: list[int | None] = []
+    print(f"\n{half}, {ratio:.2f}x  from step    named  median steps until then  most  wrong names")
+    for group, (lag, _) in told_of(half).items():
+        delays, wrong = delays_of(group, ratio, begins)
+        late = [delay for delay in delays if delay is not None]
+        share = f"{len(late)} of {len(delays)}"
+        onset = int(begins * len(lag))
+        print(f"{group:>{len(half) + 7}}  {onset:9}  {share:>9}  {median(late):21.0f}  {max(late):4}  {wrong:11}")
+        assert wrong == 0
+        every += delays
+    late = [delay for delay in every if delay is not None]
+    print(f"{len(late)} of {len(every)} named, after {median(late):.0f} steps (median)")
+    assert len(late) >= recall * len(every)
+    # The noise of SE-1, 9 %, needs more steps for 1.10x.
+    assert median(late) <= (22 if ratio == 1.10 else 20)
+
+
+@pytest.mark.parametrize("ratio", [1.15, 1.10])
+def test_of_all_workers_of_the_published_traces_the_median_is_named_within_20_steps(ratio: float) -> None:
+    delays = [delay for group in published() for delay in delays_of(group, ratio, 0.0)[0]]
+    late = [delay for delay in delays if delay is not None]
+    print(f"\n{ratio:.2f}x: {len(late)} of {len(delays)} named, after {median(late):.0f} steps (median)")
+    assert len(late) >= (1.0 if ratio == 1.15 else 0.8) * len(delays)
+    assert median(late) <= 20
+
+
+def test_no_number_of_the_rule_is_set_by_the_half_that_it_may_be_tuned_on() -> None:
+    """Ten times fewer or more false names and a lower threshold name the same workers there.
+
+    The numbers come from how often equal workers are named in simulation, and from what a repair is worth.
+    """
+    for rule in (Rule(chance=1.25e-6), Rule(), Rule(chance=1.25e-4), Rule(on=1.05)):
+        named_by = {
+            (group, ratio, worker): set(slowed(*traces, worker, ratio, 0, rule))
+            for group, traces in told_of("tuned").items()
+            for ratio in (1.10, 1.15)
+            for worker in range(2)
+        }
+        assert all(names == {worker} for (_, _, worker), names in named_by.items())
+        assert all(named(*traces, rule) == {} for traces in told_of("tuned").values())

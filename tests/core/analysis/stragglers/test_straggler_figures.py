@@ -1,0 +1,112 @@
+"""Every number of a sentence about a straggler is measured over the same steps, also when the slowdown has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.analysis.phase_simulation import Noise, Simulation, frame
+from tfscale.core.analysis.steps.step_table import AlignedSteps
+from tfscale.core.analysis.stragglers.async_pace import Pace, report
+from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
+from tfscale.core.analysis.stragglers.straggler_rule import Verdict
+from tfscale.core.records import PHASES, Diagnosis
+from tfscale.core.text import duration
+
+Make = Callable[[int], Diagnostician]
+BEGIN, END, SECONDS = 20.0, 38.0, 70
+TRANSFER = 0.01
+
+
+def slow_for_a_while(seed: int, phase: str, ratio: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """((k,) ends, (5, k, 4) phases, when the slowdown ended) of a cluster in which worker 1 is slow from 20 to 38 s."""
+    end, phases = Simulation(4, 10.0, float(SECONDS), Noise(0.05), seed=seed).steps()
+    is_slow = (end >= BEGIN) & (end < END)
+    lag = phases[:-1].sum(axis=0)
+    phases[PHASES.index(phase), is_slow, 1] += (ratio - 1) * lag[is_slow, 1]
+    own = phases[:-1].sum(axis=0)
+    phases[-1] = TRANSFER + own.max(axis=1, keepdims=True) - own
+    end = np.cumsum(phases.sum(axis=0)[:, 0])
+    return end, phases, float(end[np.flatnonzero(is_slow)[-1]])
+
+
+def reported(observer: Diagnostician, end: np.ndarray, phases: np.ndarray) -> Iterator[tuple[int, Diagnosis]]:
+    """(second, straggler) of each new sentence."""
+    last = ""
+    for second in range(1, SECONDS):
+        low, high = (int(row) for row in np.searchsorted(end, [second - 1, second]))
+        for worker in range(phases.shape[2]):
+            observer.fold(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
+        for each in observer.diagnose(float(second)).diagnoses:
+            if each.kind == "straggler" and each.end is None and each.sentence != last:
+                last = each.sentence
+                yield second, each
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 7])
+def test_ratio_excess_and_cost_agree_also_after_the_slowdown_has_ended(diagnostician: Make, seed: int) -> None:
+    """The rule still sees the slowdown in its window; the newest steps alone do not show it any more."""
+    end, phases, over = slow_for_a_while(seed, "compute", 1.51)
+    usual = float(np.median(phases[:-1, :, 0].sum(axis=0)))
+    told = list(reported(diagnostician(4), end, phases))
+    assert any(second > over for second, _ in told)
+    for second, each in told:
+        ratio, excess, slowdown = (float(each.evidence[name] or 0.0) for name in ("ratio", "excess", "slowdown"))
+        assert each.evidence["phase"] == "compute", second
+        assert excess == pytest.approx((ratio - 1) * usual, abs=0.1 * usual), second
+        assert slowdown == pytest.approx((ratio * usual + TRANSFER) / (usual + TRANSFER), rel=0.12), second
+        assert f"{ratio:.2g}x slower" in each.sentence and f"(+{duration(excess)} a step)" in each.sentence
+
+
+def test_the_share_in_the_cause_is_measured_over_the_steps_of_the_ratio(diagnostician: Make) -> None:
+    end, phases, over = slow_for_a_while(0, "input", 1.6)
+    usual = float(np.median(phases[:-1, :, 0].sum(axis=0)))
+    told = list(reported(diagnostician(4), end, phases))
+    assert any(second > over for second, _ in told)
+    for second, each in told:
+        assert each.evidence["cause"] == "input"
+        share, excess = float(each.evidence["input_share"] or 0.0), float(each.evidence["excess"] or 0.0)
+        assert share == pytest.approx(excess / (usual + excess + TRANSFER), rel=0.1), second
+        assert f"it waits {share:.0%} of the step longer" in each.sentence
+
+
+def test_a_worker_at_its_own_pace_is_described_by_the_steps_of_the_window_alone() -> None:
+    """Whatever ratio the rule has seen in its blocks."""
+    columns = np.full((5, 20), 0.01)
+    slow = columns + np.array([0.0, 0.0, 0.03, 0.0, 0.0])[:, None]
+    paces = [Pace.of(np.arange(20.0), phases) for phases in (columns, slow, columns)]
+    verdict = Verdict(column=1, length=40, ratio=9.0, begin=0.0, since=0.0)
+    diagnosis, figures = report(("worker:0", "worker:1", "worker:2"), verdict, paces) or pytest.fail("not measured")
+    assert diagnosis.sentence.startswith("worker:1 is 2x slower than its peers since ")
+    assert "in input (+30 ms a step)" in diagnosis.sentence
+    assert figures.slowdown == pytest.approx((1 / 0.04 * 3) / (2 / 0.04 + 1 / 0.07))
+    assert report(("worker:0", "worker:1"), verdict, [paces[0], Pace.of(np.empty(0), np.empty((5, 0)))]) is None
+
+
+def test_work_that_moves_in_the_beat_of_the_blocks_is_an_imbalance_and_nobody_is_named(diagnostician: Make) -> None:
+    end, phases = Simulation(4, 20.0, 40.0, Noise(0.02)).steps()
+    rows = np.arange(len(end))
+    phases[2, rows, (rows // 3) % 4] += 0.03
+    phases[-1] = TRANSFER + phases[:-1].sum(axis=0).max(axis=1, keepdims=True) - phases[:-1].sum(axis=0)
+    end = np.cumsum(phases.sum(axis=0)[:, 0])
+    observer = diagnostician(4)
+    for second in range(1, 40):
+        low, high = (int(row) for row in np.searchsorted(end, [second - 1, second]))
+        for worker in range(4):
+            observer.fold(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
+        diagnoses = observer.diagnose(float(second)).diagnoses
+        assert {(each.kind, each.evidence.get("phase")) for each in diagnoses} <= {("imbalance", "input")}
+    assert len(diagnoses) == 1
+
+
+def test_the_figures_of_known_steps() -> None:
+    lag = np.tile([0.1, 0.25, 0.1], (20, 1))
+    phases = np.stack([lag * 0, lag * 0, lag * 0, lag, 0.3 - lag]).astype(np.float32)
+    figures = straggler_figures(AlignedSteps(("a", "b", "c"), np.arange(20), np.arange(20.0), phases), 1)
+    assert (figures.phase, figures.measured_at) == ("compute", 19.0)
+    assert (figures.ratio, figures.step) == (pytest.approx(2.5), pytest.approx(0.3))
+    assert figures.excess["compute"] == pytest.approx(0.15)
+    assert figures.slowdown == pytest.approx(2.0)
+    assert figures.cost == pytest.approx(0.5)

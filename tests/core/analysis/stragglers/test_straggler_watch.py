@@ -1,0 +1,154 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
+from tfscale.core.analysis.steps.step_table import AlignedSteps
+from tfscale.core.analysis.stragglers.straggler_rule import Rule
+from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
+
+Watch = Callable[[Simulation], list[tuple[str, float, float]]]
+
+WHITE, QUIET = Noise(0.05), Noise(0.02)
+DRIFTING = Noise(0.10, memory=0.8)
+STICKY = Noise(0.15, memory=0.95)
+BURSTS = Noise(0.05, memory=0.3, bursts=0.02, burst_seconds=1.5)
+
+
+@pytest.mark.parametrize("noise", [QUIET, WHITE, Noise(0.15), DRIFTING, STICKY, BURSTS], ids=str)
+@pytest.mark.parametrize(("workers", "rate"), [(2, 10.0), (2, 50.0), (3, 20.0), (8, 5.0)])
+def test_nobody_is_named_among_equal_workers(names: Watch, noise: Noise, workers: int, rate: float) -> None:
+    assert names(Simulation(workers, rate, 120.0, noise, seed=7)) == []
+
+
+@pytest.mark.parametrize(
+    ("slow", "workers", "rate", "noise"),
+    [
+        (Slow(1, extra=0.060), 2, 20.0, WHITE),
+        (Slow(1, extra=0.030, phase="input"), 2, 20.0, WHITE),
+        (Slow(0, ratio=1.3, begin=30.0), 2, 20.0, WHITE),
+        (Slow(0, ratio=1.3, begin=30.0), 2, 10.0, Noise(0.05, 0.5)),
+        (Slow(2, ratio=1.2, begin=30.0), 3, 50.0, QUIET),
+        (Slow(5, ratio=1.2, begin=30.0), 8, 20.0, WHITE),
+        (Slow(5, ratio=2.0, begin=30.0), 8, 20.0, DRIFTING),
+    ],
+    ids=str,
+)
+def test_the_slow_one_is_named_within_the_window_and_two_seconds(
+    names: Watch, slow: Slow, workers: int, rate: float, noise: Noise
+) -> None:
+    ((subject, at, begin),) = names(Simulation(workers, rate, 60.0, noise, (slow,), seed=3))
+    assert subject == f"worker:{slow.worker}"
+    assert at <= slow.begin + Rule().window(workers) + 2.0
+    assert begin == pytest.approx(slow.begin, abs=2.0)
+
+
+def test_what_noise_hides_in_one_window_shows_in_a_longer_one(names: Watch) -> None:
+    ((subject, at, _),) = names(Simulation(2, 5.0, 120.0, Noise(0.15), (Slow(1, 1.25, begin=40.0),), seed=5))
+    assert subject == "worker:1"
+    assert 52.0 < at < 110.0
+
+
+def aligned(lag: np.ndarray, reduce: float = 0.01) -> AlignedSteps:
+    """Steps of these (k, n) lags, all of it compute; the collective takes `reduce` seconds."""
+    wait = lag.max(axis=1, keepdims=True) - lag
+    phases = np.stack([lag * 0, lag * 0, lag * 0, lag, wait + reduce]).astype(np.float32)
+    end = np.cumsum(lag.max(axis=1) + reduce)
+    subjects = tuple(f"worker:{column}" for column in range(lag.shape[1]))
+    return AlignedSteps(subjects, np.arange(len(lag)), end, phases)
+
+
+def steady(*ratios: float, seconds: float = 30.0) -> np.ndarray:
+    random, rows = np.random.default_rng(1), int(seconds / 0.06)
+    return 0.05 * np.array(ratios) * np.exp(0.02 * random.normal(size=(rows, len(ratios))))
+
+
+def test_the_sentence_says_who_since_when_in_which_phase_and_what_it_costs() -> None:
+    (straggler,) = StragglerWatch().diagnose(aligned(steady(1.0, 1.0, 2.2, 1.0)))
+    assert straggler.subject == "worker:2"
+    assert straggler.severity == "critical"
+    assert straggler.sentence.startswith("worker:2 is 2.2x slower than its peers since ")
+    assert "in compute (+60 ms a step); it costs the cluster 49% of its throughput" in straggler.sentence
+    assert straggler.evidence["phase"] == "compute"
+    assert straggler.evidence["excess"] == pytest.approx(0.060, rel=0.05)
+
+
+def test_two_equally_slow_ones_are_both_named() -> None:
+    found = StragglerWatch().diagnose(aligned(steady(1.0, 1.4, 1.0, 1.4, 1.0, 1.0)))
+    assert {each.subject for each in found} == {"worker:1", "worker:3"}
+
+
+def test_a_slowdown_that_costs_the_step_nothing_is_not_named() -> None:
+    assert StragglerWatch().diagnose(aligned(steady(1.0, 1.5), reduce=2.0)) == []
+
+
+def test_a_gross_slowdown_is_named_within_the_window_though_a_neighbour_slows_its_peer_meanwhile() -> None:
+    """A window that holds one such rise and fall tells next to nothing of how far noise wanders."""
+    lag = steady(1.0, 7.0, seconds=2.0)
+    end = np.cumsum(lag.max(axis=1) + 0.01)
+    lag[(end >= 4.0) & (end < 7.0), 0] *= 1.5
+    shown = aligned(lag[: np.searchsorted(end, Rule().window(2) + 1.5)])
+    assert [each.subject for each in StragglerWatch().diagnose(shown)] == ["worker:1"]
+
+
+def test_it_ends_when_the_worker_is_as_fast_again_and_after_a_restart() -> None:
+    watch, slow, equal = StragglerWatch(), steady(1.0, 1.5), steady(1.0, 1.0)
+    assert len(watch.diagnose(aligned(slow))) == 1
+    assert watch.diagnose(aligned(np.concatenate([slow, equal]))) == []
+    watch = StragglerWatch()
+    assert len(watch.diagnose(aligned(slow))) == 1
+    watch.restart({"worker:1"})
+    assert watch.diagnose(aligned(slow[:50])) == []
+
+
+def test_what_lasts_longer_than_the_window_and_passes_is_named_once_and_then_known() -> None:
+    """12 s of slowness are a straggler of 12 s, with its begin and end; what comes again like it is usual here."""
+    lag = steady(1.0, 1.0, 1.0, 1.0, seconds=120.0)
+    rows = np.arange(len(lag)) * 0.06
+    for begin in (30.0, 60.0, 90.0):
+        lag[(rows >= begin) & (rows < begin + 12.0), 2] *= 1.5
+    watch, shown, told = StragglerWatch(), aligned(lag), []
+    for second in range(10, int(shown.end[-1])):
+        low, high = watch.follow(shown.subjects) + 1, int(np.searchsorted(shown.end, second))
+        news = AlignedSteps(shown.subjects, shown.sequence[low:high], shown.end[low:high], shown.phases[:, low:high])
+        told += [
+            (second, each) for each in watch.diagnose(news, shown_so_far(shown, second)) if each.kind == "straggler"
+        ]
+    begin, end = shown.end[np.searchsorted(rows, [30.0, 42.0])]
+    assert {each.subject for _, each in told} == {"worker:2"}
+    assert [each.begin for _, each in told] == pytest.approx([begin] * len(told), abs=0.5)
+    assert told[0][0] <= begin + 7
+    assert end <= told[-1][0] <= end + 5
+
+
+def shown_so_far(steps: AlignedSteps, second: float) -> Callable[[float], AlignedSteps]:
+    """The steps that ended by this second, by when they are asked for."""
+    high = int(np.searchsorted(steps.end, second))
+    shown = AlignedSteps(steps.subjects, steps.sequence[:high], steps.end[:high], steps.phases[:, :high])
+    return shown.since
+
+
+def test_somebody_who_leaves_takes_nothing_of_what_is_known_of_the_others_along() -> None:
+    watch, lag = StragglerWatch(), steady(1.0, 1.0, 1.0, 1.0, 1.5, 1.0, seconds=15.0)
+    assert [each.subject for each in watch.diagnose(aligned(lag))] == ["worker:4"]
+    remaining = ("worker:0", "worker:1", "worker:2", "worker:4", "worker:5")
+    assert watch.follow(remaining) > 200
+    assert watch.follow(("worker:0", "worker:1", "worker:2")) == -1
+
+
+def test_uneven_steps_of_equal_workers_are_an_imbalance_of_the_cluster() -> None:
+    lag = steady(1.0, 1.0, 1.0, 1.0)
+    lag[np.arange(len(lag)), np.random.default_rng(0).integers(0, 4, len(lag))] *= 1.6
+    (imbalance,) = StragglerWatch().diagnose(aligned(lag))
+    assert (imbalance.kind, imbalance.subject, imbalance.severity) == ("imbalance", "cluster", "warning")
+
+
+@pytest.mark.parametrize("every", [1.0, 3.0])
+def test_a_straggler_that_moves_is_an_imbalance_and_nobody_is_named(every: float) -> None:
+    lag = steady(1.0, 1.0, 1.0, 1.0, seconds=90.0)
+    turn = (np.arange(len(lag)) * 0.1 // every).astype(int)
+    lag[np.arange(len(lag)), turn * 3 % 4] *= 1.8
+    watch, told = StragglerWatch(), set()
+    for stop in range(100, len(lag), 20):
+        told |= {(each.kind, each.subject) for each in watch.diagnose(aligned(lag[:stop]))}
+    assert told == {("imbalance", "cluster")}

@@ -1,0 +1,143 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tfscale.core.analysis.tasks.crashes import SETTLE, CrashWatch
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.records import Diagnosis, TaskState, TaskStatus
+
+View = Callable[..., ObservedTask]
+Died = Callable[..., TaskStatus]
+
+
+def diagnose(watch: CrashWatch, *views: ObservedTask, now: float = 110.0) -> list[Diagnosis]:
+    """What is said when the reports have settled."""
+    tasks = {view.name: view for view in views}
+    watch.diagnose(tasks, now)
+    return watch.diagnose(tasks, now + SETTLE)
+
+
+def test_the_first_to_die_is_named_and_its_peer_is_told_as_the_consequence(view: View, died: Died) -> None:
+    (crash,) = diagnose(
+        CrashWatch(),
+        view("worker:0", status=died(102.8, code=1)),
+        view("worker:1", status=died(101.0, signal=9)),
+    )
+    assert (crash.kind, crash.subject, crash.begin, crash.severity) == ("crash", "worker:1", 101.0, "critical")
+    assert crash.sentence.startswith("worker:1 was killed by SIGKILL at ")
+    assert crash.sentence.endswith("worker:0 exited 1, 1.8 s later, because its peer was gone")
+    assert crash.evidence["followers"] == "worker:0"
+
+
+def test_a_death_by_signal_goes_before_an_exit_that_skewed_clocks_put_first(view: View, died: Died) -> None:
+    views = [view("worker:0", status=died(100.0, code=1)), view("worker:1", status=died(101.5, signal=11))]
+    assert diagnose(CrashWatch(), *views)[0].subject == "worker:1"
+
+
+@pytest.mark.parametrize("later", [{"at": 103.0, "signal": 9}, {"at": 101.0, "signal": 6}])
+def test_a_later_kill_and_the_abort_of_tensorflow_are_consequences(
+    view: View, died: Died, later: dict[str, float]
+) -> None:
+    views = [view("worker:0", status=died(100.0, code=1)), view("worker:1", status=died(**later))]
+    assert diagnose(CrashWatch(), *views)[0].subject == "worker:0"
+
+
+def test_nothing_is_said_until_the_other_agents_could_report(view: View, died: Died) -> None:
+    watch, tasks = CrashWatch(), {"worker:0": view("worker:0", status=died(100.0, code=1))}
+    assert watch.diagnose(tasks, 100.5) == []
+    tasks["worker:1"] = view("worker:1", status=died(99.0, signal=9))
+    assert watch.diagnose(tasks, 101.5) == []
+    assert [crash.subject for crash in watch.diagnose(tasks, 103.6)] == ["worker:1"]
+
+
+def test_failures_far_apart_are_two_incidents(view: View, died: Died) -> None:
+    views = [view("worker:0", status=died(50.0, code=3)), view("worker:1", status=died(100.0, code=1))]
+    assert [crash.subject for crash in diagnose(CrashWatch(), *views)] == ["worker:0", "worker:1"]
+
+
+def test_what_ended_well_or_was_asked_to_is_no_crash(view: View, died: Died) -> None:
+    asked = died(100.0, signal=15)
+    assert asked.exit is not None
+    asked = replace(asked, exit=replace(asked.exit, requested=True))
+    assert diagnose(CrashWatch(), view("worker:0", status=died(100.0, code=0)), view("worker:1", status=asked)) == []
+
+
+def test_a_lost_task_crashed_though_nobody_knows_how(view: View, status: Callable[..., TaskStatus]) -> None:
+    (crash,) = diagnose(CrashWatch(), view("worker:0", status=status(TaskState.LOST)))
+    assert crash.begin == 100.0
+    assert "worker:0 was lost with its shim" in crash.sentence
+
+
+def test_it_ends_when_the_culprit_runs_again_and_is_not_told_of_its_peer(
+    view: View, died: Died, status: Callable[..., TaskStatus]
+) -> None:
+    watch, peer = CrashWatch(), view("worker:0", status=died(102.0, code=1))
+    assert len(diagnose(watch, peer, view("worker:1", status=died(101.0, signal=9)))) == 1
+    assert diagnose(watch, peer, view("worker:1", status=status(generation=2)), now=120.0) == []
+    again = died(130.0, code=1, generation=2)
+    (crash,) = diagnose(watch, peer, view("worker:1", status=again), now=140.0)
+    assert crash.begin == 130.0
+    assert "worker:0" not in crash.sentence
+
+
+def test_peers_of_a_task_that_was_stopped_on_request_did_not_crash(view: View, died: Died) -> None:
+    stopped = died(100.0, signal=15)
+    assert stopped.exit is not None
+    stopped = replace(stopped, exit=replace(stopped.exit, requested=True))
+    followed = view("worker:0", status=died(101.5, code=1))
+    assert diagnose(CrashWatch(), followed, view("worker:1", status=stopped)) == []
+    killed = view("worker:0", status=died(101.5, signal=9))
+    assert len(diagnose(CrashWatch(), killed, view("worker:1", status=stopped))) == 1
+
+
+def test_a_crash_is_told_even_when_it_was_mended_at_once(
+    view: View, died: Died, status: Callable[..., TaskStatus]
+) -> None:
+    watch = CrashWatch()
+    assert watch.diagnose({"worker:0": view("worker:0", status=died(100.0, code=1))}, 100.5) == []
+    again = {"worker:0": view("worker:0", status=status(generation=2))}
+    assert watch.diagnose(again, 101.5) == []
+    assert len(watch.diagnose(again, 103.5)) == 1
+    assert watch.diagnose(again, 104.5) == []
+
+
+PEER = "UnavailableError: Collective ops is aborted by: Connection reset by peer /job:worker/replica:0/task:2"
+
+
+def with_log(status: TaskStatus, *lines: str) -> TaskStatus:
+    assert status.exit is not None
+    return replace(status, exit=replace(status.exit, log=lines))
+
+
+def test_the_line_that_matters_is_told(view: View, died: Died) -> None:
+    oom = "ResourceExhaustedError: OOM when allocating tensor with shape[4096,4096]"
+    (crash,) = diagnose(CrashWatch(), view("worker:0", status=with_log(died(100.0, code=1), "step 7", oom)))
+    assert crash.sentence.endswith(f", out of memory: {oom}")
+    assert (crash.evidence["reason"], crash.evidence["line"]) == ("out_of_memory", oom)
+    assert crash.evidence["log"] == f"step 7\n{oom}"
+
+
+def test_whose_log_tells_of_another_death_is_not_the_culprit_though_its_clock_says_first(
+    view: View, died: Died
+) -> None:
+    followed = view("worker:0", status=with_log(died(100.0, code=1), PEER))
+    (crash,) = diagnose(
+        CrashWatch(), followed, view("worker:2", status=with_log(died(109.0, code=1), "ValueError: no such file"))
+    )
+    assert crash.subject == "worker:2"
+    assert ": ValueError: no such file; worker:0 exited 1" in crash.sentence
+
+
+def test_who_died_where_no_agent_says_so_is_read_from_its_peers_logs(view: View, died: Died) -> None:
+    peers = [view(f"worker:{index}", status=with_log(died(100.0 + index, code=1), PEER)) for index in range(2)]
+    (crash,) = diagnose(CrashWatch(), *peers, view("worker:2", up=False))
+    assert (crash.subject, crash.evidence["followers"]) == ("worker:2", "worker:0, worker:1")
+    assert crash.sentence.startswith("worker:2 has died, how it does not say; worker:0 exited 1 and worker:1 exited 1")
+
+
+def test_a_crash_of_whom_nothing_is_known_but_that_it_followed_is_still_told(view: View, died: Died) -> None:
+    (crash,) = diagnose(
+        CrashWatch(), view("worker:0", status=with_log(died(100.0, code=1), "Collective ops is aborted"))
+    )
+    assert (crash.subject, crash.evidence["reason"]) == ("worker:0", "peer_died")
+    assert "another task had died" in crash.sentence

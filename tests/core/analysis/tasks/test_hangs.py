@@ -1,0 +1,107 @@
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from tfscale.core.analysis.tasks.hangs import hangs
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.records import Activity, ActivityKind, Collective, Frame, StepBatch, TaskState, TaskStatus
+
+View = Callable[..., ObservedTask]
+
+
+def pair(view: View, **changes: object) -> list[ObservedTask]:
+    """Two workers without a step since second 30; worker:0 waits in the collective that worker:1 has not entered."""
+    waiting = view("worker:0", progressed=30.0, collective=Collective(558, 557, 30.1))
+    stuck = view("worker:1", **{"progressed": 30.0, "collective": Collective(557, 557), **changes})
+    return [waiting, stuck]
+
+
+def test_whoever_has_not_entered_the_collective_is_stuck(view: View) -> None:
+    (hang,) = hangs(pair(view))
+    assert (hang.kind, hang.subject, hang.begin, hang.severity) == ("hang", "worker:1", 30.0, "critical")
+    assert "has not entered the all-reduce in which worker:0 waits" in hang.sentence
+
+
+@pytest.mark.parametrize(
+    ("counters", "where"),
+    [
+        ((Collective(558, 557), Collective(558, 557)), "look at the network"),
+        ((Collective(557, 557), Collective(557, 557)), "look at what they share"),
+        ((Collective(558, 557), None), "who waits for whom is not known"),
+    ],
+)
+def test_otherwise_nobody_is_named(
+    view: View, counters: tuple[Collective | None, Collective | None], where: str
+) -> None:
+    views = [view(f"worker:{i}", progressed=30.0, collective=each) for i, each in enumerate(counters)]
+    (hang,) = hangs(views)
+    assert hang.subject == "cluster"
+    assert where in hang.sentence
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"progressed": 45.0},
+        {"longest_gap": 15.0},
+        {"activity": ActivityKind.EVALUATION},
+        {"up": False},
+        {"progressed": None},
+        {"status": TaskStatus(TaskState.EXITED, 1, 1)},
+    ],
+)
+def test_it_is_no_hang_while_it_may_be_something_else(view: View, changes: dict[str, object]) -> None:
+    assert hangs(pair(view, **changes)) == []
+
+
+def test_an_evaluator_that_waits_for_checkpoints_keeps_nobody_waiting(view: View) -> None:
+    assert hangs([*pair(view, progressed=99.0), view("evaluator:0", progressed=10.0)]) == []
+
+
+def test_the_longest_normal_gap_is_learnt_after_the_warm_up(
+    view: View, batch: Callable[..., StepBatch], frame: Callable[..., Frame]
+) -> None:
+    worker = view("worker:0")
+    worker.fold(frame(100.0, batch("worker:0", 0, 5, end=[60.0, 61.0, 62.0, 63.0, 64.0])))
+    assert worker.longest_gap == 0.0
+    worker.fold(frame(101.0, batch("worker:0", 5, 3, end=[66.0, 66.1, 74.1])))
+    assert worker.longest_gap == pytest.approx(8.0)
+    assert worker.progressed == 74.1
+
+
+def test_ends_that_are_no_moments_count_for_nothing(
+    view: View, batch: Callable[..., StepBatch], frame: Callable[..., Frame]
+) -> None:
+    worker = view("worker:0")
+    worker.fold(frame(100.0, batch("worker:0", 5, 4, end=[60.0, math.inf, 62.0, 65.0])))
+    worker.fold(frame(101.0, batch("worker:0", 9, 2, end=[66.0, math.inf])))
+    worker.fold(frame(102.0, batch("worker:0", 11, 1, end=[math.nan])))
+    assert (worker.longest_gap, worker.progressed) == (3.0, 66.0)
+
+
+def test_idle_is_no_excuse(view: View) -> None:
+    (hang,) = hangs(pair(view, activity=ActivityKind.IDLE))
+    assert hang.subject == "worker:1"
+
+
+@pytest.mark.parametrize("kind", [ActivityKind.COMPILE, ActivityKind.CHECKPOINT, ActivityKind.EVALUATION])
+def test_what_lasts_ten_minutes_is_a_hang_whatever_is_done(view: View, kind: ActivityKind) -> None:
+    assert hangs(pair(view, activity=kind, at=629.0)) == []
+    assert hangs([replace(each, at=631.0) for each in pair(view, activity=kind)])
+
+
+def test_the_time_counts_from_the_end_of_a_long_evaluation(
+    view: View, frame: Callable[..., Frame], batch: Callable[..., StepBatch]
+) -> None:
+    task = view("worker:0")
+    task.fold(frame(10.0, batch("worker:0", 180, 20)))
+    task.fold(frame(109.0, activities=(Activity(ActivityKind.EVALUATION, 10.1),)))
+    assert hangs([task]) == []
+    task.fold(frame(111.0, activities=(Activity(ActivityKind.EVALUATION, 10.1, 110.4),)))
+    assert hangs([task]) == []
+    task.fold(frame(112.0))
+    assert hangs([task]) == []
+    task.fold(frame(171.0))
+    (hang,) = hangs([task])
+    assert hang.begin == 110.4

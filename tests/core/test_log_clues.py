@@ -1,0 +1,74 @@
+"""The line that matters, in logs as TensorFlow, Python and CUDA write them."""
+
+import pytest
+from tfscale.core.log_clues import find_clue, last_words
+
+PEER = (
+    "2026-01-01 10:00:00.1: I tensorflow/core/common_runtime/executor.cc:1] [/device:CPU:0] Executor start aborting: "
+    "UNAVAILABLE: Collective ops is aborted by: Connection reset by peer from remote task "
+    "/job:worker/replica:0/task:1"
+)
+START = "--- tfscale: generation 1, attempt 1: python train.py"
+NOISE = "E0000 00:00:1795249617.0 26849 cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA error: UNKNOWN (303)"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM when allocating tensor", "out_of_memory"),
+        ("MemoryError: Unable to allocate 64. GiB for an array", "out_of_memory"),
+        ("InvalidArgumentError: gradients : Tensor had NaN values", "not_a_number"),
+        ('E0000 server_chttp2.cc:40] {"description":"Address already in use"}', "address_in_use"),
+        ("OSError: [Errno 28] No space left on device: 'ckpt-7'", "disk_full"),
+        ("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", "gpu"),
+        ("F0000 tensor.cc:800] Check failed: dtype() == expected", "fatal"),
+        (PEER, "peer_died"),
+        ("ValueError: Shapes (32, 10) and (32, 1) are incompatible", "exception"),
+    ],
+)
+def test_what_a_line_tells(line: str, kind: str) -> None:
+    found = find_clue(["Epoch 1/5", NOISE, line, '  File "train.py", line 3, in <module>'])
+    assert found is not None
+    assert (found.kind, found.line) == (kind, line)
+
+
+def test_its_own_reason_goes_before_what_followed_from_it() -> None:
+    oom = "ResourceExhaustedError: OOM when allocating tensor with shape[4096,4096]"
+    found = find_clue([PEER, oom, PEER])
+    assert found is not None
+    assert found.line == oom
+
+
+def test_who_died_is_read_from_a_peers_log() -> None:
+    found = find_clue(["step 4", PEER, "Traceback (most recent call last):", "RuntimeError: Collective ops is aborted"])
+    assert found is not None
+    assert (found.kind, found.culprit) == ("peer_died", "worker:1")
+
+
+def test_the_last_exception_is_the_one_that_nobody_caught() -> None:
+    found = find_clue(
+        ["KeyError: 'a'", "During handling of the above exception:", "RuntimeError: cannot read x.tfrecord"]
+    )
+    assert found is not None
+    assert found.line == "RuntimeError: cannot read x.tfrecord"
+
+
+@pytest.mark.parametrize("lines", [[], ["", "  "], ["Epoch 5/5", "done"], [NOISE], ["there were no Errors: fine"]])
+def test_nothing_is_made_up(lines: list[str]) -> None:
+    assert find_clue(lines) is None
+
+
+def test_last_words_are_of_the_last_start_and_hold_the_line_that_matters() -> None:
+    before = [START, "ValueError: of the start before", "--- tfscale: generation 1, attempt 1: ended with exit code 1"]
+    own = ["OSError: [Errno 28] No space left on device", *(f'  File "m{row}.py", line 1' for row in range(9))]
+    tail = [f"cleaning up {row}" for row in range(20)]
+    words = last_words([*before, START, *own, *tail, "--- tfscale: generation 1, attempt 1: ended with exit code 1"])
+    assert words == ("OSError: [Errno 28] No space left on device", *(f"cleaning up {row}" for row in range(13, 20)))
+    assert last_words([*before, START]) == ()
+    assert max(map(len, last_words(["ValueError: " + "x" * 999]))) == 300
+
+
+def test_the_same_line_is_found_again_in_what_was_sent() -> None:
+    words = last_words([START, "MemoryError: 64 GiB", *("a line" for _ in range(50))])
+    assert len(words) == 8
+    assert find_clue(words) == find_clue(["MemoryError: 64 GiB"])
