@@ -58,4 +58,4 @@ def test_the_level_is_a_flag_or_a_variable(tmp_path: Path, level: str, levels: s
 
 def test_an_unknown_level_is_one_clear_line(tmp_path: Path) -> None:
     (line,) = log_of(tmp_path, "pass", TFSCALE_LOG_LEVEL="loud")
-    assert line == "tfscale-agent: TFSCALE_LOG_LEVEL: 'loud': must be one of debug, info, warning, error"
+    assert line == "tfscale-agent: TFSCALE_LOG_LEVEL: 'loud' is none of debug, info, warning, error"
