@@ -92,9 +92,10 @@ def names_in(simulation: Simulation) -> int:
     subjects = tuple(f"worker:{index}" for index in range(simulation.workers))
     rule, seen = StragglerWatch(), set()
     for second in range(1, int(simulation.seconds) + 1):
-        low, high = rule.follow(subjects) + 1, int(np.searchsorted(end, second))
-        steps = AlignedSteps(subjects, np.arange(low, high), end[low:high], columns[:, low:high])
-        seen |= {(each.subject, each.begin) for each in rule.diagnose(steps) if each.kind == "straggler"}
+        high = int(np.searchsorted(end, second))
+        steps = AlignedSteps(subjects, np.arange(high), end[:high], columns[:, :high])
+        found = rule.diagnose(steps.after(rule.follow(subjects)), steps.since)
+        seen |= {(each.subject, each.begin) for each in found if each.kind == "straggler"}
     return len(seen)
 
 

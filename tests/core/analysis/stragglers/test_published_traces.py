@@ -43,9 +43,8 @@ def named(lag: np.ndarray, reduce: np.ndarray, rule: Rule | None = None) -> dict
     watch = StragglerWatch(rule or Rule())
     seen: dict[int, int] = {}
     for stop in range(1, len(lag) + 1):
-        low = watch.follow(subjects) + 1
-        steps = AlignedSteps(subjects, np.arange(low, stop), end[low:stop], phases[:, low:stop])
-        for found in watch.diagnose(steps):
+        steps = AlignedSteps(subjects, np.arange(stop), end[:stop], phases[:, :stop])
+        for found in watch.diagnose(steps.after(watch.follow(subjects)), steps.since):
             if found.kind == "straggler":
                 seen.setdefault(subjects.index(found.subject), stop)
     return seen

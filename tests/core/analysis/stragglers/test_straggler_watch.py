@@ -6,6 +6,7 @@ from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
+from tfscale.core.records import Diagnosis
 
 Watch = Callable[[Simulation], list[tuple[str, float, float]]]
 
@@ -58,13 +59,18 @@ def aligned(lag: np.ndarray, reduce: float = 0.01) -> AlignedSteps:
     return AlignedSteps(subjects, np.arange(len(lag)), end, phases)
 
 
+def diagnose(watch: StragglerWatch, steps: AlignedSteps) -> list[Diagnosis]:
+    """Show the watch the steps that are news to it, of all that are kept."""
+    return watch.diagnose(steps.after(watch.follow(steps.subjects)), steps.since)
+
+
 def steady(*ratios: float, seconds: float = 30.0) -> np.ndarray:
     random, rows = np.random.default_rng(1), int(seconds / 0.06)
     return 0.05 * np.array(ratios) * np.exp(0.02 * random.normal(size=(rows, len(ratios))))
 
 
 def test_the_sentence_says_who_since_when_in_which_phase_and_what_it_costs() -> None:
-    (straggler,) = StragglerWatch().diagnose(aligned(steady(1.0, 1.0, 2.2, 1.0)))
+    (straggler,) = diagnose(StragglerWatch(), aligned(steady(1.0, 1.0, 2.2, 1.0)))
     assert straggler.subject == "worker:2"
     assert straggler.severity == "critical"
     assert straggler.sentence.startswith("worker:2 is 2.2x slower than its peers since ")
@@ -74,12 +80,12 @@ def test_the_sentence_says_who_since_when_in_which_phase_and_what_it_costs() -> 
 
 
 def test_two_equally_slow_ones_are_both_named() -> None:
-    found = StragglerWatch().diagnose(aligned(steady(1.0, 1.4, 1.0, 1.4, 1.0, 1.0)))
+    found = diagnose(StragglerWatch(), aligned(steady(1.0, 1.4, 1.0, 1.4, 1.0, 1.0)))
     assert {each.subject for each in found} == {"worker:1", "worker:3"}
 
 
 def test_a_slowdown_that_costs_the_step_nothing_is_not_named() -> None:
-    assert StragglerWatch().diagnose(aligned(steady(1.0, 1.5), reduce=2.0)) == []
+    assert diagnose(StragglerWatch(), aligned(steady(1.0, 1.5), reduce=2.0)) == []
 
 
 def test_a_gross_slowdown_is_named_within_the_window_though_a_neighbour_slows_its_peer_meanwhile() -> None:
@@ -88,17 +94,17 @@ def test_a_gross_slowdown_is_named_within_the_window_though_a_neighbour_slows_it
     end = np.cumsum(lag.max(axis=1) + 0.01)
     lag[(end >= 4.0) & (end < 7.0), 0] *= 1.5
     shown = aligned(lag[: np.searchsorted(end, Rule().window(2) + 1.5)])
-    assert [each.subject for each in StragglerWatch().diagnose(shown)] == ["worker:1"]
+    assert [each.subject for each in diagnose(StragglerWatch(), shown)] == ["worker:1"]
 
 
 def test_it_ends_when_the_worker_is_as_fast_again_and_after_a_restart() -> None:
     watch, slow, equal = StragglerWatch(), steady(1.0, 1.5), steady(1.0, 1.0)
-    assert len(watch.diagnose(aligned(slow))) == 1
-    assert watch.diagnose(aligned(np.concatenate([slow, equal]))) == []
+    assert len(diagnose(watch, aligned(slow))) == 1
+    assert diagnose(watch, aligned(np.concatenate([slow, equal]))) == []
     watch = StragglerWatch()
-    assert len(watch.diagnose(aligned(slow))) == 1
+    assert len(diagnose(watch, aligned(slow))) == 1
     watch.restart({"worker:1"})
-    assert watch.diagnose(aligned(slow[:50])) == []
+    assert diagnose(watch, aligned(slow[:50])) == []
 
 
 def test_what_lasts_longer_than_the_window_and_passes_is_named_once_and_then_known() -> None:
@@ -109,11 +115,9 @@ def test_what_lasts_longer_than_the_window_and_passes_is_named_once_and_then_kno
         lag[(rows >= begin) & (rows < begin + 12.0), 2] *= 1.5
     watch, shown, told = StragglerWatch(), aligned(lag), []
     for second in range(10, int(shown.end[-1])):
-        low, high = watch.follow(shown.subjects) + 1, int(np.searchsorted(shown.end, second))
-        news = AlignedSteps(shown.subjects, shown.sequence[low:high], shown.end[low:high], shown.phases[:, low:high])
-        told += [
-            (second, each) for each in watch.diagnose(news, shown_so_far(shown, second)) if each.kind == "straggler"
-        ]
+        high = int(np.searchsorted(shown.end, second))
+        steps = AlignedSteps(shown.subjects, shown.sequence[:high], shown.end[:high], shown.phases[:, :high])
+        told += [(second, each) for each in diagnose(watch, steps) if each.kind == "straggler"]
     begin, end = shown.end[np.searchsorted(rows, [30.0, 42.0])]
     assert {each.subject for _, each in told} == {"worker:2"}
     assert [each.begin for _, each in told] == pytest.approx([begin] * len(told), abs=0.5)
@@ -121,16 +125,9 @@ def test_what_lasts_longer_than_the_window_and_passes_is_named_once_and_then_kno
     assert end <= told[-1][0] <= end + 5
 
 
-def shown_so_far(steps: AlignedSteps, second: float) -> Callable[[float], AlignedSteps]:
-    """The steps that ended by this second, by when they are asked for."""
-    high = int(np.searchsorted(steps.end, second))
-    shown = AlignedSteps(steps.subjects, steps.sequence[:high], steps.end[:high], steps.phases[:, :high])
-    return shown.since
-
-
 def test_somebody_who_leaves_takes_nothing_of_what_is_known_of_the_others_along() -> None:
     watch, lag = StragglerWatch(), steady(1.0, 1.0, 1.0, 1.0, 1.5, 1.0, seconds=15.0)
-    assert [each.subject for each in watch.diagnose(aligned(lag))] == ["worker:4"]
+    assert [each.subject for each in diagnose(watch, aligned(lag))] == ["worker:4"]
     remaining = ("worker:0", "worker:1", "worker:2", "worker:4", "worker:5")
     assert watch.follow(remaining) > 200
     assert watch.follow(("worker:0", "worker:1", "worker:2")) == -1
@@ -139,7 +136,7 @@ def test_somebody_who_leaves_takes_nothing_of_what_is_known_of_the_others_along(
 def test_uneven_steps_of_equal_workers_are_an_imbalance_of_the_cluster() -> None:
     lag = steady(1.0, 1.0, 1.0, 1.0)
     lag[np.arange(len(lag)), np.random.default_rng(0).integers(0, 4, len(lag))] *= 1.6
-    (imbalance,) = StragglerWatch().diagnose(aligned(lag))
+    (imbalance,) = diagnose(StragglerWatch(), aligned(lag))
     assert (imbalance.kind, imbalance.subject, imbalance.severity) == ("imbalance", "cluster", "warning")
 
 
@@ -150,5 +147,5 @@ def test_a_straggler_that_moves_is_an_imbalance_and_nobody_is_named(every: float
     lag[np.arange(len(lag)), turn * 3 % 4] *= 1.8
     watch, told = StragglerWatch(), set()
     for stop in range(100, len(lag), 20):
-        told |= {(each.kind, each.subject) for each in watch.diagnose(aligned(lag[:stop]))}
+        told |= {(each.kind, each.subject) for each in diagnose(watch, aligned(lag[:stop]))}
     assert told == {("imbalance", "cluster")}

@@ -49,11 +49,10 @@ class StragglerWatch:
             self._blocks = None
         return self._blocks.consumed if self._blocks is not None else -1
 
-    def diagnose(self, fresh: AlignedSteps, steps_since: StepsSince | None = None) -> list[Diagnosis]:
+    def diagnose(self, fresh: AlignedSteps, steps_since: StepsSince) -> list[Diagnosis]:
         """Return the open stragglers, else an imbalance that no subject can be blamed for.
 
-        `fresh` holds at least the steps after the one that `follow` returns; `steps_since` finds older steps again
-        (default: among `fresh`).
+        `fresh` holds at least the steps after the one that `follow` returns; `steps_since` finds older steps again.
         """
         subjects = fresh.subjects
         self.follow(subjects)
@@ -62,7 +61,7 @@ class StragglerWatch:
                 self._blocks = Blocks(subjects, self.rule.window(len(subjects)))
             self._blocks.fold(fresh)
             if len(self._blocks) >= LENGTHS[0]:
-                self._judge(self._blocks, steps_since or fresh.since)
+                self._judge(self._blocks, steps_since)
         imbalance = self._imbalance.diagnosis
         return [*self.named.diagnoses, imbalance] if imbalance else self.named.diagnoses
 
