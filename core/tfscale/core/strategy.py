@@ -56,9 +56,9 @@ class Strategy:
     classes: tuple[str, ...]
     """Names of the classes in TensorFlow that implement it."""
     extended: str = ""
-    """`module:Class` of its StrategyExtended below `tensorflow.python.distribute`; empty where a base has the hooks."""
+    """`module:Class` of its StrategyExtended below `tensorflow.python.distribute`; empty: as any other strategy."""
     reductions: tuple[str, ...] = ()
-    """Methods of `extended` that reduce or gather over replicas, and that it does not inherit."""
+    """Reducing methods that `extended` does not inherit."""
     collective: str | None = LOCAL
     """How replicas exchange tensors; None: across processes, as `CommunicationOptions` of the program say."""
 
@@ -97,8 +97,12 @@ STRATEGIES = (
         ("_reduce_to",),
         collective=None,
     ),
-    # Its Extended inherits the hooked methods from that of CentralStorageStrategy.
-    Strategy("ParameterServerStrategy", ASYNCHRONOUS, ("ParameterServerStrategyV2", "ParameterServerStrategyV1")),
+    Strategy(
+        "ParameterServerStrategy",
+        ASYNCHRONOUS,
+        ("ParameterServerStrategyV2", "ParameterServerStrategyV1"),
+        "parameter_server_strategy_v2:ParameterServerStrategyV2Extended",
+    ),
     # Its steps are compiled by XLA as a whole, so there is nothing to hook in them.
     Strategy("TPUStrategy", None, ("TPUStrategyV2", "TPUStrategy", "TPUStrategyV1")),
 )

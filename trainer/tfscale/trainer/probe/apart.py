@@ -6,16 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import tensorflow as tf
-from tensorflow.python.framework import ops
-
-MARK = "_independent_side_effects"
-"""The attribute that `run_independently` sets: the ops made here have it."""
 
 
 @contextmanager
 def beside(after: Sequence[tf.Tensor | tf.Operation]) -> Iterator[None]:
     """Make ops on the CPU that wait for `after` and for nothing else around them."""
-    with ops.control_dependencies(None), ops.device("/device:CPU:0"), ops.control_dependencies(list(after)):
+    with tf.control_dependencies(None), tf.device("/device:CPU:0"), tf.control_dependencies(list(after)):
         yield
 
 

@@ -12,13 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework.attr_value_pb2 import AttrValue
-from tensorflow.core.framework.function_pb2 import FunctionDef
-from tensorflow.python.eager import context, execute
-from tensorflow.python.framework import ops
-from tensorflow.python.ops import gen_data_flow_ops, gen_logging_ops
 from tfscale.trainer.probe.apart import beside, freed
 from tfscale.trainer.probe.row import NO_ROWS, WIDTH, Taken, together
+from tfscale.trainer.tf_internals import (
+    AttrValue,
+    FunctionDef,
+    context,
+    execute,
+    gen_data_flow_ops,
+    gen_logging_ops,
+    ops,
+)
 
 MOST_ROWS = 1 << 16
 """That are kept of one read: a second of 30,000 steps, or what was staged while nobody could read."""

@@ -1,4 +1,4 @@
-"""Where Keras is touched, Keras 3 and tf_keras alike: each module after it was imported."""
+"""The probe's hooks in Keras 3 and tf_keras: into each module right after its import."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.distribute import distribute_lib
+from tfscale.trainer import tf_internals
+from tfscale.trainer.feature import Feature
 from tfscale.trainer.probe.activities import CHECKPOINT, EVALUATION, Activities
-from tfscale.trainer.probe.hooks import Method, wrap
+from tfscale.trainer.probe.patches import Method, Patches
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.progress import Progress, plain
 from tfscale.trainer.probe.recorder import Recorder
@@ -18,32 +19,33 @@ from tfscale.trainer.probe.spans import Counter
 
 
 class KerasHooks:
-    """Knows how to hook into each of Keras's modules, by its name."""
+    """Hooks for each of Keras's modules, by its name."""
 
-    def __init__(self, recorder: Recorder, activities: Activities, progress: Progress) -> None:
+    def __init__(self, patches: Patches, recorder: Recorder, activities: Activities, progress: Progress) -> None:
+        self._patches = patches
         self._recorder = recorder
         self._activities = activities
         self._progress = progress
         self._counters: weakref.WeakKeyDictionary[Any, Counter] = weakref.WeakKeyDictionary()
-
-    def install(self, module: Any) -> None:
-        """Hook into a module that has just been imported."""
-        hooks: dict[str, Callable[[Any], None]] = {
-            "keras.src.optimizers.base_optimizer": lambda found: self._optimizer(found.BaseOptimizer, "apply"),
-            "tf_keras.src.optimizers.optimizer": lambda found: self._optimizer(found.Optimizer, "apply_gradients"),
-            "tf_keras.src.optimizers.legacy.optimizer_v2": lambda found: self._optimizer(
-                found.OptimizerV2, "apply_gradients"
-            ),
-            "keras.src.callbacks.callback_list": lambda found: self._callbacks(found.CallbackList),
-            "tf_keras.src.callbacks": lambda found: self._callbacks(found.CallbackList),
-            "keras.src.models.model": lambda found: self._model(found.Model),
-            "tf_keras.src.engine.training": lambda found: self._model(found.Model),
+        self._by_module: dict[str, tuple[Callable[[Feature], dict[str, Method]], Feature]] = {
+            "keras.src.optimizers.base_optimizer": (self._optimizer, tf_internals.OPTIMIZER),
+            "tf_keras.src.optimizers.optimizer": (self._optimizer, tf_internals.OPTIMIZER_TF_KERAS),
+            "tf_keras.src.optimizers.legacy.optimizer_v2": (self._optimizer, tf_internals.OPTIMIZER_LEGACY),
+            "keras.src.callbacks.callback_list": (self._callbacks, tf_internals.CALLBACKS),
+            "tf_keras.src.callbacks": (self._callbacks, tf_internals.CALLBACKS_TF_KERAS),
+            "keras.src.models.model": (self._model, tf_internals.MODEL),
+            "tf_keras.src.engine.training": (self._model, tf_internals.MODEL_TF_KERAS),
         }
-        hooks[module.__name__](module)
 
-    def _optimizer(self, kind: type, name: str) -> None:
-        """An optimizer applied outside of `Strategy.run` is a run by itself."""
+    def install(self, module: str) -> None:
+        """Put the hooks into a module that has just been imported."""
+        hooks, feature = self._by_module[module]
+        self._patches.put(feature, hooks(feature))
+
+    def _optimizer(self, feature: Feature) -> dict[str, Method]:
+        """Return a hook that makes an optimizer applied outside of `Strategy.run` a run by itself."""
         recorder = self._recorder
+        path = feature.names[0].path
 
         def apply(method: Method, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             def call() -> Any:
@@ -51,11 +53,11 @@ class KerasHooks:
                     recorder.applied(self._counter(optimizer))
                 return method(optimizer, *args, **kwargs)
 
-            return recorder.run(call, program_of(distribute_lib.get_strategy()), kind.__qualname__, lone=True)
+            return recorder.run(call, program_of(tf.distribute.get_strategy()), path, lone=True)
 
-        wrap(kind, name, apply)
+        return {path: apply}
 
-    def _counter(self, optimizer: Any) -> Counter | None:
+    def _counter(self, optimizer: Any) -> Counter:
         counter = self._counters.get(optimizer)
         if counter is None:
             with tf.init_scope():
@@ -63,7 +65,7 @@ class KerasHooks:
             self._counters[optimizer] = counter
         return counter
 
-    def _callbacks(self, kind: type) -> None:
+    def _callbacks(self, _: Feature) -> dict[str, Method]:
         progress = self._progress
 
         def epoch_begin(method: Method, callbacks: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
@@ -71,39 +73,36 @@ class KerasHooks:
             return method(callbacks, epoch, *args, **kwargs)
 
         def batch_end(method: Method, callbacks: Any, batch: Any, logs: Any = None, *args: Any, **kwargs: Any) -> Any:
-            progress.batch_ended(logs, callbacks.model if hasattr(callbacks, "model") else callbacks._model)
+            progress.batch_ended(logs, getattr(callbacks, "model", None))
             return method(callbacks, batch, logs, *args, **kwargs)
 
         def train_end(method: Method, *args: Any, **kwargs: Any) -> Any:
             progress.ended()
             return method(*args, **kwargs)
 
-        wrap(kind, "on_epoch_begin", epoch_begin)
-        wrap(kind, "on_train_batch_end", batch_end)
-        wrap(kind, "on_train_end", train_end)
+        return {
+            "CallbackList.on_epoch_begin": epoch_begin,
+            "CallbackList.on_train_batch_end": batch_end,
+            "CallbackList.on_train_end": train_end,
+        }
 
-    def _model(self, kind: type) -> None:
-        activities = self._activities
+    def _model(self, _: Feature) -> dict[str, Method]:
+        def during(kind: str) -> Method:
+            def hook(method: Method, *args: Any, **kwargs: Any) -> Any:
+                with self._activities.during(kind):
+                    return method(*args, **kwargs)
 
-        def checkpoint(method: Method, *args: Any, **kwargs: Any) -> Any:
-            with activities.during(CHECKPOINT):
+            return hook
+
+        def save(method: Method, *args: Any, **kwargs: Any) -> Any:
+            with self._activities.writing():
                 return method(*args, **kwargs)
 
-        def write(method: Method, *args: Any, **kwargs: Any) -> Any:
-            with activities.writing():
-                return method(*args, **kwargs)
-
-        def evaluate(method: Method, *args: Any, **kwargs: Any) -> Any:
-            with activities.during(EVALUATION):
-                return method(*args, **kwargs)
-
-        wrap(kind, "evaluate", evaluate)
-        wrap(kind, "predict", evaluate)
-        for name, hook in (
-            ("save", write),
-            ("save_weights", write),
-            ("load_weights", checkpoint),
-            ("export", checkpoint),
-        ):
-            if hasattr(kind, name):
-                wrap(kind, name, hook)
+        return {
+            "Model.evaluate": during(EVALUATION),
+            "Model.predict": during(EVALUATION),
+            "Model.save": save,
+            "Model.save_weights": save,
+            "Model.load_weights": during(CHECKPOINT),
+            "Model.export": during(CHECKPOINT),
+        }

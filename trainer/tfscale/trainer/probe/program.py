@@ -4,46 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
-from tensorflow.python.distribute import distribute_lib
-from tfscale.trainer.probe.spans import LOCAL, Program
+from tfscale.core.strategy import DEFAULT, LOCAL, RING, Strategy, find_strategy
+from tfscale.trainer.probe.spans import Program
 
-_KNOWN = "_tfscale_program"
+_CACHE = "_tfscale_program"
 
 
 def program_of(strategy: Any) -> Program:
-    """Of any strategy, the default one among them; read once."""
-    program: Program | None = strategy.__dict__.get(_KNOWN)
+    """Return how any strategy distributes, the default one included; it is read once."""
+    program: Program | None = strategy.__dict__.get(_CACHE)
     if program is None:
         program = _read(strategy)
-        object.__setattr__(strategy, _KNOWN, program)
+        object.__setattr__(strategy, _CACHE, program)
     return program
 
 
 def _read(strategy: Any) -> Program:
-    if isinstance(strategy, distribute_lib._DefaultDistributionStrategy):
+    row = find_strategy(kind.__name__ for kind in type(strategy).__mro__)
+    if row is DEFAULT:
         return Program()
     replicas: int = strategy.num_replicas_in_sync
+    local_replicas = len(getattr(strategy.extended, "worker_devices", ())) or 1
     return Program(
-        strategy=_public_name(strategy),
+        strategy=row.name if row is not None else type(strategy).__name__,
         replicas=replicas,
-        local_replicas=len(getattr(strategy.extended, "worker_devices", ())) or 1,
-        collective=_collective(strategy.extended) if replicas > 1 else None,
+        local_replicas=local_replicas,
+        collective=_collective(row, strategy.extended, replicas > local_replicas) if replicas > 1 else None,
     )
 
 
-def _collective(extended: Any) -> str:
-    if getattr(extended, "_num_workers", 1) == 1:
+def _collective(row: Strategy | None, extended: Any, across_processes: bool) -> str | None:
+    """Return how replicas exchange tensors, None where this is not known."""
+    if not across_processes or (row is not None and row.collective is not None):
         return LOCAL
+    return None if row is None else _requested_collective(extended)
+
+
+def _requested_collective(extended: Any) -> str:
+    """Return the `CommunicationImplementation` that the program requested, RING on CPUs: NCCL needs GPUs."""
     implementation: str = extended._communication_options.implementation.value
-    # What AUTO stands for without a GPU.
-    return "RING" if implementation == "AUTO" and not tf.config.list_logical_devices("GPU") else implementation
-
-
-def _public_name(strategy: Any) -> str:
-    """The name under which TensorFlow exports the strategy's class, which may have another of its own."""
-    for kind in type(strategy).__mro__:
-        names: tuple[str, ...] = getattr(kind, "_tf_api_names", ())
-        if names:
-            return names[-1].rpartition(".")[2]
-    return type(strategy).__name__
+    return implementation if any("GPU" in device for device in extended.worker_devices) else RING

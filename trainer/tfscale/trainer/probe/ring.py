@@ -14,11 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework.attr_value_pb2 import AttrValue
-from tensorflow.python.framework import op_def_registry, ops
 from tfscale.trainer.probe.apart import freed
 from tfscale.trainer.probe.native import library
 from tfscale.trainer.probe.row import WIDTH, Taken, together
+from tfscale.trainer.tf_internals import AttrValue, op_def_registry, ops
 
 OP = "TfscaleStamp"
 _BY_REFERENCE = (tf.resource, tf.variant)

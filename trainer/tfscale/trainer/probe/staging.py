@@ -10,12 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import ops
-from tensorflow.python.framework.device_spec import DeviceSpecV2 as DeviceSpec
-from tensorflow.python.ops import gen_logging_ops
 from tfscale.trainer.probe.apart import beside, freed
 from tfscale.trainer.probe.area import Area
 from tfscale.trainer.probe.ring import Ring, ring
+from tfscale.trainer.tf_internals import gen_logging_ops, ops
 
 
 class Staging:
@@ -55,7 +53,7 @@ class Staging:
 
     def _is_here(self, tensor: tf.Tensor) -> bool:
         """Whether it need not be copied for an op on the first CPU."""
-        spec = DeviceSpec.from_string(tensor.device)
+        spec = tf.DeviceSpec.from_string(tensor.device)
         return not self._accelerators and spec.device_type in (None, "CPU") and not spec.device_index
 
     def _done_on_devices(self, after: Sequence[tf.Tensor | tf.Operation]) -> Sequence[tf.Tensor | tf.Operation]:
@@ -81,7 +79,10 @@ class Staging:
             return None
         if not each.device:
             return self._accelerators[0]
-        kind, number = DeviceSpec.from_string(each.device).device_type, DeviceSpec.from_string(each.device).device_index
+        kind, number = (
+            tf.DeviceSpec.from_string(each.device).device_type,
+            tf.DeviceSpec.from_string(each.device).device_index,
+        )
         found = (name for name in self._accelerators if name.endswith(f"{kind}:{number or 0}"))
         return next(found, None)
 

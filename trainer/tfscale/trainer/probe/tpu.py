@@ -1,32 +1,31 @@
-"""Where no TPU answers, what TensorFlow says ends in a long trace: one line before it says what to do."""
+"""One line that says what to do where no TPU answers, before the long trace of TensorFlow's error."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from tensorflow.python.distribute.cluster_resolver.tpu import tpu_cluster_resolver
-from tensorflow.python.tpu import tpu_strategy_util
-from tfscale.trainer.probe.hooks import Method, wrap
+from tfscale.trainer import tf_internals
+from tfscale.trainer.probe.patches import Method, Patches
 
-_TOLD = "_tfscale_told"
-"""Marks an error that passes here twice: the system's start may make a resolver of its own."""
+_EXPLAINED = "_tfscale_explained"
+"""Attribute of an error that was explained: one may pass twice, as the start of the system makes a resolver."""
 
 
-def install() -> None:
-    """Tell why there is no TPU; TensorFlow's own error goes on its way."""
+def install(patches: Patches) -> None:
+    """Print why there is no TPU, before TensorFlow raises its own error."""
 
     def attempt(method: Method, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
         except Exception as error:
-            if not hasattr(error, _TOLD):
+            if not hasattr(error, _EXPLAINED):
                 print(f"tfscale: {_sentence(error)}", file=sys.stderr)
-                setattr(error, _TOLD, True)
+                setattr(error, _EXPLAINED, True)
             raise
 
-    wrap(tpu_cluster_resolver.TPUClusterResolver, "__init__", attempt)
-    wrap(tpu_strategy_util, "initialize_tpu_system_impl", attempt)
+    hooks = {"TPUClusterResolver.__init__": attempt, "initialize_tpu_system_impl": attempt}
+    patches.put(tf_internals.TPU, hooks)
 
 
 def _sentence(error: Exception) -> str:
