@@ -15,8 +15,8 @@ import tfscale.trainer
 ROOT = Path(next(path for path in tfscale.trainer.__path__))
 MODULES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}
 PRIVATE_MODULES = ("tensorflow.python", "tensorflow.core", "keras.src", "tf_keras.src")
-PUBLIC = {"_replace", "_asdict", "_Environ"}
-"""Of the standard library: documented, or (the last) of the way in, which runs before TensorFlow."""
+NOT_TENSORFLOW = {"_replace", "_asdict", "_Environ", "_handle"}
+"""Attributes of the standard library: of named tuples, `os` and `ctypes.CDLL`."""
 
 
 @pytest.mark.tensorflow
@@ -55,7 +55,7 @@ def foreign_attributes(tree: ast.AST) -> Iterator[str]:
             name = node.args[1].value if isinstance(node.args[1], ast.Constant) else ""
         else:
             continue
-        if name.startswith("_") and not name.startswith("__") and name not in own | PUBLIC:
+        if name.startswith("_") and not name.startswith("__") and name not in own | NOT_TENSORFLOW:
             yield name
 
 
