@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.apart import beside, freed
+from tfscale.trainer.probe.independent_ops import independent, outside
 from tfscale.trainer.probe.row import NO_ROWS, WIDTH, Taken, together
 from tfscale.trainer.tf_internals import (
     AttrValue,
@@ -42,9 +42,9 @@ class Area:
 
     def stamp(self, enters: bool, _of: tf.Tensor | None) -> tf.Operation:
         """The op of the graph being traced that takes the time; an entering is staged at once, as a row."""
-        stamp = freed(gen_logging_ops.timestamp().op)
+        stamp = independent(gen_logging_ops.timestamp().op)
         if enters:
-            with beside([stamp]):
+            with outside([stamp]):
                 self.write(_ENTERED, [])
         return stamp
 
@@ -54,7 +54,7 @@ class Area:
         first = tf.constant(kind, tf.float64)
         # The padding repeats what is there: each constant would be one op more.
         row = [first, *values, *[first] * (WIDTH - 1 - len(values))]
-        freed(gen_data_flow_ops.stage(row, shared_name=self._name))
+        independent(gen_data_flow_ops.stage(row, shared_name=self._name))
 
     def take(self) -> Taken:
         """What was staged since the last call.

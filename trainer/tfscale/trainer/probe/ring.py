@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.apart import freed
+from tfscale.trainer.probe.independent_ops import independent
 from tfscale.trainer.probe.native import library
 from tfscale.trainer.probe.row import WIDTH, Taken, together
 from tfscale.trainer.tf_internals import AttrValue, op_def_registry, ops
@@ -78,7 +78,7 @@ def _made(tensors: Sequence[tf.Tensor], row: dict[str, int], **flags: bool) -> t
     attributes |= {name: AttrValue(b=flag) for name, flag in flags.items()}
     types = AttrValue.ListValue(type=[tensor.dtype.as_datatype_enum for tensor in tensors])
     op = ops.get_default_graph().create_op(OP, tensors, [], attrs={**attributes, "T": AttrValue(list=types)})
-    return freed(op)
+    return independent(op)
 
 
 @functools.cache

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.apart import beside, freed
 from tfscale.trainer.probe.area import Area
+from tfscale.trainer.probe.independent_ops import independent, outside
 from tfscale.trainer.probe.ring import Ring, ring
 from tfscale.trainer.tf_internals import gen_logging_ops, ops
 
@@ -39,7 +39,7 @@ class Staging:
         Of all that can go on when an op is done TensorFlow begins with what takes its tensors, and comes last to what
         only waits for it. A stamp for which others wait takes the tensor `first`, of `after`, if it can.
         """
-        with beside(self._done_on_devices(after)):
+        with outside(self._done_on_devices(after)):
             return self._rows.stamp(enters, None if first is None or not self._is_here(first) else first)
 
     def holds_whole(self, batch: Sequence[tf.Tensor]) -> bool:
@@ -65,12 +65,12 @@ class Staging:
         devices = {device for each in after if (device := self._accelerator(each)) is not None}
         arrived = []
         for device in sorted(devices):
-            with beside(after):
-                seed = freed(gen_logging_ops.timestamp().op).outputs[0]
+            with outside(after):
+                seed = independent(gen_logging_ops.timestamp().op).outputs[0]
             with ops.control_dependencies(None), ops.device(device), ops.control_dependencies(list(after)):
                 last = tf.abs(seed)
-            with beside([]):
-                arrived.append(freed(gen_logging_ops._assert(last > 0.0, [last])))
+            with outside([]):
+                arrived.append(independent(gen_logging_ops._assert(last > 0.0, [last])))
         return [*after, *arrived]
 
     def _accelerator(self, each: tf.Tensor | tf.Operation) -> str | None:
@@ -94,7 +94,7 @@ class Staging:
     def write(self, number: int, values: Sequence[tf.Operation | tf.Tensor]) -> None:
         """Record a row of this number when all of its values, at most WIDTH - 1, are known: stamps, each of one row
         only, and float64 scalars."""
-        with beside([]):
+        with outside([]):
             self._rows.write(number, values)
 
     def read(self) -> tuple[np.ndarray, int]:

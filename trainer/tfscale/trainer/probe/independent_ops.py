@@ -1,4 +1,4 @@
-"""Ops that nothing of the program around them waits for, and that wait for what they are told alone."""
+"""Ops that wait for chosen tensors alone, and that nothing of the program around them waits for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import tensorflow as tf
 
 
 @contextmanager
-def beside(after: Sequence[tf.Tensor | tf.Operation]) -> Iterator[None]:
-    """Make ops on the CPU that wait for `after` and for nothing else around them."""
+def outside(after: Sequence[tf.Tensor | tf.Operation]) -> Iterator[None]:
+    """Make ops on the CPU that wait for `after`, and for no control dependency of the program around them."""
     with tf.control_dependencies(None), tf.device("/device:CPU:0"), tf.control_dependencies(list(after)):
         yield
 
 
-def freed(op: tf.Operation) -> tf.Operation:
-    """The same, without the automatic control dependencies of `tf.function`.
+def independent(op: tf.Operation) -> tf.Operation:
+    """Return the op, freed of the automatic control dependencies of `tf.function`.
 
     Chained like other stateful ops, stamps would wait for one another and name the wrong replica
     (docs/spikes/phases.md).
