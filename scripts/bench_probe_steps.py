@@ -54,7 +54,7 @@ moments.READ = moments.READ % moments.PERIOD
 # The probe comes with TensorFlow, and finds these moments then.
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from tfscale.trainer.probe.attach import probe  # noqa: E402
+from tfscale.trainer.probe.entry.attach import probe  # noqa: E402
 
 keras = tf.keras
 

@@ -36,7 +36,7 @@ HOOKED = [name for name in NAMES if name.module.startswith("tensorflow") and nam
 originals = [vars(name.owner).get(name.attribute) for name in HOOKED]
 
 from tfscale.trainer.measure import measure  # noqa: E402
-from tfscale.trainer.probe.attach import probe  # noqa: E402
+from tfscale.trainer.probe.entry.attach import probe  # noqa: E402
 
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)

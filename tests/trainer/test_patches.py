@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tfscale.trainer.feature import Feature
-from tfscale.trainer.probe.patches import Patches
+from tfscale.trainer.probe.hooks.patches import Patches
 
 METHODS = Feature("nothing", "tensorflow.internals:Kind.own(self)\ntensorflow.internals:Kind.inherited(self)")
 FUNCTION = Feature("nothing", "tensorflow.internals:function()")

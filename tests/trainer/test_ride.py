@@ -19,7 +19,7 @@ from loop_rows import Loop
 from report_listener import ReportListener
 from tfscale.core.moments import PERIOD
 from tfscale.trainer.probe.activities import CHECKPOINT
-from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.reporter import Reporter
 from tfscale.trainer.probe.spans import Kind, Span
 from tfscale.v1 import report_pb2, telemetry_pb2

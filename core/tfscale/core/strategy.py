@@ -2,7 +2,7 @@
 
 The family of a strategy decides which tasks restart together and what a restart loses (`core/restart.py`); the other
 columns tell the probe how replicas exchange tensors (`probe/graph/distribution.py`) and which methods to hook
-(`probe/hooks/reductions.py`).
+(`probe/hooks/tensorflow_hooks.py`).
 
 A strategy is found by the name of its class or of a base class, so a subclass has the row of its base. One that has
 no row is judged by the roles of the cluster.

@@ -14,18 +14,18 @@ from typing import Any
 
 from tfscale.core.moments import PERIOD, READ, until_next
 from tfscale.trainer.compat import sigterm
-from tfscale.trainer.probe import hooks, tpu
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
 from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.columns import without_phases
 from tfscale.trainer.probe.express import Express
 from tfscale.trainer.probe.fold import Fold
-from tfscale.trainer.probe.keras_hooks import KerasHooks
-from tfscale.trainer.probe.parameter_server import ParameterServer
-from tfscale.trainer.probe.patches import Patches
-from tfscale.trainer.probe.program import program_of
+from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.recorder import Recorder
+from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu
+from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
+from tfscale.trainer.probe.hooks.parameter_server import ParameterServer
+from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.progress import Progress
-from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.report import Collective, Report, Sink, Training
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.steps import StepAssembler
@@ -68,7 +68,7 @@ class Probe:
     def install(self) -> None:
         """Hook into TensorFlow, before the script makes its strategy."""
         with self.recorder.own_work():
-            hooks.install(self._patches, self.recorder, self._activities, self._strategy_made)
+            tensorflow_hooks.install(self._patches, self.recorder, self._activities, self._strategy_made)
             self._parameter_server.install(self._patches)
             tpu.install(self._patches)
         sigterm.watch_preemption_handlers()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.independent_ops import independent
+from tfscale.trainer.probe.graph.independent_ops import independent
 from tfscale.trainer.probe.native import library
 from tfscale.trainer.probe.row import WIDTH, Taken, together
 from tfscale.trainer.tf_internals import AttrValue, op_def_registry, ops

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 from tfscale.trainer.probe.area import Area
-from tfscale.trainer.probe.independent_ops import independent, outside
+from tfscale.trainer.probe.graph.independent_ops import independent, outside
 from tfscale.trainer.probe.ring import Ring, ring
 from tfscale.trainer.tf_internals import gen_logging_ops, ops
 

@@ -20,11 +20,11 @@ import numpy as np
 import tensorflow as tf
 from tfscale.core.strategy import ASYNCHRONOUS, find_strategy
 from tfscale.trainer import tf_internals
-from tfscale.trainer.probe.exchange import Exchange, arrived, exchange_of, sizes
-from tfscale.trainer.probe.graph import is_looped, other_bytes
-from tfscale.trainer.probe.patches import Method, Patches
-from tfscale.trainer.probe.program import program_of
-from tfscale.trainer.probe.recorder import Recorder
+from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.exchange import Exchange, arrived, exchange_of, sizes
+from tfscale.trainer.probe.graph.recorder import Recorder
+from tfscale.trainer.probe.graph.structures import is_looped, other_bytes
+from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.row import NO_ROWS
 from tfscale.trainer.probe.spans import Kind, Program
 from tfscale.trainer.probe.worker_staging import WorkerStaging

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
-from tfscale.trainer.probe.graph import fixed_bytes, variable_updates
+from tfscale.trainer.probe.graph.structures import fixed_bytes, variable_updates
 from tfscale.trainer.tf_internals import RESOURCE_READ_OPS
 
 WORKER = "worker"

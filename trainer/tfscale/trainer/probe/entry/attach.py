@@ -7,8 +7,8 @@ import sys
 
 from tfscale.trainer.compat import repairs
 from tfscale.trainer.probe import profiling
-from tfscale.trainer.probe.identity import Identity
-from tfscale.trainer.probe.imports import REPAIRED
+from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.entry.imports import REPAIRED
 from tfscale.trainer.probe.probe import Probe
 from tfscale.trainer.probe.reporter import Reporter
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tfscale.trainer.probe.program import program_of
+from tfscale.trainer.probe.graph.distribution import program_of
 from tfscale.trainer.probe.spans import Program
 
 CPUS, GPUS = ("/device:CPU:0", "/device:CPU:1"), ("/device:GPU:0", "/device:GPU:1")

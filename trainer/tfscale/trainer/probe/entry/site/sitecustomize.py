@@ -29,7 +29,7 @@ class _Portions:
 
 
 def _attach(module: str) -> None:
-    from tfscale.trainer.probe.attach import attach
+    from tfscale.trainer.probe.entry.attach import attach
 
     attach(module)
 
@@ -64,7 +64,7 @@ def _enter() -> None:
     if os.environ.get("TFSCALE_TF_CONFIG"):
         os.environ.__class__ = _AgentEnvironment
     sys.meta_path.insert(0, _Portions)
-    from tfscale.trainer.probe.imports import after_import
+    from tfscale.trainer.probe.entry.imports import after_import
 
     after_import(_attach)
 

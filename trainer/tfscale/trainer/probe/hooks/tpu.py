@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from tfscale.trainer import tf_internals
-from tfscale.trainer.probe.patches import Method, Patches
+from tfscale.trainer.probe.hooks.patches import Method, Patches
 
 _EXPLAINED = "_tfscale_explained"
 """Attribute of an error that was explained: one may pass twice, as the start of the system makes a resolver."""

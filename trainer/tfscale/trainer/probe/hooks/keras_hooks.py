@@ -11,10 +11,10 @@ import tensorflow as tf
 from tfscale.trainer import tf_internals
 from tfscale.trainer.feature import Feature
 from tfscale.trainer.probe.activities import CHECKPOINT, EVALUATION, Activities
-from tfscale.trainer.probe.patches import Method, Patches
-from tfscale.trainer.probe.program import program_of
+from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.recorder import Recorder
+from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.progress import Progress, plain
-from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.spans import Counter
 
 
