@@ -11,7 +11,7 @@ from tfscale.core.codec import frame_from_json, frame_to_json
 from tfscale.core.records import Coordinator, Frame, ServerTraffic, TaskState, TaskStatus, WorkerFunctions
 from tfscale.trainer.probe import wire as probe_wire
 from tfscale.trainer.probe import workers
-from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import Collective, Report
 from tfscale.trainer.probe.steps import Step
 

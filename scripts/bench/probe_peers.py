@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from probe_steps import CASES, STRATEGY, Case, compute, data, keras, model, pair_of_loops, timed, write
-from tfscale.trainer.probe.attach import probe
+from tfscale.trainer.probe.entry.attach import probe
 
 SLICE_SECONDS = 0.3
 """Time of the steps whose median is compared with another's."""

@@ -38,7 +38,7 @@ os.environ["TF_NUM_INTRAOP_THREADS"] = "1"
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.attach import probe
+from tfscale.trainer.probe.entry.attach import probe
 
 keras = tf.keras
 

@@ -30,7 +30,7 @@ from tfscale.console.screens.base import ACTING
 from tfscale.console.screens.events import EventsScreen
 from tfscale.console.screens.heat import HeatScreen
 from tfscale.console.screens.help import HelpScreen, own_bindings
-from tfscale.console.screens.orders import checkpoint_age, is_kept
+from tfscale.console.screens.orders import checkpoint_age
 from tfscale.console.screens.picker import PickerScreen
 from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
@@ -372,7 +372,6 @@ async def test_the_age_of_the_last_checkpoint_is_that_of_each_training() -> None
     assert checkpoint_age(known, [(first, second, third)]) == 10.0
     assert checkpoint_age(known, [(first,), (second,)]) == 300.0
     assert checkpoint_age(known, [(first,), (third,)]) is None
-    assert is_kept("ParameterServerStrategyV2", [first]) and not is_kept("MultiWorkerMirroredStrategy", [first])
 
 
 SIZES = [(80, 24), (200, 60), (60, 15), (20, 6), (1, 1), (300, 10), (12, 80), (120, 40), (80, 24)]

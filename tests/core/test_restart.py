@@ -1,6 +1,6 @@
 import pytest
 from tfscale.core.cluster import Address, ClusterSpec
-from tfscale.core.restart import RestartError, plan_finish, plan_restart
+from tfscale.core.restart import RestartError, keeps_training, plan_finish, plan_restart
 from tfscale.core.task import Task
 
 
@@ -55,3 +55,21 @@ def test_a_chief_that_has_finished_lets_go_of_its_workers_and_servers() -> None:
     assert [str(task) for task in plan_finish(PS, None)] == ["worker:0", "worker:1", "ps:0", "ps:1"]
     assert plan_finish(CHIEF, "MultiWorkerMirroredStrategy") == ()
     assert plan_finish(WORKERS, None) == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "strategy", "names", "keeps"),
+    [
+        (PS, None, ["worker:1"], True),
+        (PS, None, ["worker:0", "evaluator:0"], True),
+        (PS, None, ["chief:0"], False),
+        (PS, None, ["chief:0", "ps:0"], False),
+        (PS, "ParameterServerStrategyV2", ["worker:1"], True),
+        (WORKERS, None, ["worker:1"], False),
+        (WORKERS, "MultiWorkerMirroredStrategy", ["worker:1"], False),
+        (WORKERS, None, ["evaluator:0"], True),
+        (PS, "MirroredStrategy", ["worker:1"], False),
+    ],
+)
+def test_whose_restart_loses_nothing(spec: ClusterSpec, strategy: str | None, names: list[str], keeps: bool) -> None:
+    assert keeps_training(spec, strategy, map(Task.parse, names)) is keeps

@@ -19,7 +19,7 @@ from local_cluster import ENVIRONMENT, tasks_of
 from loopback import free_addresses
 
 PROGRAM = Path(__file__).parent / "programs" / "compat" / "tasks.py"
-SITE = Path(next(iter(tfscale.trainer.probe.__path__))) / "site"
+SITE = Path(next(iter(tfscale.trainer.probe.__path__))) / "entry" / "site"
 STRATEGIES = {
     "one_device": {"worker": 1},
     "mirrored": {"worker": 1},

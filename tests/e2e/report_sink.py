@@ -42,7 +42,9 @@ class ReportSink:
 
     def environment(self) -> dict[str, str]:
         """What an agent would put into the process's environment."""
-        site = next(Path(part) / "trainer/probe/site" for part in tfscale.__path__ if (Path(part) / "trainer").is_dir())
+        site = next(
+            Path(part) / "trainer/probe/entry/site" for part in tfscale.__path__ if (Path(part) / "trainer").is_dir()
+        )
         return {
             "TFSCALE_TASK": self.task,
             "TFSCALE_GENERATION": "1",

@@ -10,7 +10,7 @@ def traced(body: Callable[[Any, Any], None]) -> Any:
     """The exchange of a graph with 4 x 8 weights on server 0 and a scalar on server 1."""
     import tensorflow as tf
     from tensorflow.python.framework.func_graph import FuncGraph
-    from tfscale.trainer.probe.exchange import exchange_of
+    from tfscale.trainer.probe.graph.exchange import exchange_of
 
     graph = FuncGraph("function")
     with graph.as_default():
@@ -31,7 +31,7 @@ def read(handle: Any, dtype: str = "float32") -> Any:
 @pytest.mark.tensorflow
 def test_each_tensor_travels_once_to_each_place() -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.exchange import sizes
+    from tfscale.trainer.probe.graph.exchange import sizes
 
     def step(weights: Any, counter: Any) -> None:
         value = read(weights)
@@ -61,7 +61,7 @@ def test_what_servers_do_among_their_own_variables_does_not_travel() -> None:
 @pytest.mark.tensorflow
 def test_a_variable_that_was_changed_before_is_not_what_the_step_waits_for() -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.exchange import sizes
+    from tfscale.trainer.probe.graph.exchange import sizes
 
     def metric(_: Any, counter: Any) -> None:
         tf.raw_ops.AssignAddVariableOp(resource=counter, value=tf.constant(1, tf.int64))
@@ -75,8 +75,8 @@ def test_a_variable_that_was_changed_before_is_not_what_the_step_waits_for() -> 
 @pytest.mark.tensorflow
 def test_rows_of_unknown_number_are_told_at_run_time() -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.exchange import sizes
-    from tfscale.trainer.probe.graph import other_bytes
+    from tfscale.trainer.probe.graph.exchange import sizes
+    from tfscale.trainer.probe.graph.structures import other_bytes
 
     def lookup(weights: Any, _: Any) -> None:
         indices = tf.compat.v1.placeholder(tf.int64, (None,))
@@ -92,7 +92,7 @@ def test_rows_of_unknown_number_are_told_at_run_time() -> None:
 @pytest.mark.tensorflow
 def test_what_is_passed_to_a_nested_function_stays_on_the_worker() -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.exchange import exchange_of, sizes
+    from tfscale.trainer.probe.graph.exchange import exchange_of, sizes
 
     nested = []
 

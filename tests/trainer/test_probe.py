@@ -16,7 +16,7 @@ from local_cluster import wait_until
 from loop_rows import Loop
 from report_listener import ReportListener
 from tfscale.trainer.probe.activities import CHECKPOINT
-from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import Report
 from tfscale.trainer.probe.reporter import Reporter
 from tfscale.trainer.probe.row import WIDTH

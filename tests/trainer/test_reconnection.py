@@ -18,14 +18,13 @@ def test_only_a_chief_that_was_started_again_waits_after_it_has_connected(
     generation: str | None, attempt: str | None, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import tensorflow as tf
-    from tensorflow.python.distribute import parameter_server_strategy_v2
 
     for name, value in (("TFSCALE_GENERATION", generation), ("TFSCALE_ATTEMPT", attempt)):
         monkeypatch.delenv(name, raising=False)
         if value is not None:
             monkeypatch.setenv(name, value)
     did: list[object] = []
-    kind = parameter_server_strategy_v2.ParameterServerStrategyV2
+    kind = tf.distribute.ParameterServerStrategy
     monkeypatch.setattr(kind, "_connect_to_cluster", lambda _self, coordinator_name: did.append(coordinator_name))
     monkeypatch.setattr(time, "sleep", did.append)
     reconnection.repair(tf)

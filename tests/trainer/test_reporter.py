@@ -13,7 +13,7 @@ import pytest
 from local_cluster import wait_until
 from report_listener import ReportListener, next_report
 from tfscale.core.framing import framed
-from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import Collective, Report
 from tfscale.trainer.probe.reporter import Reporter
 from tfscale.trainer.probe.spans import Program

@@ -58,7 +58,7 @@ def looped(staging: Any) -> Callable[[int], None]:
 @pytest.mark.parametrize("first", [[1.0, 2.0], ["a", "b"], [True], []], ids=str)
 def test_a_stamp_for_which_others_wait_takes_a_tensor(ring: Any, first: list[Any]) -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.graph import after
+    from tfscale.trainer.probe.graph.structures import after
     from tfscale.trainer.probe.staging import RowBuffer
 
     staging, inputs = RowBuffer([], ring), []
@@ -82,8 +82,8 @@ def test_what_is_exported_of_a_stamp_that_takes_a_tensor_does_nothing(ring: Any)
     import tensorflow as tf
     from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
     from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
-    from tfscale.trainer.probe.export import write_nothing
-    from tfscale.trainer.probe.graph import after
+    from tfscale.trainer.probe.graph.export import write_nothing
+    from tfscale.trainer.probe.graph.structures import after
     from tfscale.trainer.probe.staging import RowBuffer
 
     staging = RowBuffer([], ring)

@@ -153,7 +153,7 @@ def test_two_data_sets_read_one_after_the_other_are_one_batch() -> None:
 
 def test_a_step_that_xla_compiled_is_whole() -> None:
     program = Program()
-    whole = program.sites.traced(Kind.RUN, trains=True, xla=True)
+    whole = program.sites.traced(Kind.RUN, trains=True, unsplit=True)
     spans = [
         span
         for number in range(2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tfscale.trainer.probe import wire
-from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import Collective, Report, Training
 from tfscale.trainer.probe.spans import Program
 from tfscale.trainer.probe.usual_steps import UsualSteps

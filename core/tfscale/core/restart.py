@@ -1,42 +1,24 @@
-"""Which tasks restart together: it follows from the strategy, because that decides who can train on without whom."""
+"""Which tasks restart together, and what that loses: both follow from the family of the strategy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
 
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.errors import UsageError
+from tfscale.core.strategy import Family, family_of
 from tfscale.core.task import Role, Task
 
 
 class RestartError(UsageError):
-    """The tasks to restart are none of this cluster's."""
-
-
-class _Family(Enum):
-    ALONE = 1
-    SYNCHRONOUS = 2
-    PARAMETER_SERVER = 3
-
-
-_NAMES = (
-    ("ParameterServer", _Family.PARAMETER_SERVER),
-    ("MultiWorkerMirrored", _Family.SYNCHRONOUS),
-    ("CollectiveAllReduce", _Family.SYNCHRONOUS),
-    ("Mirrored", _Family.ALONE),
-    ("OneDevice", _Family.ALONE),
-    ("CentralStorage", _Family.ALONE),
-    ("DefaultDistribution", _Family.ALONE),
-)
-"""Parts of `tf.distribute` class names, the longer before what they contain."""
+    """Tasks to restart of which none, or not all, belong to the cluster."""
 
 
 def plan_restart(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task]) -> tuple[Task, ...]:
-    """All tasks that must restart when `tasks` do, in the cluster's order.
+    """Return all tasks that must restart when `tasks` do, in the cluster's order.
 
-    `strategy` is a `tf.distribute` class name; None or an unknown one is inferred from the cluster's roles. Raises
-    RestartError for a task that the cluster has not, and for none at all.
+    `strategy` is a `tf.distribute` class name, None while it is not known. Raises RestartError for a task that is not
+    in the cluster, and where `tasks` is empty.
     """
     asked = set(tasks)
     if not asked:
@@ -44,33 +26,29 @@ def plan_restart(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task])
     for task in sorted(asked - set(spec.tasks)):
         raise RestartError(f"{task}: the cluster has no such task, only {', '.join(map(str, spec.tasks))}")
     family = _family(spec, strategy)
-    planned = {other for task in asked for other in _together(spec, family, task)}
+    planned = asked.union(*(_restarting_with(spec, family, task) for task in asked))
     return tuple(task for task in spec.tasks if task in planned)
 
 
 def plan_finish(spec: ClusterSpec, strategy: str | None) -> tuple[Task, ...]:
-    """All tasks that have nothing more to do, and would not end by themselves, once the lead's has ended well.
-
-    `tf.distribute.Server.join` of a ParameterServer's workers and servers never returns.
-    """
-    serving = (Role.WORKER, Role.PS) if _family(spec, strategy) is _Family.PARAMETER_SERVER else ()
+    """Return all tasks that have nothing more to do, and would not end by themselves, once the lead has ended well."""
+    serving = _family(spec, strategy).serving
     return tuple(task for task in spec.tasks if task.role in serving and task != spec.lead)
 
 
-def _family(spec: ClusterSpec, strategy: str | None) -> _Family:
-    for part, family in _NAMES:
-        if strategy is not None and part in strategy:
-            return family
-    roles = [task.role for task in spec.tasks]
-    if Role.PS in roles:
-        return _Family.PARAMETER_SERVER
-    trainers = sum(role in (Role.CHIEF, Role.WORKER) for role in roles)
-    return _Family.SYNCHRONOUS if trainers > 1 else _Family.ALONE
+def keeps_training(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task]) -> bool:
+    """Return whether all that `tasks` have trained survives their restart, because other tasks hold it."""
+    stateless = _family(spec, strategy).stateless
+    return all(task.role in stateless for task in tasks)
 
 
-def _together(spec: ClusterSpec, family: _Family, task: Task) -> set[Task]:
-    if family is _Family.SYNCHRONOUS and task.role in (Role.CHIEF, Role.WORKER):
-        return {other for other in spec.tasks if other.role in (Role.CHIEF, Role.WORKER)}
-    if family is _Family.PARAMETER_SERVER and task.role is Role.PS:
-        return {task, *(other for other in spec.tasks if other.role is Role.CHIEF)}
-    return {task}
+def _family(spec: ClusterSpec, strategy: str | None) -> Family:
+    return family_of(strategy, (task.role for task in spec.tasks))
+
+
+def _restarting_with(spec: ClusterSpec, family: Family, task: Task) -> set[Task]:
+    if task.role in family.in_step:
+        return {other for other in spec.tasks if other.role in family.in_step}
+    if task.role in family.with_chief:
+        return {other for other in spec.tasks if other.role is Role.CHIEF}
+    return set()

@@ -47,7 +47,7 @@ def test_what_the_user_chose_stays(settings: AgentSettings) -> None:
 def test_the_probes_site_comes_before_the_users_path(
     settings: AgentSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = tmp_path / "tfscale" / "trainer" / "probe" / "site"
+    site = tmp_path / "tfscale" / "trainer" / "probe" / "entry" / "site"
     site.mkdir(parents=True)
     monkeypatch.setattr(tfscale, "__path__", [str(tmp_path / "tfscale"), str(tmp_path / "elsewhere")])
     assert probe_portions() == [str(tmp_path / "tfscale")]

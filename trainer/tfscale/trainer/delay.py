@@ -1,4 +1,4 @@
-"""A delay of a training step's phase, as a command line says it."""
+"""A delay of one phase of a training step, as it is written on a command line."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ PHASES = ("input", "host", "compute", "update")
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """`60ms` or `1.3x`, in a phase, from a number of seconds after the first step on."""
+    """A delay of `60ms` or `1.3x` in a phase, which begins `start` seconds after the first step."""
 
     phase: str = "compute"
     seconds: float = 0.0
     factor: float = 1.0
-    """Of the worker's own time from batch to gradients; only in compute."""
+    """Factor of the worker's own time from batch to gradients; only in compute."""
     start: float = 0.0
     replica: int | None = None
-    """Which of the process's replicas is to compute slowly; None: all of them."""
+    """Index within the process of the replica that computes slowly; None: all of them."""
 
     @classmethod
     def parse(cls, text: str) -> Delay:
-        """`60ms|1.3x[,PHASE][@30s]`. Raises ValueError that says what is wrong."""
+        """Read `60ms|1.3x[,PHASE][@30s]`. Raises ValueError that says what is wrong."""
         match = re.fullmatch(r"(?:([\d.]+)(ms|s)|([\d.]+)x)(?:,(\w+))?(?:@([\d.]+)s)?", text)
         if match is None:
             raise ValueError(f"{text!r} is not a delay: write 60ms or 1.3x, then ,PHASE and @30s if you like")

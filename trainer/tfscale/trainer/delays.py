@@ -1,7 +1,7 @@
-"""Real delays in a chosen phase of a training step, to show and test what the probe and the console say of them.
+"""Real delays in a chosen phase of a training step, to show and test the probe and the console.
 
-A program builds its parts through a `Delays`; where nothing is delayed the parts are plain. The delays are ops of the
-graph that sleep: what they hold up is held up for real.
+A program builds its parts through a `Delays`; without a delay the parts are as usual. The delays are ops of the graph
+that sleep, so they really hold up what depends on them.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.distribute import distribute_lib
 from tfscale.trainer.delay import Delay
+from tfscale.trainer.tf_internals import get_update_replica_id
 
 _PATIENCE = 1.0
-"""Seconds that a batch waits to be asked for, so that no pipeline hangs at the end of the data."""
+"""Seconds that a batch waits for its request, so that no pipeline hangs at the end of the data."""
 
 
 class Delays:
-    """The parts of a Keras program, delayed where `due(phase)` says how much now.
+    """Builder of the parts of a Keras program, which are delayed as `due(phase)` returns.
 
     Args:
         keras: the Keras to build for, Keras 3 or tf_keras.
-        due: the Delay of a phase at this moment, None for none.
-        looped: whether several steps are one execution, so that Python does not see each batch asked for; the
-            variables' update stands for it, which the loop asks right after.
+        due: returns the Delay of a phase at this moment, None for none.
+        looped: whether several steps are one execution, so that Python does not see the request for each batch; the
+            update of the variables is taken for it, as the loop asks for the next batch right after.
     """
 
     def __init__(self, keras: Any, due: Callable[[str], Delay | None], looped: bool = False) -> None:
@@ -39,22 +39,22 @@ class Delays:
         self._turn = threading.Condition()
 
     def ask(self) -> None:
-        """The next batch is about to be asked for. Loops without the callback of `callback` call it themselves."""
+        """Note that the next batch is about to be requested. Loops without `callback` call this themselves."""
         with self._turn:
             self._asked += 1
             self._asked_at = time.monotonic()
             self._turn.notify_all()
 
     def pause(self, phase: str) -> None:
-        """Delay this thread by what is due in `phase`, at once."""
+        """Delay this thread at once by what is due in `phase`."""
         if (delay := self._due(phase)) is not None:
             time.sleep(delay.seconds)
 
     def input(self, batches: tf.data.Dataset, per_step: float = 1.0) -> tf.data.Dataset:
-        """The data set, each batch of which is ready only so long after it was asked for.
+        """Return the data set such that each batch is ready only some time after its request.
 
-        A pipeline makes batches ahead; a mere pause while making one would hide behind the step before. `per_step` is
-        how many of these batches a step takes: more where replicas draw their own, less where one is split for several.
+        A pipeline makes batches ahead, so a pause while making one would be hidden by the step before. `per_step` is
+        the number of batches that a step takes: more where replicas draw their own, less where one batch is split.
         """
 
         def wait(number: Any) -> bool:
@@ -73,7 +73,7 @@ class Delays:
         return batches.enumerate().map(after_wait)
 
     def callback(self) -> Any:
-        """A Keras callback that delays the host part of each `fit` step."""
+        """Return a Keras callback that delays the host phase of each `fit` step."""
         delays = self
 
         class Host(self._keras.callbacks.Callback):  # type: ignore[misc, name-defined]
@@ -87,7 +87,7 @@ class Delays:
         return Host()
 
     def begin(self) -> Any:
-        """A first layer, from which on the time to compute is taken for a Delay with a factor."""
+        """Return a first layer, from which a Delay with a factor measures the time to compute."""
         delays = self
 
         def now(inputs: Any) -> Any:
@@ -104,19 +104,19 @@ class Delays:
         return Begin()
 
     def gradients(self, gradients: Sequence[Any]) -> list[Any]:
-        """The gradients of one replica, the last of which waits for all others and is then delayed (compute)."""
+        """Return the gradients of one replica; the last one waits for all others and is then delayed (compute)."""
         *others, last = gradients
         replica = _local_replica()
         with tf.control_dependencies(gradients):
             return [*others, self._held(last, lambda: self._pause_compute(replica))]
 
     def batch(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The inputs of one replica, which it begins to compute with after the delay of compute."""
+        """Return the inputs of one replica, delayed before it begins to compute (compute)."""
         replica = _local_replica()
         return self._held(inputs, lambda: self._pause_compute(replica))
 
     def optimizer(self, kind: type, *args: Any, **kwargs: Any) -> Any:
-        """An optimizer of `kind` that delays the gradients (compute) and the last variable's update.
+        """Return an optimizer of `kind` that delays the gradients (compute) and the last variable's update.
 
         A program that reduces gradients itself, or adds them up, calls `gradients` or `batch` before, and sets
         `reduces = False` on the optimizer.
@@ -134,7 +134,7 @@ class Delays:
                 return super().apply_gradients(list(zip(gradients, variables, strict=True)), *args, **kwargs)
 
             def update_step(self, gradient: tf.Tensor, variable: Any, *rate: Any) -> Any:
-                # The two Keras versions hand over different objects for a variable; of its traits both keep the shape.
+                # The two Keras versions pass different objects for a variable; only its shape is the same in both.
                 if tuple(variable.shape) == self._held_shape and _is_first_copy():
                     gradient = delays._held(gradient, delays._pause_update)
                 return super().update_step(gradient, variable, *rate)
@@ -162,13 +162,13 @@ class Delays:
 
 
 def _is_first_copy() -> bool:
-    """Whether, of a variable's copies on several devices, the first is being updated, or the only one."""
-    number = distribute_lib.get_update_replica_id()
+    """Return whether the copy of a variable that is being updated is the first one on this process's devices."""
+    number = get_update_replica_id()
     return not isinstance(number, int) or number == 0
 
 
 def _local_replica() -> int:
-    """Which of this process's replicas is being traced, or runs."""
+    """Return the index within this process of the replica that is being traced, or runs."""
     context = tf.distribute.get_replica_context()
     number = int(tf.get_static_value(context.replica_id_in_sync_group))
     return number % len(context.strategy.extended.worker_devices) if number else 0

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tfscale.trainer.probe.attach import attach, probe
-from tfscale.trainer.probe.imports import after_import
+from tfscale.trainer.probe.entry.attach import attach, probe
+from tfscale.trainer.probe.entry.imports import after_import
 from tfscale.trainer.probe.lines import Lines
 
 if not os.environ.get("TFSCALE_REPORT"):

@@ -50,7 +50,7 @@ def probe_portions() -> list[str]:
 
 def probe_site() -> str | None:
     """Return the folder whose `sitecustomize` loads the probe in the task; None if the trainer is not installed."""
-    sites = (Path(portion) / "trainer" / "probe" / "site" for portion in tfscale.__path__)
+    sites = (Path(portion) / "trainer" / "probe" / "entry" / "site" for portion in tfscale.__path__)
     return next((str(site) for site in sites if site.is_dir()), None)
 
 

@@ -1,4 +1,4 @@
-"""From an operator's wish to what the agents are told: the question before, the order, and how far it has come."""
+"""Commands of the operator to tasks: the question before, the command itself, and its progress."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tfscale.console.screens.prompt import PromptScreen
 from tfscale.console.screens.stack import StackScreen
 from tfscale.console.widgets.look import Look
 from tfscale.core.records import Stage
-from tfscale.core.restart import plan_restart
-from tfscale.core.task import Role, Task
+from tfscale.core.restart import keeps_training, plan_restart
+from tfscale.core.task import Task
 from tfscale.core.task_files import TaskFiles
 from tfscale.core.text import data_size
 
 
 class Orders:
-    """Everything that the console does to tasks goes through here."""
+    """Sender of every command of the console to tasks."""
 
     def __init__(self, app: App[Any], engine: Engine, commands: Commands) -> None:
         self._app = app
@@ -35,10 +35,10 @@ class Orders:
         self._commands = commands
 
     def ask(self, verb: str, tasks: tuple[Task, ...], snapshot: Snapshot, look: Look) -> None:
-        """Restart, stop or start tasks, and those that go with them, if the operator agrees."""
+        """Restart, stop or start tasks, and the tasks that restart with them, if the operator agrees."""
         spec = self._engine.source.spec
         touched = tasks if verb == "start" else plan_restart(spec, snapshot.strategy, tasks)
-        keeps = is_kept(snapshot.strategy, touched)
+        keeps = keeps_training(spec, snapshot.strategy, touched)
         age = checkpoint_age(snapshot, [plan_restart(spec, snapshot.strategy, [task]) for task in tasks])
         question = Question(verb, tasks, touched, snapshot.strategy, snapshot.generation, age, keeps)
         self._app.push_screen(ConfirmScreen(question, look), partial(self._answered, question))
@@ -49,7 +49,7 @@ class Orders:
             self._run(orders, question.verb, question.asked, question.generation or 0)
 
     def ask_profile(self, tasks: tuple[Task, ...], snapshot: Snapshot, look: Look) -> None:
-        """TensorFlow's profile of each of these tasks, for as long as the operator says."""
+        """Take TensorFlow's profile of each of these tasks, for the number of seconds that the operator enters."""
         age = checkpoint_age(snapshot, [(task,) for task in tasks])
         names = ", ".join(map(str, tasks))
         places = "\n".join(f"  {_place(snapshot, task)}" for task in tasks[:4]) + ("\n  ..." if len(tasks) > 4 else "")
@@ -99,7 +99,7 @@ class Orders:
             self._engine.inbox.put(failed)
 
     def show_stack(self, task: Task, look: Look) -> None:
-        """The Python stacks of a task's threads, in a screen of their own."""
+        """Show the Python stacks of a task's threads in a screen of their own."""
         screen = StackScreen(task, look)
         self._app.push_screen(screen)
         self._app.run_worker(self._fetch_stack(task, screen), group="stacks")
@@ -121,8 +121,10 @@ def _place(snapshot: Snapshot, task: Task) -> str:
 
 
 def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> float | None:
-    """Seconds since the newest checkpoint of each group of tasks that train together, the longest of them; None where
-    that of any is unknown. By the clock of the task's host."""
+    """Return the seconds since the newest checkpoint of the group that wrote none for longest; None if one is unknown.
+
+    Each element of `trainings` is a group of tasks that train together. Ages are by the clock of the task's host.
+    """
     ages = [_age(snapshot, tasks) for tasks in trainings]
     known = [age for age in ages if age is not None]
     return max(known) if known and len(known) == len(ages) else None
@@ -137,11 +139,3 @@ def _age(snapshot: Snapshot, tasks: Sequence[Task]) -> float | None:
         silent = snapshot.at - view.link.since if view.is_stale and view.link.since is not None else 0.0
         youngest = min(youngest, max(0.0, view.frame.at - probe.checkpoint) + silent)
     return youngest if youngest < math.inf else None
-
-
-def is_kept(strategy: str | None, touched: Sequence[Task]) -> bool:
-    """Whether others hold what these tasks have trained: parameter servers for their workers, all for evaluators."""
-    holding = {Role.EVALUATOR}
-    if strategy is not None and "ParameterServer" in strategy:
-        holding.add(Role.WORKER)
-    return all(task.role in holding for task in touched)

@@ -1,8 +1,8 @@
-"""The chief of a ParameterServer cluster, started again, gives the tasks that stayed time to find a new server.
+"""A pause of the chief of a ParameterServer cluster after its restart, in which the other tasks find a new server.
 
-Whoever lost a server tries to reach it once a second (with gRPC's jitter: every 0.8 to 1.2 s), and fails at once what
-is asked of it between two tries. Such a failure names the server, for which stock TensorFlow (seen with 2.21.0) ends
-the chief: two of eleven chiefs that were started anew together with their server ended so, with the server up.
+A task that has lost a server tries to reach it once a second (with gRPC's jitter: every 0.8 to 1.2 s), and between two
+tries every request to it fails at once. Such a failure names the server, and then stock TensorFlow (seen with 2.21.0)
+ends the chief: two of eleven chiefs that were restarted together with their server ended so, with the server up.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ import os
 import time
 from typing import Any
 
-from tensorflow.python.distribute import parameter_server_strategy_v2
+import tensorflow as tf
 
 _RETRY_SECONDS = 1.2
 _ANSWER_SECONDS = 0.3
-"""What a try may take on a busy host."""
+"""Time that one try may take on a busy host."""
 
 
 def repair(tensorflow: Any) -> None:  # noqa: ARG001
-    """Wait where a strategy has found all servers: from then on each try of anybody's succeeds."""
-    kind = parameter_server_strategy_v2.ParameterServerStrategyV2
+    """Wait once a strategy has found all servers: from then on each try of another task succeeds."""
+    kind = tf.distribute.ParameterServerStrategy
     connect = kind._connect_to_cluster
 
     @functools.wraps(connect)
     def connected(self: Any, *args: Any, **kwargs: Any) -> None:
         connect(self, *args, **kwargs)
-        if _is_started_again():
+        if _is_restarted():
             time.sleep(_RETRY_SECONDS + _ANSWER_SECONDS)
 
     kind._connect_to_cluster = connected
 
 
-def _is_started_again() -> bool:
+def _is_restarted() -> bool:
     return any(int(os.environ.get(name, "1")) > 1 for name in ("TFSCALE_GENERATION", "TFSCALE_ATTEMPT"))

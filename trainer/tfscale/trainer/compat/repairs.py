@@ -1,32 +1,57 @@
-"""Which repair goes into which module, once that has been imported."""
+"""The repairs of each module of TensorFlow and Keras."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tfscale.trainer.compat import legacy_keras, reconnection, spellings
-from tfscale.trainer.compat.keras3 import executions, multi_worker, optimizers, parameter_server, variables
+from tfscale.trainer import tf_internals
+from tfscale.trainer.compat import reconnection, removed_names, tf_keras_datasets
+from tfscale.trainer.compat.keras3 import across_workers, on_servers, optimizers, steps_per_execution, variables
+from tfscale.trainer.feature import Feature
+
+Repair = Callable[[Any], None]
 
 
-def repair(module: Any) -> None:
-    """Repair a module; one that needs no repair stays as it is."""
-    for each in _REPAIRS.get(module.__name__, ()):
-        each(module)
+def repair(module: Any, on_fault: Callable[[str], None]) -> None:
+    """Repair a module that has just been imported; most need no repair.
+
+    A repair of which a name is not as expected is left out, and `on_fault` is called with one line that says so.
+    """
+    for feature, put in _REPAIRS.get(module.__name__, ()):
+        if (fault := feature.fault()) is None:
+            put(module)
+        else:
+            on_fault(fault)
+    for add in _REMOVED_NAMES.get(module.__name__, ()):
+        add(module)
 
 
-_REPAIRS: dict[str, tuple[Callable[[Any], None], ...]] = {
-    "keras._tf_keras.keras.callbacks": (spellings.callbacks,),
-    "keras._tf_keras.keras.layers": (spellings.layers,),
-    "keras._tf_keras.keras.utils": (spellings.utils,),
-    "keras.callbacks": (spellings.callbacks,),
-    "keras.layers": (spellings.layers,),
-    "keras.src.backend.tensorflow.core": (variables.repair,),
-    "keras.src.backend.tensorflow.optimizer": (optimizers.repair,),
-    "keras.src.backend.tensorflow.trainer": (multi_worker.repair, executions.repair, parameter_server.repair),
-    "keras.src.metrics.metric": (spellings.metrics,),
-    "keras.src.optimizers.loss_scale_optimizer": (optimizers.repair_loss_scale, spellings.loss_scale),
-    "keras.utils": (spellings.utils,),
-    "tensorflow": (spellings.strategies, reconnection.repair),
-    "tf_keras.src.engine.data_adapter": (legacy_keras.repair,),
+_REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
+    "keras.src.backend.tensorflow.core": ((tf_internals.ATOMIC_VARIABLES, variables.repair),),
+    "keras.src.backend.tensorflow.optimizer": ((tf_internals.OPTIMIZER_BUILD, optimizers.repair),),
+    "keras.src.backend.tensorflow.trainer": (
+        (tf_internals.SYMBOLIC_BUILD, across_workers.repair_symbolic_build),
+        (tf_internals.REPLICA_METRICS, across_workers.repair_reduce_per_replica),
+        (tf_internals.SHARDED_PREDICT, across_workers.repair_predict),
+        (tf_internals.EXECUTIONS, steps_per_execution.repair),
+        (tf_internals.KERAS_ON_SERVERS, on_servers.repair),
+    ),
+    "keras.src.optimizers.loss_scale_optimizer": ((tf_internals.LOSS_SCALE, optimizers.repair_loss_scale),),
+    "tensorflow": ((tf_internals.RECONNECTION, reconnection.repair),),
+    "tf_keras.src.engine.data_adapter": ((tf_internals.LEGACY_DATASETS, tf_keras_datasets.repair),),
 }
+"""In the order in which they are put in place, each with the names that it needs."""
+
+_REMOVED_NAMES: dict[str, tuple[Repair, ...]] = {
+    "keras._tf_keras.keras.callbacks": (removed_names.callbacks,),
+    "keras._tf_keras.keras.layers": (removed_names.layers,),
+    "keras._tf_keras.keras.utils": (removed_names.utils,),
+    "keras.callbacks": (removed_names.callbacks,),
+    "keras.layers": (removed_names.layers,),
+    "keras.src.metrics.metric": (removed_names.metrics,),
+    "keras.src.optimizers.loss_scale_optimizer": (removed_names.loss_scale,),
+    "keras.utils": (removed_names.utils,),
+    "tensorflow": (removed_names.strategies,),
+}
+"""Names to add, all of them public."""

@@ -1,8 +1,8 @@
-"""SIGTERM ends a MultiWorkerMirrored task again.
+"""The default meaning of SIGTERM, restored in MultiWorkerMirrored tasks.
 
-TensorFlow (seen with 2.21.0) installs a handler for SIGTERM with its coordination service, which does nothing but tell
-a PreemptionCheckpointHandler. A script without one trains on until it is killed, so that each stop and each restart of
-the gang would take the whole grace time.
+The coordination service of TensorFlow (seen with 2.21.0) installs a handler for SIGTERM which only notifies a
+PreemptionCheckpointHandler. A script without one trains on until it is killed, so that each stop and each restart of
+all tasks would take the whole grace time.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ import functools
 import signal
 from typing import Any
 
-from tensorflow.python.distribute.failure_handling import failure_handling
+import tensorflow as tf
 
-_used = False
+_has_preemption_handler = False
 
 
 def watch_preemption_handlers() -> None:
-    """Notice whether the script makes a PreemptionCheckpointHandler: then SIGTERM stays TensorFlow's."""
-    kind = failure_handling.PreemptionCheckpointHandler
+    """Notice whether the script makes a PreemptionCheckpointHandler: then TensorFlow keeps its handler of SIGTERM."""
+    kind = tf.distribute.experimental.PreemptionCheckpointHandler
     make = kind.__init__
 
     @functools.wraps(make)
     def made(self: Any, *args: Any, **kwargs: Any) -> None:
-        global _used
-        _used = True
+        global _has_preemption_handler
+        _has_preemption_handler = True
         make(self, *args, **kwargs)
 
     kind.__init__ = made
 
 
 def end_on_sigterm() -> None:
-    """Give SIGTERM back its default, unless the script or a PreemptionCheckpointHandler wants it. From any thread."""
-    if not _used and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    """Restore the default of SIGTERM, unless the script or a PreemptionCheckpointHandler uses it; from any thread."""
+    if not _has_preemption_handler and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         # Python's own signal.signal works in the main thread only, which is training.
         ctypes.CDLL(None).signal(int(signal.SIGTERM), ctypes.c_void_p(0))

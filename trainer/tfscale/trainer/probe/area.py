@@ -12,13 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework.attr_value_pb2 import AttrValue
-from tensorflow.core.framework.function_pb2 import FunctionDef
-from tensorflow.python.eager import context, execute
-from tensorflow.python.framework import ops
-from tensorflow.python.ops import gen_data_flow_ops, gen_logging_ops
-from tfscale.trainer.probe.apart import beside, freed
+from tfscale.trainer.probe.graph.independent_ops import independent, outside
 from tfscale.trainer.probe.row import NO_ROWS, WIDTH, Taken, joined_rows
+from tfscale.trainer.tf_internals import (
+    AttrValue,
+    FunctionDef,
+    context,
+    execute,
+    gen_data_flow_ops,
+    gen_logging_ops,
+    ops,
+)
 
 MOST_ROWS = 1 << 16
 """Rows that one read takes at most, of 30,000 steps. More were staged while nobody could read, and are lost."""
@@ -41,9 +45,9 @@ class StagingArea:
 
         If it `enters` a collective, a row that says so is staged at once.
         """
-        stamp = freed(gen_logging_ops.timestamp().op)
+        stamp = independent(gen_logging_ops.timestamp().op)
         if enters:
-            with beside([stamp]):
+            with outside([stamp]):
                 self.write(_ENTERED, [])
         return stamp
 
@@ -53,7 +57,7 @@ class StagingArea:
         first = tf.constant(kind, tf.float64)
         # The padding repeats a number of the row: each constant would be one op more.
         row = [first, *values, *[first] * (WIDTH - 1 - len(values))]
-        freed(gen_data_flow_ops.stage(row, shared_name=self._name))
+        independent(gen_data_flow_ops.stage(row, shared_name=self._name))
 
     def take(self) -> Taken:
         """Take the rows since the last call away.

@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
-from tfscale.trainer.probe import hooks, tpu
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
 from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.columns import without_phases
-from tfscale.trainer.probe.keras_hooks import KerasHooks
-from tfscale.trainer.probe.parameter_server import ParameterServer
-from tfscale.trainer.probe.program import program_of
+from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.recorder import Recorder
+from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu
+from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
+from tfscale.trainer.probe.hooks.parameter_server import ParameterServer
+from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.progress import Progress
-from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.report import Collective, Report, Sink, Training
 from tfscale.trainer.probe.spans import Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
@@ -51,7 +52,8 @@ class Probe:
         self._activities = Activities()
         self._announcer = Announcer()
         self._progress = Progress()
-        self._keras = KerasHooks(self.recorder, self._activities, self._progress)
+        self._patches = Patches(on_fault=self.note_fault)
+        self._keras = KerasHooks(self._patches, self.recorder, self._activities, self._progress)
         self._parameter_server = ParameterServer(self.recorder, on_server=self.start)
         self._status = Status()
         self._assembler = StepAssembler()
@@ -71,14 +73,16 @@ class Probe:
 
     def install(self) -> None:
         """Hook into TensorFlow, before the script makes its strategy."""
-        hooks.install(self.recorder, self._activities, self._strategy_made)
-        self._parameter_server.install()
-        tpu.install()
+        with self.recorder.own_work():
+            tensorflow_hooks.install(self._patches, self.recorder, self._activities, self._strategy_made)
+            self._parameter_server.install(self._patches)
+            tpu.install(self._patches)
         sigterm.watch_preemption_handlers()
 
-    def install_keras(self, module: Any) -> None:
+    def install_keras(self, module: str) -> None:
         """Hook into a module of Keras."""
-        self._keras.install(module)
+        with self.recorder.own_work():
+            self._keras.install(module)
 
     def report_to(self, make: Callable[[], Sink]) -> None:
         """Report to the sink that `make` returns, from the program's first run on."""
@@ -116,12 +120,21 @@ class Probe:
         """Stop measuring because of a failure of the probe's own, and report it once, on stderr and to the sinks."""
         if self._status.disabled:
             return
-        self.recorder.disable()
-        self._parameter_server.stop()
+        self._give_up()
         self._status = replace(self._status, disabled=f"the probe failed and measures no more: {error!r}")
         print(f"tfscale: {self._status.disabled}; the training goes on", file=sys.stderr)
         with contextlib.suppress(Exception):
             self.start()
+
+    def _give_up(self) -> None:
+        """Measure no more, and take the hooks back."""
+        self.recorder.disable()
+        self._parameter_server.stop()
+        self._patches.undo()
+
+    def note_fault(self, fault: str) -> None:
+        """Report a hook or a repair that this TensorFlow or Keras does not allow, in one line."""
+        self._status = replace(self._status, faults=(*self._status.faults, fault))
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -153,8 +166,7 @@ class Probe:
             if self._status.disabled:
                 break
             if self._sinks and all(sink.refused is not None for sink in self._sinks):
-                self.recorder.disable()
-                self._parameter_server.stop()
+                self._give_up()
                 break
         while not self._stop.wait(self.period):
             with contextlib.suppress(Exception):

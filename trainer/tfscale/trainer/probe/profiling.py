@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tensorflow.python.framework.errors_impl import AlreadyExistsError, OpError
-from tensorflow.python.profiler import profiler_v2
+import tensorflow as tf
 from tfscale.v1 import report_pb2
 
 
@@ -39,12 +38,14 @@ def obey(
 def begin(folder: str) -> None:
     """Begin to record what TensorFlow's ops and devices do. Python's own calls are left out: to trace them slows every
     one of them. Raises ProfileError."""
-    options = profiler_v2.ProfilerOptions(host_tracer_level=2, python_tracer_level=0, device_tracer_level=1)
+    options = tf.profiler.experimental.ProfilerOptions(
+        host_tracer_level=2, python_tracer_level=0, device_tracer_level=1
+    )
     try:
-        profiler_v2.start(folder, options)
-    except AlreadyExistsError:
+        tf.profiler.experimental.start(folder, options)
+    except tf.errors.AlreadyExistsError:
         raise ProfileError("another profiler is at work in the process, its TensorBoard callback perhaps") from None
-    except OpError as error:
+    except tf.errors.OpError as error:
         raise ProfileError(error.message) from None
 
 
@@ -52,8 +53,8 @@ def write(folder: str) -> Path:
     """End the recording; the file that holds it, in the layout that TensorBoard opens. Raises ProfileError."""
     before = set(_files(folder))
     try:
-        profiler_v2.stop()
-    except OpError as error:
+        tf.profiler.experimental.stop()
+    except tf.errors.OpError as error:
         raise ProfileError(error.message) from None
     fresh = sorted(set(_files(folder)) - before)
     if not fresh:

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework.attr_value_pb2 import AttrValue
-from tensorflow.python.framework import op_def_registry, ops
-from tfscale.trainer.probe.apart import freed
+from tfscale.trainer.probe.graph.independent_ops import independent
 from tfscale.trainer.probe.native import library
 from tfscale.trainer.probe.row import WIDTH, Taken, joined_rows
+from tfscale.trainer.tf_internals import AttrValue, op_def_registry, ops
 
 OP = "TfscaleStamp"
 _BY_REFERENCE = (tf.resource, tf.variant)
@@ -83,7 +82,7 @@ def _stamp_op(tensors: Sequence[tf.Tensor], row: dict[str, int], **flags: bool) 
     attributes |= {name: AttrValue(b=flag) for name, flag in flags.items()}
     types = AttrValue.ListValue(type=[tensor.dtype.as_datatype_enum for tensor in tensors])
     op = ops.get_default_graph().create_op(OP, tensors, [], attrs={**attributes, "T": AttrValue(list=types)})
-    return freed(op)
+    return independent(op)
 
 
 @functools.cache

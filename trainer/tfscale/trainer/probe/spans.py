@@ -29,10 +29,6 @@ class Kind(Enum):
     """Bytes to or from one parameter server that only the run itself knows; the two stamps are one."""
 
 
-LOCAL = "LOCAL"
-"""The collective of replicas in one process."""
-
-
 @dataclass(frozen=True, slots=True)
 class Program:
     """Distribution of a program. `strategy` is None without any, `collective` where nothing is reduced."""
@@ -81,8 +77,8 @@ class Site:
     """Whether a run is an optimizer outside of `Strategy.run`."""
     trains: bool = False
     """Whether a run computes or applies gradients."""
-    xla: bool = False
-    """Whether XLA compiled the part of a run in which gradients are computed: nothing is stamped there."""
+    unsplit: bool = False
+    """Whether nothing is stamped inside of a run: XLA compiled it, or the reductions of its strategy have no hooks."""
     program: Program = Program()
     """Program of a run."""
     counter: Counter | None = None

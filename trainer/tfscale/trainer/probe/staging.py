@@ -10,12 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import ops
-from tensorflow.python.framework.device_spec import DeviceSpecV2 as DeviceSpec
-from tensorflow.python.ops import gen_logging_ops
-from tfscale.trainer.probe.apart import beside, freed
 from tfscale.trainer.probe.area import StagingArea
+from tfscale.trainer.probe.graph.independent_ops import independent, outside
 from tfscale.trainer.probe.ring import Ring, ring
+from tfscale.trainer.tf_internals import gen_logging_ops, ops
 
 
 class RowBuffer:
@@ -47,7 +45,7 @@ class RowBuffer:
             enters: whether a collective is entered, and counted, at that time.
             carrier: the tensor of `after` that the stamp takes.
         """
-        with beside(self._done_on_devices(after)):
+        with outside(self._done_on_devices(after)):
             return self._rows.stamp(enters, None if carrier is None or not self._is_here(carrier) else carrier)
 
     def delays_whole_batch(self, batch: Sequence[tf.Tensor]) -> bool:
@@ -61,7 +59,7 @@ class RowBuffer:
 
     def _is_here(self, tensor: tf.Tensor) -> bool:
         """Decide whether an op on the first CPU can take the tensor without a copy."""
-        spec = DeviceSpec.from_string(tensor.device)
+        spec = tf.DeviceSpec.from_string(tensor.device)
         return not self._accelerators and spec.device_type in (None, "CPU") and not spec.device_index
 
     def _done_on_devices(self, after: Sequence[tf.Tensor | tf.Operation]) -> Sequence[tf.Tensor | tf.Operation]:
@@ -74,12 +72,12 @@ class RowBuffer:
         devices = {device for each in after if (device := self._accelerator(each)) is not None}
         arrived = []
         for device in sorted(devices):
-            with beside(after):
-                seed = freed(gen_logging_ops.timestamp().op).outputs[0]
+            with outside(after):
+                seed = independent(gen_logging_ops.timestamp().op).outputs[0]
             with ops.control_dependencies(None), ops.device(device), ops.control_dependencies(list(after)):
                 last = tf.abs(seed)
-            with beside([]):
-                arrived.append(freed(gen_logging_ops._assert(last > 0.0, [last])))
+            with outside([]):
+                arrived.append(independent(gen_logging_ops._assert(last > 0.0, [last])))
         return [*after, *arrived]
 
     def _accelerator(self, each: tf.Tensor | tf.Operation) -> str | None:
@@ -88,7 +86,8 @@ class RowBuffer:
             return None
         if not each.device:
             return self._accelerators[0]
-        kind, number = DeviceSpec.from_string(each.device).device_type, DeviceSpec.from_string(each.device).device_index
+        spec = tf.DeviceSpec.from_string(each.device)
+        kind, number = spec.device_type, spec.device_index
         found = (name for name in self._accelerators if name.endswith(f"{kind}:{number or 0}"))
         return next(found, None)
 
@@ -99,7 +98,7 @@ class RowBuffer:
             kind: number of the kind of row.
             values: at most WIDTH - 1 stamps, each of one row only, and float64 scalars.
         """
-        with beside([]):
+        with outside([]):
             self._rows.write(kind, values)
 
     def read(self) -> tuple[np.ndarray, int]:

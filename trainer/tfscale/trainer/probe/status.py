@@ -23,6 +23,8 @@ class Status:
     tensorflow: str | None = None
     keras: str | None = None
     xla: bool = False
+    faults: tuple[str, ...] = ()
+    """Hooks and repairs that this TensorFlow or Keras does not allow, a line for each."""
     checkpoint: float | None = None
     """When the newest checkpoint was written, Unix seconds."""
 
@@ -50,7 +52,8 @@ class Status:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the measurement less than whole."""
-        return ("parts of the program are compiled by XLA, which has no clock: their steps are shown whole",) * self.xla
+        xla = ("parts of the program are compiled by XLA, which has no clock: their steps are shown whole",)
+        return xla * self.xla + self.faults
 
 
 def tensorflow_version() -> str | None:

@@ -207,7 +207,7 @@ class StepAssembler:
 
     def _is_step(self, run: Span, inside: list[Span]) -> bool:
         if run.site.trains:
-            return bool(inside) or run.site.xla
+            return bool(inside) or run.site.unsplit
         # Gradients computed elsewhere may be reduced here; what a metric's variables reduce is far less.
         return bool(inside) and max(map(_bytes, inside)) >= _LARGE * self._usual_bytes
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tfscale.trainer.probe.activities import Activity
 from tfscale.trainer.probe.columns import report_batches
-from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import Report
 from tfscale.trainer.probe.status import Status
 from tfscale.trainer.probe.steps import PHASES

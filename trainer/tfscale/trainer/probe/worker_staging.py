@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import ops
 from tfscale.trainer.probe.area import StagingArea
 from tfscale.trainer.probe.row import NO_ROWS
 from tfscale.trainer.probe.staging import RowBuffer
+from tfscale.trainer.tf_internals import ops
 
 
 class RemoteRowBuffer(RowBuffer):

@@ -1,8 +1,8 @@
-"""What a worker of ParameterServerStrategy recorded, into steps: pure Python, no TensorFlow.
+"""Steps from the spans of one worker of ParameterServerStrategy: pure Python, no TensorFlow.
 
 The phases are those of any step (docs/probe.md), on the worker's own clock; only the end of each step is brought to the
-chief's. There is no reduction: `update` lasts until the servers have what was sent to them, and `host` until the next
-function has come and asks for its batch.
+chief's. There is no all-reduce: `update` lasts until the servers have what was sent to them, and `host` until the next
+function has arrived and asks for its batch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tfscale.trainer.probe.steps import Step, StepAssembler
 from tfscale.trainer.probe.timeline import UNKNOWN, Interval, overlap, union
 
 _OFFSETS = 64
+"""Newest functions of which the least delay gives the offset of the clocks."""
 
 
 class Call(NamedTuple):
@@ -30,37 +31,37 @@ class Call(NamedTuple):
 
 @dataclass
 class WorkerSteps:
-    """Folds what was read from one worker."""
+    """Assembler of one worker's steps."""
 
     program: Program
     _assembler: StepAssembler = field(default_factory=StepAssembler)
     _offsets: deque[float] = field(default_factory=lambda: deque(maxlen=_OFFSETS))
-    """Between the end of a function here and its last stamp there; the least is the clocks', the rest was the way."""
+    """Seconds between the last stamp of a function there and its end here; the least is the offset of the clocks."""
     _reduces: bool = False
-    """Whether an optimizer was seen, whose steps the stamps tell."""
+    """Whether an optimizer was seen, whose steps can be told from stamps."""
     _ended: float = UNKNOWN
-    """Of the newest function, on the chief's clock; unknown after a failure."""
+    """End of the newest function, on the chief's clock; unknown after a failure."""
 
     def feed(self, spans: list[Span], calls: list[Call]) -> list[tuple[Step, float]]:
-        """The steps that these complete, with the seconds of each one's compute in which it waited for variables."""
-        told = sorted((span for span in spans if span.site.kind not in (Kind.EXCHANGE, Kind.TRAFFIC)), key=_end)
+        """Return the steps that these complete, each with the seconds of its compute spent waiting for variables."""
+        stamped = sorted((span for span in spans if span.site.kind not in (Kind.EXCHANGE, Kind.TRAFFIC)), key=_end)
         exchanges = [span for span in spans if span.site.kind is Kind.EXCHANGE]
-        self._reduces |= any(span.site.kind is Kind.REDUCE for span in told)
+        self._reduces |= any(span.site.kind is Kind.REDUCE for span in stamped)
         if any(call.failed for call in calls):
-            # The worker may have been away, and begun anew.
+            # The worker may have died and been started again.
             self._assembler = StepAssembler(sequence=self._assembler.sequence)
-        if not (self._reduces or _evaluates(told)):
+        if not (self._reduces or _evaluates(stamped)):
             return [(step, UNKNOWN) for step in self._whole(calls)]
         self._ended = calls[-1].end if calls else self._ended
         self._set_clock(spans, calls)
-        steps = self._assembler.feed(told)
+        steps = self._assembler.feed(stamped)
         self._assembler.drain_activities(math.inf)
         fetched = union((span.begin, span.end) for span in exchanges)
-        batches = union((span.begin, span.end) for span in told if span.site.kind is Kind.INPUT)
+        batches = union((span.begin, span.end) for span in stamped if span.site.kind is Kind.INPUT)
         return [self._on_this_clock(step, _pull(step, fetched, batches)) for step in steps]
 
     def _whole(self, calls: Iterable[Call]) -> Iterator[Step]:
-        """Functions in which nothing was stamped that tells a step: each is one, of which only its time is known."""
+        """Yield a step for each function without stamps of a step; only its end and `host` are known."""
         for call in calls:
             if not call.failed:
                 yield Step(
@@ -81,20 +82,20 @@ class WorkerSteps:
             self._offsets.append(calls[-1].end - max(map(_end, spans)))
 
     def _on_this_clock(self, step: Step, pull: float) -> tuple[Step, float]:
-        # The optimizer counts all workers' steps, in an order that nobody knows.
+        # The optimizer counts the steps of all workers, in an order that is not known.
         return step._replace(end=step.end + min(self._offsets, default=0.0), global_step=None), pull
 
 
 def _pull(step: Step, fetched: list[Interval], batches: list[Interval]) -> float:
-    """Seconds in which variables were on their way, but for those in which the batch was, too."""
+    """Return the seconds in which variables were on their way, without those in which the batch was, too."""
     begin = step.end - sum(part for part in step[2:6] if not math.isnan(part))
     fetching = [(max(since, begin), min(until, step.end)) for since, until in fetched]
     total = sum(until - since - overlap(batches, since, until) for since, until in fetching if until > since)
     return min(max(total, 0.0), step.compute)
 
 
-def _evaluates(told: list[Span]) -> bool:
-    runs = [span.site for span in told if span.site.kind is Kind.RUN]
+def _evaluates(spans: list[Span]) -> bool:
+    runs = [span.site for span in spans if span.site.kind is Kind.RUN]
     return bool(runs) and not any(run.trains for run in runs)
 
 

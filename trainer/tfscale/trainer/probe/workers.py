@@ -1,4 +1,4 @@
-"""What the chief knows of its workers under ParameterServerStrategy: pure Python, no TensorFlow.
+"""Accounts that the chief keeps of its workers under ParameterServerStrategy: pure Python, no TensorFlow.
 
 Each worker has a thread in the chief, which alone writes the worker's account; the probe's thread reads it.
 """
@@ -17,16 +17,16 @@ from tfscale.trainer.probe.spans import Kind, Program, Span
 from tfscale.trainer.probe.steps import Step
 from tfscale.trainer.probe.worker_steps import Call, WorkerSteps
 
-_LOOK = 0.02
-"""Seconds."""
+_POLL_SECONDS = 0.02
+"""Pause between two checks whether all workers have been read."""
 _KEPT = 240
-"""Readings of one worker that wait for the probe's thread."""
+"""Reads of one worker that wait for the probe's thread; two minutes of them, at two a second."""
 
 
 class Traffic(NamedTuple):
-    """Bytes that a graph fetches from servers and sends them each time that it runs, by server.
+    """Bytes that a graph fetches from each server and sends to it, each time that it runs.
 
-    Where only the run knows how many, 1 for each byte that it tells.
+    For sizes that are known only when the graph runs: 1 per byte that the run reports.
     """
 
     pulled: Mapping[str, int]
@@ -47,18 +47,18 @@ class WorkerFunctions(NamedTuple):
     worker: str
     finished: int
     failed: int
-    """Ended in an error; those of a worker that died are executed again."""
+    """Functions that raised an error; those of a worker that died are executed again."""
     busy: float
-    """Seconds in the finished ones."""
+    """Seconds in finished functions."""
     idle: float
     """Seconds without a function to execute."""
     since: float | None
-    """When the chief asked what the worker has not answered yet, Unix seconds; None while nothing is asked."""
+    """Unix seconds of the chief's request that the worker has not answered yet; None while there is none."""
     traffic: tuple[ServerTraffic, ...]
 
 
 class Coordinator(NamedTuple):
-    """Who hands out functions, and to whom."""
+    """The coordinator, which hands out functions, and its workers."""
 
     at: float
     queued: int | None
@@ -70,7 +70,7 @@ class Coordinator(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Steps of one worker, with the seconds of each one's compute in which it waited for variables."""
+    """Steps of one worker; `pulls` are the seconds in each step's compute in which it waited for variables."""
 
     worker: str
     steps: Sequence[Step]
@@ -80,7 +80,7 @@ class Measured(NamedTuple):
 
 @dataclass
 class Account:
-    """One worker's. `worker` is TensorFlow's own object, once a function was executed on it."""
+    """Account of one worker. `worker` is TensorFlow's own object, once a function was executed on it."""
 
     name: str
     worker: Any = None
@@ -93,11 +93,11 @@ class Account:
     _calls: list[Call] = field(default_factory=list)
     _read_at: float = 0.0
     fresh: deque[tuple[list[Span], list[Call], int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    """Spans and calls that were read together, and how many spans were lost before them."""
+    """Spans and calls that were read together, and the number of spans that were lost before them."""
 
     @property
     def unread(self) -> bool:
-        """Whether functions were executed since what it has staged was read."""
+        """Whether functions were executed since the worker was read."""
         return bool(self._calls)
 
     def is_due(self, period: float) -> bool:
@@ -105,7 +105,7 @@ class Account:
 
     @contextmanager
     def executing(self, counted: bool) -> Iterator[None]:
-        """The block executes a function; only of training and the like, and not of a dataset's making, is it told."""
+        """Account for a function executed in the block; only counted ones are shown, not those that make a data set."""
         begin = self.since = time.time()
         try:
             yield
@@ -124,7 +124,7 @@ class Account:
 
     @contextmanager
     def idling(self) -> Iterator[None]:
-        """The block waits for a function."""
+        """Count the time of the block as waiting for a function."""
         begin = self.idle_since = time.time()
         try:
             yield
@@ -134,7 +134,7 @@ class Account:
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """The block asks the worker for what it has recorded."""
+        """Mark the block as a request to the worker for its records."""
         self.since = time.time()
         try:
             yield
@@ -142,43 +142,43 @@ class Account:
             self.since = None
 
     def collected(self, spans: list[Span], lost: int) -> None:
-        """What the worker recorded in the functions since the last time."""
+        """Keep what the worker recorded in the functions since the last call."""
         calls, self._calls = self._calls, []
         self._read_at = time.monotonic()
         self.fresh.append((spans, calls, lost))
 
 
 class Workers:
-    """All of a chief's; none before it has made its strategy."""
+    """The workers of a chief; none before it has made its strategy."""
 
     def __init__(self) -> None:
         self.traffic: dict[int, Traffic] = {}
-        """By the number of the site that tells of it."""
+        """Traffic by the number of its site."""
         self.queue: Any = None
-        """TensorFlow's, of the functions that wait for a worker."""
+        """TensorFlow's queue of functions that wait for a worker."""
         self._accounts: list[Account] = []
         self._steps: dict[str, WorkerSteps] = {}
         self._bytes: dict[str, tuple[Counter[str], Counter[str]]] = {}
         self._waited = 0.0
         self._waiting: dict[int, float] = {}
-        """By the thread that waits, since when."""
+        """Unix seconds since which a thread waits, by thread."""
 
     def __bool__(self) -> bool:
         return bool(self._accounts)
 
     def begin(self, count: int, program: Program) -> None:
-        """There are so many, and the program is distributed so."""
+        """Begin to account for this number of workers of a program."""
         self._accounts = [Account(f"worker:{index}") for index in range(count)]
         self._steps = {account.name: WorkerSteps(program) for account in self._accounts}
         self._bytes = {account.name: (Counter(), Counter()) for account in self._accounts}
 
     def account(self, index: int | None) -> Account | None:
-        """Of the worker of this index, None where there is none."""
+        """Return the account of the worker with this index, None where there is none."""
         return self._accounts[index] if index is not None and index < len(self._accounts) else None
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """The block waits for functions to be finished."""
+        """Count the time of the block as waiting for functions to finish."""
         thread = threading.get_ident()
         if thread in self._waiting:
             yield
@@ -191,17 +191,17 @@ class Workers:
             self._waited += time.time() - begin
 
     def settle(self, patience: float) -> None:
-        """Wait until the workers' threads have read what was recorded there, which they do between two functions."""
+        """Wait until the workers' threads have read all records, which they do between two functions."""
         until = time.monotonic() + patience
         while time.monotonic() < until and any(each.unread for each in self._accounts):
-            time.sleep(_LOOK)
+            time.sleep(_POLL_SECONDS)
 
     def drain(self) -> list[Measured]:
-        """The steps since the last call."""
+        """Return the steps since the last call."""
         return [measured for account in self._accounts if (measured := self._measured(account)).steps or measured.lost]
 
     def coordinator(self) -> Coordinator | None:
-        """How it stands, None where nobody hands out functions."""
+        """Return the state of the coordinator, None where there is none."""
         if not self._accounts:
             return None
         now = time.time()

@@ -1,6 +1,6 @@
-"""`keras.utils.experimental.DatasetCreator`, which books and tutorials use and Keras 3 left out.
+"""`keras.utils.experimental.DatasetCreator`, which books and tutorials use; Keras 3.0 to 3.15.1 do not have it.
 
-Absent from Keras 3.0 to 3.15.1. It means the same as in tf_keras: a function that each worker calls to make its data.
+It means the same as in tf_keras: a function that each worker calls to make its data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class DatasetCreator:
         self.input_options = input_options
 
     def __call__(self, *args: Any, **kwargs: Any) -> tf.data.Dataset:
-        """The data. Raises TypeError where they are no data set."""
+        """Return the data of one worker. Raises TypeError where `dataset_fn` returns no data set."""
         dataset = self.dataset_fn(*args, **kwargs)
         if not isinstance(dataset, tf.data.Dataset):
             raise TypeError(
@@ -31,5 +31,5 @@ class DatasetCreator:
         return dataset
 
     def distributed(self, strategy: tf.distribute.Strategy) -> Any:
-        """The data of all workers."""
+        """Return the data of all workers."""
         return strategy.distribute_datasets_from_function(self, options=self.input_options)

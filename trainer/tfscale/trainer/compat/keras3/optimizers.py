@@ -1,7 +1,4 @@
-"""Keras 3's optimizers in custom loops.
-
-Seen with Keras 3.15.1 on TensorFlow 2.21.0.
-"""
+"""Repairs of Keras 3's optimizers in custom loops; seen with Keras 3.15.1 on TensorFlow 2.21.0."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ def repair_loss_scale(module: Any) -> None:
 def _build_outside(optimizer: Any, variables: Any) -> None:
     """Make an optimizer's variables outside of the function that applies it first.
 
-    Keras makes them inside, once for each replica; under MirroredStrategy the function then ends in "You must feed a
+    Keras makes them inside, once for each replica; under MirroredStrategy the function then raises "You must feed a
     value for placeholder tensor".
     """
     replica = tf.distribute.get_replica_context()
@@ -57,10 +54,10 @@ def _build_outside(optimizer: Any, variables: Any) -> None:
 
 
 def _repair_finite(kind: Any) -> None:
-    """Whether gradients are finite decides about an all-reduce, so that all replicas have to decide the same.
+    """Let all replicas agree whether gradients are finite, because an all-reduce follows only if they are.
 
-    Keras takes the first local replica's word for its own gradients, which are not reduced yet: where those of another
-    replica or worker overflow alone, the workers part, and wait for one another for ever.
+    Keras asks the first local replica about its own gradients, which are not reduced yet. Where only those of another
+    replica or worker overflow, workers decide differently and wait for one another for ever.
     """
     original = kind.check_finite
 

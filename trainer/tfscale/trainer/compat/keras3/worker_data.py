@@ -1,6 +1,6 @@
-"""The data of ParameterServerStrategy's workers for Keras 3's `fit` and `evaluate`.
+"""Data on the workers of ParameterServerStrategy for `fit` and `evaluate` of Keras 3.
 
-Keras hands a strategy's data set to its loop, but under ParameterServerStrategy (TensorFlow 2.21.0) only
+Keras gives a strategy's data set to its loop, but under ParameterServerStrategy (TensorFlow 2.21.0) only
 `ClusterCoordinator.create_per_worker_dataset` makes one on the workers.
 """
 
@@ -9,20 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.distribute import input_lib
-from tensorflow.python.distribute.coordinator import cluster_coordinator
-from tensorflow.python.distribute.coordinator import values as coordinator_values
+from tfscale.trainer.tf_internals import coordinator_values, input_lib
 
 
 class WorkerData:
-    """One epoch after the other from iterators that stay on the workers."""
+    """Epochs from iterators that stay on the workers."""
 
     def __init__(self, strategy: tf.distribute.Strategy, data: Any, size: int | None, steps: int | None) -> None:
-        """`data` is a data set of `size` batches, None unless finite, or a distributed one; `steps` make an epoch.
+        """Take a data set of `size` batches (None unless finite), or a distributed one; `steps` make an epoch.
 
-        Raises ValueError where it is not known how long an epoch is.
+        Raises ValueError where the length of an epoch is not known.
         """
-        self._coordinator = cluster_coordinator.ClusterCoordinator(strategy)
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         if isinstance(data, input_lib.DistributedDataset):
             data = data._original_dataset
             size = int(data.cardinality())
@@ -41,7 +39,7 @@ class WorkerData:
 
     @property
     def element_spec(self) -> Any:
-        """Of one worker's batch."""
+        """Specification of one worker's batch."""
         return self._data.element_spec
 
     def __iter__(self) -> Any:
@@ -49,10 +47,10 @@ class WorkerData:
 
 
 class _Staggered(coordinator_values.PerWorkerDatasetFromDatasetFunction):  # type: ignore[misc]
-    """A finite data set without end, in which each worker begins at another place.
+    """A finite data set that repeats without end, and in which each worker begins at another place.
 
-    Every worker has all of the data. Were they to begin at the same place, an epoch would be its first part, as many
-    times as there are workers; so an epoch of workers that are equally fast is the whole data set once.
+    Every worker has all of the data. If all began at the same place, an epoch would be the first part of the data, once
+    for each worker; this way, an epoch of equally fast workers is the whole data set once.
     """
 
     def __init__(self, data: tf.data.Dataset, size: int, coordinator: Any) -> None:

@@ -1,8 +1,7 @@
 """`steps_per_execution` of Keras 3 under any strategy.
 
-Seen with Keras 3.15.1 on TensorFlow 2.21.0: Keras loops over Optionals, whose spec is lost under a strategy, also
-under MirroredStrategy. A plain loop over the same steps does not need them; it has to know how many there are, because
-the end of the data met inside of it would cut off a step that still runs.
+Keras 3.15.1 on TensorFlow 2.21.0 loops over Optionals, which lose their spec under a strategy. A plain loop over the
+same steps needs none, but it needs the number of steps: an end of the data inside of it would cut off a running step.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from typing import Any
 import tensorflow as tf
 
 
-class Portion:
-    """An iterator of which one execution takes fewer steps than it usually does."""
+class PartialExecution:
+    """An iterator for one execution with fewer steps than usual."""
 
     def __init__(self, iterator: Any, steps: int) -> None:
         self.iterator = iterator
         self.steps = steps
 
-    def __iter__(self) -> Portion:
+    def __iter__(self) -> PartialExecution:
         return self
 
     def __next__(self) -> Any:
@@ -28,7 +27,7 @@ class Portion:
 
 
 def loop(step: Callable[[Any], Any]) -> Any:
-    """A traced function of an iterator and a number of steps, which takes them and returns what the last gave."""
+    """Return a traced function of an iterator and a number of steps; it runs them and returns the last one's output."""
 
     def steps(iterator: Any, number: Any) -> Any:
         _, outputs = tf.while_loop(
@@ -49,7 +48,7 @@ def repair(trainer: Any) -> None:
 
 
 def _repair_last_execution(trainer: Any) -> None:
-    """Where the data end within an execution, say after how many steps."""
+    """Mark an execution within which the data end with its number of steps."""
     kind = trainer.TFEpochIterator
 
     def enumerate_iterator(self: Any) -> Iterator[tuple[int, int, Any]]:
@@ -57,7 +56,7 @@ def _repair_last_execution(trainer: Any) -> None:
             # Keras has counted this execution's steps already.
             beyond = self._steps_seen - self._num_batches if self._num_batches else 0
             partial = beyond > 0 and isinstance(iterator, tf.distribute.DistributedIterator)
-            yield begin, end, Portion(iterator, self.steps_per_execution - beyond) if partial else iterator
+            yield begin, end, PartialExecution(iterator, self.steps_per_execution - beyond) if partial else iterator
 
     kind._enumerate_iterator = enumerate_iterator
 
@@ -70,11 +69,11 @@ def _repair_loop(trainer: Any) -> None:
         if self.steps_per_execution == 1 or self._distribute_strategy is None:
             return stock
         if self.run_eagerly:
-            return lambda iterator: stock(iterator.iterator if isinstance(iterator, Portion) else iterator)
+            return lambda iterator: stock(iterator.iterator if isinstance(iterator, PartialExecution) else iterator)
         steps = loop(one_step(trainer, self, step_function))
 
         def function(iterator: Any) -> Any:
-            if isinstance(iterator, Portion):
+            if isinstance(iterator, PartialExecution):
                 return steps(iterator.iterator, tf.constant(iterator.steps))
             if isinstance(iterator, tf.distribute.DistributedIterator):
                 return steps(iterator, tf.constant(self.steps_per_execution))
@@ -86,7 +85,7 @@ def _repair_loop(trainer: Any) -> None:
 
 
 def one_step(trainer: Any, model: Any, step_function: Any) -> Callable[[Any], Any]:
-    """Keras's own step on one batch of the model's strategy, traced."""
+    """Return Keras's own step on one batch of the model's strategy, traced."""
 
     def step(data: Any) -> Any:
         outputs = model.distribute_strategy.run(step_function, args=(data,))

@@ -1,7 +1,7 @@
-"""Names that books and older tutorials of `tf.distribute` use, and that were left out since.
+"""Names that books and older tutorials of `tf.distribute` use, and that were removed since.
 
-Each is there again where it is absent, and means what it meant. Absent from TensorFlow 2.21.0 is `experimental_run_v2`,
-from Keras 3.15.1 are the others. The strategies and options under `tf.distribute.experimental` are all still there.
+Each is added where it is absent, with its old meaning. TensorFlow 2.21.0 lacks `experimental_run_v2`, Keras 3.15.1
+lacks the others. The strategies and options under `tf.distribute.experimental` are all still there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tfscale.trainer.compat.keras3.side_car import SidecarEvaluator
 
 
 def strategies(tensorflow: Any) -> None:
-    """`Strategy.experimental_run_v2` of TensorFlow 2.0 and 2.1."""
+    """Add `Strategy.experimental_run_v2` of TensorFlow 2.0 and 2.1."""
 
     def experimental_run_v2(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self.run(*args, **kwargs)
@@ -24,7 +24,7 @@ def strategies(tensorflow: Any) -> None:
 
 
 def metrics(metric: Any) -> None:
-    """`Metric.reset_states`, in nearly every custom loop before 2022."""
+    """Add `Metric.reset_states`, which nearly every custom loop before 2022 calls."""
 
     def reset_states(self: Any) -> None:
         self.reset_state()
@@ -33,9 +33,9 @@ def metrics(metric: Any) -> None:
 
 
 def loss_scale(module: Any) -> None:
-    """`get_scaled_loss` and `get_unscaled_gradients` of a custom loop with mixed precision.
+    """Add `get_scaled_loss` and `get_unscaled_gradients` of a custom loop with mixed precision.
 
-    Keras 3 divides the gradients when it applies them, so that they are not to be divided before.
+    Keras 3 divides the gradients when it applies them, so they must not be divided before.
     """
 
     def get_scaled_loss(self: Any, loss: Any) -> Any:
@@ -49,22 +49,22 @@ def loss_scale(module: Any) -> None:
 
 
 def layers(module: Any) -> None:
-    """`keras.layers.experimental`: preprocessing layers and the synchronised normalisation."""
+    """Add `keras.layers.experimental`: preprocessing layers and the synchronised normalisation."""
     normalisation = functools.partial(module.BatchNormalization, synchronized=True)
     _add(module, "experimental", types.SimpleNamespace(preprocessing=module, SyncBatchNormalization=normalisation))
 
 
 def callbacks(module: Any) -> None:
-    """`keras.callbacks.experimental.BackupAndRestore`."""
+    """Add `keras.callbacks.experimental.BackupAndRestore`."""
     _add(module, "experimental", types.SimpleNamespace(BackupAndRestore=module.BackupAndRestore))
 
 
 def utils(module: Any) -> None:
-    """`keras.utils.experimental.DatasetCreator` and `keras.utils.SidecarEvaluator`."""
+    """Add `keras.utils.experimental.DatasetCreator` and `keras.utils.SidecarEvaluator`."""
     _add(module, "experimental", types.SimpleNamespace(DatasetCreator=DatasetCreator))
     _add(module, "SidecarEvaluator", SidecarEvaluator)
 
 
-def _add(where: Any, name: str, what: Any) -> None:
-    if not hasattr(where, name):
-        setattr(where, name, what)
+def _add(owner: Any, name: str, value: Any) -> None:
+    if not hasattr(owner, name):
+        setattr(owner, name, value)

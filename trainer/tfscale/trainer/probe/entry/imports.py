@@ -1,4 +1,4 @@
-"""Which modules concern the probe, and how it hears that they were imported; the standard library alone."""
+"""The modules that concern the probe, and a call after the import of each; needs the standard library alone."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ MODULES = (
 
 
 def after_import(attach: Callable[[str], None]) -> None:
-    """Call `attach` with each of MODULES: now if it is there, else right after its import, before its importer goes on.
+    """Call `attach` with each of MODULES: now if it is imported, else right after its import.
 
-    Whatever fails is told, and the training goes on without the probe.
+    A failure of `attach` is printed, and the program goes on without the probe.
     """
 
     def attempt(module: str) -> None:
@@ -56,7 +56,7 @@ def after_import(attach: Callable[[str], None]) -> None:
 
 
 class _AfterImport:
-    """A finder that finds what others find, and adds a call to what is done with it."""
+    """A finder that leaves finding to others, and adds a call to the loading of some modules."""
 
     def __init__(self, waiting: set[str], attach: Callable[[str], None]) -> None:
         self._waiting = waiting

@@ -1,6 +1,6 @@
-"""What a function that runs on a worker fetches from the parameter servers, and sends them, read off its graph.
+"""Tensors that a function on a worker fetches from parameter servers and sends to them, read from its graph.
 
-An op that uses a variable runs on the server that holds it, and so does whatever is colocated with it; all else runs on
+An op that uses a variable runs on the server that holds it, and so do ops that are colocated with it; all others run on
 the worker. A tensor travels once to each place where it is used.
 """
 
@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import auto_control_deps_utils, ops
-from tensorflow.python.framework.device_spec import DeviceSpecV2 as DeviceSpec
-from tfscale.trainer.probe.graph import fixed_bytes, variable_updates
+from tfscale.trainer.probe.graph.structures import fixed_bytes, variable_updates
+from tfscale.trainer.tf_internals import RESOURCE_READ_OPS
 
 WORKER = "worker"
-"""Where everything is done that is done on no server."""
+"""Place of all ops that run on no server."""
 
 _CALLS = frozenset(
     {
@@ -30,7 +29,7 @@ _CALLS = frozenset(
         "StatelessCase",
     }
 )
-"""Whose body's ops have places of their own, in a graph of their own."""
+"""Ops that call a function: the ops of its body have their own places, in their own graph."""
 
 
 @dataclass
@@ -40,14 +39,14 @@ class Exchange:
     pulled: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     pushed: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     first: list[tuple[tf.Tensor, tf.Operation]] = field(default_factory=list)
-    """What the worker fetches of variables that this graph has not changed before, each with an op that uses it."""
+    """Fetched variables that this graph has not changed before, each with an op that uses it."""
 
     def __bool__(self) -> bool:
         return bool(self.pulled or self.pushed)
 
 
 def exchange_of(graph: Any) -> Exchange:
-    """Of all ops of a graph so far."""
+    """Return the exchange of all ops of a graph so far."""
     found = Exchange()
     places = _Places()
     operations: Sequence[tf.Operation] = graph.get_operations()
@@ -64,12 +63,12 @@ def exchange_of(graph: Any) -> Exchange:
 
 
 def sizes(tensors: dict[str, list[tf.Tensor]]) -> dict[str, int]:
-    """Bytes by server, as far as the shapes are fixed."""
+    """Return the bytes by server, as far as the shapes are fixed."""
     return {server: fixed_bytes(found) for server, found in tensors.items()}
 
 
 class _Places:
-    """Where ops run: `ps:1`, or the worker."""
+    """The places where ops run: `ps:1`, or the worker."""
 
     def __init__(self) -> None:
         self._handles: dict[int, str] = {}
@@ -90,8 +89,8 @@ class _Places:
 
 
 def _origin(handle: Any) -> Any:
-    """The tensor outside of all graphs that a graph got as this one."""
-    while not isinstance(handle, ops.EagerTensor):
+    """Return the eager tensor that a graph has captured as this one."""
+    while tf.is_symbolic_tensor(handle):
         captures = getattr(handle.graph, "captures", ())
         outer = next((outside for outside, inside in captures if inside is handle), None)
         if outer is None:
@@ -101,13 +100,13 @@ def _origin(handle: Any) -> Any:
 
 
 def server_of(device: str) -> str | None:
-    """`ps:1` for `/job:ps/task:1/device:CPU:0`, None for the device of no server."""
-    spec = DeviceSpec.from_string(device)
+    """Return `ps:1` for `/job:ps/task:1/device:CPU:0`, None for a device that is no server's."""
+    spec = tf.DeviceSpec.from_string(device)
     return f"ps:{spec.task or 0}" if spec.job == "ps" else None
 
 
 def _uses(operations: Iterable[tf.Operation], places: _Places) -> list[tuple[tf.Tensor, dict[str, tf.Operation]]]:
-    """Every tensor, and by place the first op that uses it there."""
+    """Return every tensor with the first op that uses it, by place."""
     used: dict[int, tuple[tf.Tensor, dict[str, tf.Operation]]] = {}
     for op in operations:
         place = places.of(op)
@@ -118,13 +117,13 @@ def _uses(operations: Iterable[tf.Operation], places: _Places) -> list[tuple[tf.
 
 
 def _after_updates(operations: Sequence[tf.Operation]) -> set[tf.Operation]:
-    """Reads of a variable that has been changed in this graph before: they wait for that."""
+    """Return the reads of variables that this graph has changed before, for which they wait."""
     changed: set[int] = set()
     late: set[tf.Operation] = set()
     updates = set(variable_updates(operations))
     for op in operations:
         handles = {id(tensor) for tensor in op.inputs if tensor.dtype == tf.resource}
-        if op.type in auto_control_deps_utils.RESOURCE_READ_OPS and handles & changed:
+        if op.type in RESOURCE_READ_OPS and handles & changed:
             late.add(op)
         elif op in updates:
             changed |= handles
@@ -132,10 +131,12 @@ def _after_updates(operations: Sequence[tf.Operation]) -> set[tf.Operation]:
 
 
 def arrived(fetched: Iterable[tuple[tf.Tensor, tf.Operation]]) -> list[tf.Operation]:
-    """Ops of the worker that are done when these are there: each beside one that uses the tensor, so that it travels no
-    second time."""
+    """Return ops of the worker that are done when these tensors are there.
+
+    Each is placed with an op that uses the tensor, so that the tensor does not travel a second time.
+    """
     there = []
     for tensor, user in fetched:
-        with ops.control_dependencies(None), ops.device(None), ops.device(user.device):
+        with tf.control_dependencies(None), tf.device(None), tf.device(user.device):
             there.append(tf.identity(tensor).op)
     return there

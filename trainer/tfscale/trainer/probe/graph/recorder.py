@@ -1,4 +1,4 @@
-"""Records spans around calls: by stamps in the graph being traced, or by the clock where Python runs eagerly."""
+"""Recorder of spans around calls: by stamps in the graph being traced, or by the clock where Python runs eagerly."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager import context
-from tensorflow.python.framework import ops
-from tensorflow.python.ops import control_flow_util
-from tfscale.trainer.probe.graph import (
+from tfscale.core.strategy import LOCAL
+from tfscale.trainer.probe.graph.structures import (
     after,
     count_examples,
     dense_tensors,
@@ -29,9 +27,10 @@ from tfscale.trainer.probe.graph import (
     variable_updates,
 )
 from tfscale.trainer.probe.row import NO_ROWS, WIDTH
-from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Program, Site, Sites, Span
+from tfscale.trainer.probe.spans import Counter, Kind, Program, Site, Sites, Span
 from tfscale.trainer.probe.staging import RowBuffer
 from tfscale.trainer.probe.table import Member, RowKinds, SpanTable
+from tfscale.trainer.tf_internals import context, is_in_xla
 
 Call = Callable[[], Any]
 
@@ -43,7 +42,7 @@ class _Reduction(NamedTuple):
 
 
 class _Stamped(NamedTuple):
-    """A span's stamps in a graph, and what else there is to write of it."""
+    """A span of a graph: its stamps, and the numbers to write with them."""
 
     site: Site
     values: list[tf.Operation | tf.Tensor]
@@ -51,27 +50,28 @@ class _Stamped(NamedTuple):
 
 @dataclass
 class _Run:
-    """What has been seen inside of one run: while it was traced, or eagerly while it went on."""
+    """What was seen inside one run, while it was traced or while it went on eagerly."""
 
     trains: bool = False
-    xla: bool = False
+    unsplit: bool = False
     counter: Counter | None = None
     reductions: list[_Reduction] = field(default_factory=list)
     gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
-    """By local replica."""
+    """Gradients of each local replica."""
 
 
 class _Surroundings(threading.local):
-    """What the current thread is inside of."""
+    """The kinds of recorded calls that the current thread is in."""
 
     def __init__(self) -> None:
         self.kinds: set[Kind] = set()
 
 
 class Recorder:
-    """What has been recorded, and how. A failure of its own goes to `on_failure`; TensorFlow's errors pass through.
+    """Records what the hooks see, until it is read. TensorFlow's own errors pass through.
 
-    `on_run` is called once, when the program first runs or traces a step.
+    `on_failure` is called with a failure of the recorder's own; `on_run` once, when the program first runs or traces a
+    step; `on_news` when there is something to read besides rows.
     """
 
     def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
@@ -81,6 +81,12 @@ class Recorder:
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
         self.xla_seen = False
+        self.stamps_graphs = True
+        """Whether this TensorFlow has all that stamps in graphs need."""
+        self.splits: Callable[[Program], bool] = lambda _: True
+        """Whether the reductions of a program are hooked; a step of one whose are not is shown whole."""
+        self.before_writing: list[Callable[[Any], None]] = []
+        """Called with each graph that has been traced, before its stamps are written."""
         self._on_failure = on_failure
         self._on_run = on_run
         self._around = _Surroundings()
@@ -88,7 +94,7 @@ class Recorder:
         self._graph_runs: dict[int, _Run] = {}
         self._unresolved: list[_Reduction] = []
         self._unwritten: dict[int, list[_Stamped]] = {}
-        """By graph being traced."""
+        """Spans whose stamps are not written yet, by the id of the graph that is being traced."""
         self._lock = threading.Lock()
         self._enabled = True
         self._paused = False
@@ -96,7 +102,7 @@ class Recorder:
         """Whether the program has run or traced a step."""
 
     def disable(self) -> None:
-        """Let everything pass from now on; stamps in graphs already traced stay there."""
+        """Record nothing from now on; stamps in graphs already traced stay there."""
         self._enabled = False
 
     @property
@@ -105,7 +111,7 @@ class Recorder:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Let everything pass in this block: what is traced here carries no stamps."""
+        """Record nothing in this block: what is traced in it carries no stamps."""
         self._paused = True
         try:
             yield
@@ -114,7 +120,7 @@ class Recorder:
 
     @contextmanager
     def own_work(self) -> Iterator[None]:
-        """Whatever fails in here is the probe's own failure, and must not reach the program."""
+        """Keep a failure in this block from the program: it is the probe's own."""
         try:
             yield
         except Exception as error:
@@ -122,7 +128,7 @@ class Recorder:
             self._on_failure(error)
 
     def input(self, call: Call) -> Any:
-        """`call` asks for a batch."""
+        """Record `call`, which asks for a batch."""
         with self._within(Kind.INPUT) as first:
             if not first:
                 return call()
@@ -131,7 +137,7 @@ class Recorder:
             return self._in_graph(call, Kind.INPUT)
 
     def reduction(self, call: Call, handed: Any, program: Program) -> Any:
-        """`call` reduces what is handed over; its span begins when that is ready."""
+        """Record `call`, which reduces what is `handed` to it; its span begins when that is ready."""
         with self._within(Kind.REDUCE) as first:
             if not first:
                 return call()
@@ -140,13 +146,13 @@ class Recorder:
             return self._in_graph(call, Kind.REDUCE, handed, program)
 
     def run(self, call: Call, program: Program, key: Hashable, lone: bool = False) -> Any:
-        """`call` is a step, or a part of one; in eager code `key` tells one such place from another.
+        """Record `call`, which is a step or a part of one; in eager code `key` identifies the place in the program.
 
-        A run inside a run belongs to it. An optimizer by itself is a `lone` one.
+        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `lone` run.
         """
         if not self._is_on or self._current_run() is not None:
             return call()
-        self._tell_run()
+        self._note_run()
         if tf.executing_eagerly():
             return self._run_eagerly(call, program, key)
         if not self._can_stamp():
@@ -154,7 +160,7 @@ class Recorder:
         return self._run_in_graph(call, program, lone)
 
     def gradient(self, call: Call) -> Any:
-        """`call` computes gradients."""
+        """Record `call`, which computes gradients."""
         result = call()
         if self._is_on:
             with self.own_work():
@@ -162,18 +168,18 @@ class Recorder:
         return result
 
     def applied(self, counter: Counter | None) -> None:
-        """An optimizer applies gradients in the current run."""
+        """Note that an optimizer applies gradients in the current run."""
         if (run := self._current_run()) is not None:
             run.trains = True
             run.counter = run.counter or counter
 
     @property
     def entered(self) -> int:
-        """Collectives entered so far; readable while the main thread is blocked in one."""
+        """Number of collectives entered so far; readable while the main thread is blocked in one."""
         return self.eager_entered + (self.staging.entered if self.staging else 0)
 
     def drain(self) -> tuple[np.ndarray, list[Span], int]:
-        """The rows since the last call, the spans of eager code, and how many rows were too many to be read."""
+        """Return the rows since the last call, the spans of eager code, and the number of rows that were lost."""
         eager = [self.eager.popleft() for _ in range(len(self.eager))]
         rows, lost = self.staging.read() if self.staging else (NO_ROWS, 0)
         if len(rows):
@@ -181,22 +187,25 @@ class Recorder:
         return rows, eager, lost
 
     def forget(self) -> None:
-        """Throw away what graphs with stamps still stage once the recorder is disabled."""
+        """Throw away the rows that graphs with stamps still write once the recorder is disabled."""
         if self.staging:
             self.staging.clear()
 
     def table_of(self, rows: np.ndarray) -> SpanTable:
-        """What rows of another machine's worker say."""
+        """Return the spans in rows of a worker on another machine."""
         if len(rows):
             self._resolve()
         return self.row_kinds.table(rows)
 
     def traced(self, graph: Any) -> None:
-        """All of a graph has been traced: its stamps are written, in as few rows as will do.
+        """Write the stamps of a graph that has been traced, in as few rows as possible.
 
-        A reduction beside the updates may wait for other workers long after the run is over, which must not wait for
-        it.
+        A reduction that overlaps the updates may wait for other workers long after the run has ended, so it has a row
+        of its own.
         """
+        with self.own_work():
+            for call in self.before_writing:
+                call(graph)
         stamped = _one_run(self._unwritten.pop(id(graph), []))
         with self.own_work():
             for beside in (False, True):
@@ -206,15 +215,15 @@ class Recorder:
 
     @property
     def graph_staging(self) -> RowBuffer | None:
-        """Where the graph that is being traced writes, None where it cannot."""
+        """RowBuffer of the graph that is being traced, None where it cannot be stamped."""
         return self._made_staging() if self._is_on and self._can_stamp() else None
 
     def add(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
-        """Have a span of another's making written with those of its graph."""
+        """Have a span written together with those of its graph."""
         self._write(site, *values)
 
     def _write_row(self, staging: RowBuffer, stamped: list[_Stamped]) -> None:
-        """Write, and take off the list, as many as fit into one row."""
+        """Write as many spans as fit into one row, and remove them from the list."""
         members: list[Member] = []
         values: list[tf.Operation | tf.Tensor] = []
         while stamped and len(values) + len(stamped[0].values) < WIDTH:
@@ -228,14 +237,14 @@ class Recorder:
         self._unwritten.setdefault(id(values[0].graph), []).append(_Stamped(site, list(values)))
 
     def _resolve(self) -> None:
-        """Say of reductions traced apart from their run whether updates wait for them: their graphs are done now."""
+        """Decide whether updates wait for reductions that lie in another graph than their run; all are traced now."""
         unresolved, self._unresolved = self._unresolved, []
         for reduction in unresolved:
             reduction.site.overlaps_updates = not updates_fed_by(reduction.results)
 
     @contextmanager
     def _within(self, kind: Kind) -> Iterator[bool]:
-        """Whether a call of this kind is to be recorded: inside another of the same kind it belongs to that."""
+        """Yield whether a call of this kind is to be recorded; inside another of the same kind it is part of that."""
         if not self._is_on or kind in self._around.kinds:
             yield False
             return
@@ -246,14 +255,14 @@ class Recorder:
             self._around.kinds.discard(kind)
 
     def _current_run(self) -> _Run | None:
-        graph = None if tf.executing_eagerly() else ops.get_default_graph()
+        graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         while graph is not None:
             if (run := self._graph_runs.get(id(graph))) is not None:
                 return run
             graph = getattr(graph, "outer_graph", None)
         return self._eager_run
 
-    def _tell_run(self) -> None:
+    def _note_run(self) -> None:
         if not self.has_run:
             self.has_run = True
             with self.own_work():
@@ -278,7 +287,7 @@ class Recorder:
         return result
 
     def _run_eagerly(self, call: Call, program: Program, key: Hashable) -> Any:
-        run = self._eager_run = _Run()
+        run = self._eager_run = _Run(unsplit=not self.splits(program))
         begin = time.time()
         try:
             result = call()
@@ -289,7 +298,7 @@ class Recorder:
             site = self.sites.eager(Kind.RUN, key, program=program)
             # What was traced in the first pass is not seen again in the next ones.
             site.trains |= run.trains
-            site.xla |= run.xla
+            site.unsplit |= run.unsplit
             site.counter = run.counter or site.counter
             self._unresolved += run.reductions
             self.eager.append(Span(site, begin, end))
@@ -300,7 +309,7 @@ class Recorder:
         if run is not None:
             run.trains = True
             if not tf.executing_eagerly():
-                run.xla |= self._is_xla()
+                run.unsplit |= self._is_xla()
                 run.gradients[len(run.gradients)] = dense_tensors(result)
         elif tf.executing_eagerly():
             now = time.time()
@@ -317,7 +326,7 @@ class Recorder:
         with self.own_work():
             staging = self._made_staging()
             traits = {} if program is None else self._reduction_traits(handed, program)
-            site = self.sites.traced(kind, looped=is_looped(ops.get_default_graph()), **traits)
+            site = self.sites.traced(kind, looped=is_looped(tf.compat.v1.get_default_graph()), **traits)
             ready = [*dense_tensors(handed), *self._stamp_replicas(staging, site, handed)]
             begun = staging, site, staging.stamp(ready, enters=site.collective)
         result = call()
@@ -353,19 +362,19 @@ class Recorder:
         if (run := self._current_run()) is not None:
             run.reductions.append(_Reduction(site, {tensor.op for tensor in waited_for}, end))
         replica = replica_tensors(handed)[0]
-        # Variables that are handed over themselves are read inside: when they were ready is unknown. Between hosts
-        # it was the end of the collective before.
+        # Variables that are handed over are read inside the reduction, so it is unknown when they were ready. Between
+        # hosts it was the end of the collective before.
         ready = begin if replica or not site.local else end
         self._write(site, *([ready, end, *other_bytes(replica)] if site.collective else [begin]))
 
     def _stamp_gradients(self, site: Site, graph: Any, run: _Run) -> None:
-        """The stamps of each replica of several in a micro-batch, which reduces nothing."""
+        """Stamp the gradients of each of several replicas in a micro-batch, which reduces nothing."""
         gradients = [_made_in(graph, tensors) for tensors in run.gradients.values()]
         if len(gradients) == site.program.local_replicas > 1 and all(gradients):
             self._write_ready(self._made_staging(), site, gradients)
 
     def _stamp_replicas(self, staging: RowBuffer, site: Site, handed: Any) -> list[tf.Operation]:
-        """The stamps of each replica of several that hands something to a reduction inside a run."""
+        """Return a stamp of each of several replicas that hand something to a reduction inside a run."""
         replicas = replica_tensors(handed) if site.in_run else []
         return self._write_ready(staging, site, replicas) if len(replicas) > 1 and all(replicas) else []
 
@@ -376,9 +385,9 @@ class Recorder:
         return stamps
 
     def _run_in_graph(self, call: Call, program: Program, lone: bool) -> Any:
-        graph = ops.get_default_graph()
+        graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        run = self._graph_runs[id(graph)] = _Run()
+        run = self._graph_runs[id(graph)] = _Run(unsplit=not self.splits(program))
         try:
             result = call()
         finally:
@@ -389,7 +398,7 @@ class Recorder:
         return result
 
     def _end_run(self, site: Site, graph: Any, run: _Run, result: Any, added: list[tf.Operation]) -> None:
-        site.trains, site.xla, site.counter = run.trains, run.xla, run.counter
+        site.trains, site.unsplit, site.counter = run.trains, run.unsplit, run.counter
         here = [reduction for reduction in run.reductions if reduction.stamp.graph is graph]
         self._unresolved += [reduction for reduction in run.reductions if reduction.stamp.graph is not graph]
         if not run.reductions:
@@ -400,16 +409,18 @@ class Recorder:
         self._write(site, self._made_staging().stamp([*waited_for, *(reduction.stamp for reduction in awaited)]))
 
     def _is_xla(self) -> bool:
-        return bool(control_flow_util.GraphOrParentsInXlaContext(ops.get_default_graph()))
+        return self.stamps_graphs and bool(is_in_xla(tf.compat.v1.get_default_graph()))
 
     def _can_stamp(self) -> bool:
+        if not self.stamps_graphs:
+            return False
         if self._is_xla():
             self.xla_seen = True
             return False
         if self.staging is None and context.context()._context_handle is None:
-            # Nothing of TensorFlow has run yet: to ask for GPUs now would keep a strategy from being made later.
+            # TensorFlow has run nothing yet: a question about GPUs now would prevent a strategy from being made later.
             return False
-        return ops.get_default_graph().experimental_acd_manager is not None
+        return tf.compat.v1.get_default_graph().experimental_acd_manager is not None
 
     def _made_staging(self) -> RowBuffer:
         with self._lock:
@@ -419,14 +430,14 @@ class Recorder:
 
 
 def _made_in(graph: Any, result: Any) -> list[tf.Tensor]:
-    """The tensors of a result that lie in this graph."""
+    """Return the tensors of a result that lie in this graph."""
     return [tensor for tensor in dense_tensors(result) if tensor.graph is graph]
 
 
 def _reduced_updates(reductions: list[_Reduction], added: list[tf.Operation]) -> list[tf.Operation]:
-    """Of a run's ops the updates made of reduced tensors; reductions that feed none go on beside them.
+    """Return the variable updates among a run's ops that depend on a reduction; all updates if none does.
 
-    Without reductions, all its updates.
+    Reductions that feed no update are marked as overlapping the updates.
     """
     updates = set(variable_updates(added))
     reduced: set[tf.Operation] = set()
@@ -438,6 +449,6 @@ def _reduced_updates(reductions: list[_Reduction], added: list[tf.Operation]) ->
 
 
 def _one_run(stamped: list[_Stamped]) -> list[_Stamped]:
-    """Several optimizers, one after the other in the same graph, are one run, which ends with the last of them."""
+    """Make one run of several optimizers that follow one another in a graph: it ends with the last of them."""
     lone = [each for each in stamped if each.site.standalone_optimizer]
     return [each for each in stamped if each not in lone[:-1]]

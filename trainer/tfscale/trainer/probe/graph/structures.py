@@ -1,4 +1,4 @@
-"""What can be read off the structures and graphs of a TensorFlow program while it is traced."""
+"""Facts about the structures and graphs of a TensorFlow program while it is traced."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.distribute import values
-from tensorflow.python.framework import auto_control_deps_utils, ops
-from tensorflow.python.ops.control_flow_v2_func_graphs import WhileBodyFuncGraph
+from tfscale.trainer.tf_internals import RESOURCE_READ_OPS, DistributedValues, WhileBodyFuncGraph
 
 
 def dense_tensors(value: Any) -> list[tf.Tensor]:
-    """The tensors in any structure of tensors, composites and distributed values, on this process's replicas."""
+    """Return the tensors of this process in a structure of tensors, composites and distributed values."""
     found: list[tf.Tensor] = []
     for leaf in tf.nest.flatten(value, expand_composites=True):
-        if isinstance(leaf, values.DistributedValues):
+        if isinstance(leaf, DistributedValues):
             found += dense_tensors(list(leaf.values))
         elif isinstance(leaf, tf.Tensor):
             found.append(leaf)
@@ -23,14 +21,14 @@ def dense_tensors(value: Any) -> list[tf.Tensor]:
 
 
 def after(stamp: tf.Operation, batch: Any, whole: bool) -> Any:
-    """The same batch, which nobody can use before the stamp was taken: no component of it, if it is held back as a
-    `whole` and of one replica; else not the first one, of each replica.
+    """Return the batch such that it depends on the stamp: all components if `whole` and of a single replica, otherwise
+    the first component of each replica.
     """
     first = next(iter(tf.nest.flatten(batch)), None)
-    replicas = len(first.values) if isinstance(first, values.DistributedValues) else 1
+    replicas = len(first.values) if isinstance(first, DistributedValues) else 1
     leaves = tf.nest.flatten(batch, expand_composites=True)
-    with ops.control_dependencies([stamp]):
-        # An op of its own: what uses the tensor, and waited for the stamp itself, would not be fused with others.
+    with tf.control_dependencies([stamp]):
+        # By an op of its own: a consumer that waited for the stamp itself would not be fused with other ops.
         if whole and replicas == 1 < len(leaves) and all(_is_in(stamp.graph, leaf) for leaf in leaves):
             leaves = tf.identity_n(leaves)
         else:
@@ -43,41 +41,41 @@ def _is_in(graph: Any, leaf: Any) -> bool:
 
 
 def replica_tensors(handed: Any) -> list[list[tf.Tensor]]:
-    """What each local replica hands to a reduction."""
+    """Return the tensors that each local replica hands to a reduction."""
     leaves = tf.nest.flatten(handed)
-    width = max((len(leaf.values) for leaf in leaves if isinstance(leaf, values.DistributedValues)), default=1)
+    width = max((len(leaf.values) for leaf in leaves if isinstance(leaf, DistributedValues)), default=1)
     return [dense_tensors([_of_replica(leaf, index) for leaf in leaves]) for index in range(width)]
 
 
 def _of_replica(leaf: Any, index: int) -> Any:
-    value = leaf.values[index] if isinstance(leaf, values.DistributedValues) else leaf
-    # The shape of sparse gradients stays where it is.
+    value = leaf.values[index] if isinstance(leaf, DistributedValues) else leaf
+    # The dense shape of sparse gradients is not sent.
     return [value.values, value.indices] if isinstance(value, tf.IndexedSlices) else value
 
 
 def fixed_bytes(tensors: Iterable[tf.Tensor]) -> int:
-    """Elements x dtype of those tensors whose shape is known before they are."""
+    """Return the bytes (elements x dtype) of those tensors whose shape is known before the graph runs."""
     return sum((tensor.shape.num_elements() or 0) * tensor.dtype.size for tensor in tensors)
 
 
 def other_bytes(tensors: Iterable[tf.Tensor]) -> list[tf.Tensor]:
-    """Elements x dtype of all others (of the rows that an embedding used, for example): one float64 scalar, or none."""
+    """Return the bytes of all other tensors, as of the rows that an embedding uses: one float64 scalar, or none."""
     others = [tensor for tensor in tensors if not tensor.shape.is_fully_defined()]
-    with ops.control_dependencies(None):
+    with tf.control_dependencies(None):
         sizes = [tf.cast(tf.size(tensor), tf.float64) * tensor.dtype.size for tensor in others]
         return [tf.add_n(sizes)] if sizes else []
 
 
 def count_examples(batch: Any) -> tuple[int, list[tf.Tensor]]:
-    """Examples in this worker's part of a batch: the first dimension of its first component, over local replicas.
+    """Return the examples in this worker's part of a batch: the first dimension of its first component, over replicas.
 
-    As far as it is fixed, and the rest as one float64 scalar, or none. 0 where nothing can be said.
+    Returns their number as far as it is fixed (0 if it is unknown), and the rest as one float64 scalar, or none.
     """
     if isinstance(batch, tf.experimental.Optional):
         return _fixed_examples(next(iter(tf.nest.flatten(batch.element_spec)), None)), []
     tensors = _examples_of(batch)
     fixed = sum(map(_fixed_examples, tensors))
-    with ops.control_dependencies(None):
+    with tf.control_dependencies(None):
         open_ = [tensor for tensor in tensors if not tensor.shape.rank or tensor.shape[0] is None]
         sizes = [tf.cast(tf.shape(tensor)[0], tf.float64) for tensor in open_]
         return fixed, [tf.add_n(sizes)] if sizes else []
@@ -89,7 +87,7 @@ def _fixed_examples(spec: Any) -> int:
 
 
 def eager_examples(batch: Any) -> float:
-    """The same of a batch that is there, at a microsecond's cost."""
+    """Return the examples in an eager batch; costs a microsecond."""
     return float(sum(tensor.shape[0] for tensor in _examples_of(batch)))
 
 
@@ -98,7 +96,7 @@ def _examples_of(batch: Any) -> list[tf.Tensor]:
         batch = next(iter(batch.values() if isinstance(batch, Mapping) else batch))
     if isinstance(batch, tf.experimental.Optional):
         return []
-    replicas = batch.values if isinstance(batch, values.DistributedValues) else [batch]
+    replicas = batch.values if isinstance(batch, DistributedValues) else [batch]
     tensors = [
         replica if isinstance(replica, tf.Tensor) else next(iter(dense_tensors(replica)), None) for replica in replicas
     ]
@@ -106,18 +104,18 @@ def _examples_of(batch: Any) -> list[tf.Tensor]:
 
 
 def variable_updates(added: Iterable[tf.Operation]) -> list[tf.Operation]:
-    """Those of `added` that change a variable: assignments, optimizer kernels, calls of functions with either."""
+    """Return the ops that change a variable: assignments, optimizer kernels, and calls of functions with either."""
     return [op for op in added if not op.type.startswith("Collective") and _written_resources(op)]
 
 
 def _written_resources(op: tf.Operation) -> bool:
-    if op.op_def is None or not op.op_def.is_stateful or op.type in auto_control_deps_utils.RESOURCE_READ_OPS:
+    if op.op_def is None or not op.op_def.is_stateful or op.type in RESOURCE_READ_OPS:
         return False
     return any(tensor.dtype == tf.resource for tensor in op.inputs)
 
 
 def descendants(found: Iterable[tf.Operation]) -> set[tf.Operation]:
-    """All ops of the same graph that use what these give, directly or not, themselves included."""
+    """Return these ops and all ops of the same graph that use their outputs, directly or not."""
     seen: set[tf.Operation] = set()
     todo = list(found)
     while todo:
@@ -129,7 +127,7 @@ def descendants(found: Iterable[tf.Operation]) -> set[tf.Operation]:
 
 
 def updates_fed_by(results: set[tf.Operation]) -> bool:
-    """Whether a variable is updated from these results, in the graph in which they lie."""
+    """Return whether a variable is updated from these results, in their own graph."""
     if not results:
         return False
     graph = next(iter(results)).graph
@@ -137,7 +135,7 @@ def updates_fed_by(results: set[tf.Operation]) -> bool:
 
 
 def is_looped(graph: Any) -> bool:
-    """Whether a graph lies inside the body of a loop, directly or through calls and conditions."""
+    """Return whether a graph lies inside the body of a loop, directly or through calls and conditions."""
     while graph is not None:
         if isinstance(graph, WhileBodyFuncGraph):
             return True

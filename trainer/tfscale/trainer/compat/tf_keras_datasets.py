@@ -1,7 +1,6 @@
-"""tf_keras: a distributed data set without `steps_per_epoch`, which Keras 3 accepts.
+"""Distributed data sets without `steps_per_epoch` in tf_keras, as Keras 3 accepts them.
 
-Seen with tf_keras 2.21.0 on TensorFlow 2.21.0, which refuses it because "DistributedDatasets have no cardinality"; by
-now they have.
+tf_keras 2.21.0 on TensorFlow 2.21.0 refuses them because "DistributedDatasets have no cardinality"; by now they have.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ def repair(adapters: Any) -> None:
     validate, size, recreate = kind._validate_args, kind.get_size, kind.should_recreate_iterator
 
     def is_counted(adapter: Any) -> bool:
-        """Whether an epoch is all of a distributed data set."""
+        """Return whether an epoch is all of a distributed data set."""
         data = adapter._dataset
         return bool(
             adapter._user_steps is None
@@ -27,13 +26,13 @@ def repair(adapters: Any) -> None:
         )
 
     def validate_args(self: Any, y: Any, sample_weights: Any, steps: Any, shards: Any) -> None:
-        # One step passes the check; it is not what is trained.
+        # One step passes the check; how many are trained does not depend on it.
         validate(self, y, sample_weights, 1 if is_counted(self) else steps, shards)
 
     def get_size(self: Any) -> Any:
         if not is_counted(self):
             return size(self)
-        # An unknown size is found out in the first epoch.
+        # tf_keras counts an unknown size in the first epoch.
         return int(self._dataset.cardinality) if self._dataset.cardinality >= 0 else None
 
     def should_recreate_iterator(self: Any) -> bool:

@@ -1,8 +1,8 @@
-"""The probe's way into an unmodified script: the agent puts this folder on the task's PYTHONPATH.
+"""The probe's entry into an unmodified script: the agent puts this folder on the task's PYTHONPATH.
 
 Python imports `sitecustomize` at start-up, from the first folder that has one; so this one runs the user's own, too.
-In a process that no agent started it does nothing else. The standard library alone is imported, and nothing of the
-probe before TensorFlow is: every Python program that the task runs passes through here.
+In a process that no agent started it does nothing else. Every Python program that the task starts imports this module,
+so it imports the standard library alone, and the rest of the probe only after TensorFlow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PACKAGE = "tfscale"
 
 
 class _Portions:
-    """Makes `tfscale` importable from the agent's installation, in whatever environment the script lives."""
+    """A finder of `tfscale` in the agent's installation, for scripts that run in another environment."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> ModuleSpec | None:
@@ -29,18 +29,18 @@ class _Portions:
 
 
 def _attach(module: str) -> None:
-    from tfscale.trainer.probe.attach import attach
+    from tfscale.trainer.probe.entry.attach import attach
 
     attach(module)
 
 
 class _AgentEnvironment(os._Environ):  # type: ignore[type-arg]
-    """`os.environ` in which TF_CONFIG stays what the agent gave: scripts copied from books say index 0 everywhere."""
+    """`os.environ` in which TF_CONFIG stays as the agent set it: scripts from books assign index 0 everywhere."""
 
     def __setitem__(self, key: str, value: str) -> None:
         if key == "TF_CONFIG" and value != (given := self["TFSCALE_TF_CONFIG"]):
-            if not self.__dict__.get("_told"):
-                self.__dict__["_told"] = True
+            if not self.__dict__.get("_has_warned"):
+                self.__dict__["_has_warned"] = True
                 print(
                     f"tfscale: the script assigns TF_CONFIG; the agent's is used instead: {given} "
                     "(start the agent with --script-tf-config to let the script's win)",
@@ -51,7 +51,7 @@ class _AgentEnvironment(os._Environ):  # type: ignore[type-arg]
 
 
 def _chain() -> None:
-    """Run the `sitecustomize` that Python would have found without this one."""
+    """Run the `sitecustomize` that Python would find without this one."""
     elsewhere = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]  # noqa: PTH100
     spec = PathFinder.find_spec("sitecustomize", elsewhere)
     if spec is not None and spec.loader is not None:
@@ -64,7 +64,7 @@ def _enter() -> None:
     if os.environ.get("TFSCALE_TF_CONFIG"):
         os.environ.__class__ = _AgentEnvironment
     sys.meta_path.insert(0, _Portions)
-    from tfscale.trainer.probe.imports import after_import
+    from tfscale.trainer.probe.entry.imports import after_import
 
     after_import(_attach)
 

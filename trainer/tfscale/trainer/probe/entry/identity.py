@@ -1,4 +1,4 @@
-"""Which attempt of which task this process is."""
+"""The attempt of a task that this process is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """As the agent said in the environment; `socket` is where it listens."""
+    """What the agent has set in the environment; `socket` is the path at which it listens."""
 
     socket: str
     task: str
@@ -17,7 +17,10 @@ class Identity:
 
     @classmethod
     def from_environment(cls) -> Identity:
-        """Raises KeyError or ValueError when no agent, or one of another version, set the variables."""
+        """Read the variables of the agent.
+
+        Raises KeyError or ValueError where no agent, or one of another version, has set them.
+        """
         return cls(
             socket=os.environ["TFSCALE_REPORT"],
             task=os.environ["TFSCALE_TASK"],

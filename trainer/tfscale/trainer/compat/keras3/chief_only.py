@@ -1,6 +1,6 @@
-"""What Keras 3 runs on the chief itself under ParameterServerStrategy: `predict`, and `evaluate` where it can be exact.
+"""A stand-in for ParameterServerStrategy with which Keras 3 computes on the chief: `predict`, and exact `evaluate`.
 
-The workers repeat and shuffle data at their own pace, so that among them no example is met exactly once.
+Workers repeat and shuffle data at their own pace, so together they do not process each example exactly once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 
-class Chief:
-    """As much of a strategy as Keras's trainer asks for: everything runs here, and variables stay on the servers."""
+class ChiefOnlyStrategy:
+    """The part of a strategy that Keras's trainer uses: everything runs here, and variables stay on the servers."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy = strategy
@@ -32,10 +32,10 @@ class Chief:
 
 
 @contextlib.contextmanager
-def on_the_chief(model: Any) -> Iterator[Chief]:
-    """Let the model's trainer use a `Chief` in place of its strategy; may be nested."""
+def on_the_chief(model: Any) -> Iterator[ChiefOnlyStrategy]:
+    """Let the model's trainer use a `ChiefOnlyStrategy` in place of its strategy; may be nested."""
     before = model.__dict__.get("_tfscale_chief")
-    chief = before or Chief(model._distribute_strategy)
+    chief = before or ChiefOnlyStrategy(model._distribute_strategy)
     model.__dict__["_tfscale_chief"] = chief
     try:
         yield chief
@@ -44,5 +44,5 @@ def on_the_chief(model: Any) -> Iterator[Chief]:
 
 
 def strategy_of(model: Any) -> Any:
-    """What the trainer is to take for the model's strategy now."""
+    """Return the strategy that the trainer is to use for the model now."""
     return model.__dict__.get("_tfscale_chief") or model._distribute_strategy or tf.distribute.get_strategy()

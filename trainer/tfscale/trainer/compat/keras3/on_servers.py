@@ -1,7 +1,7 @@
-"""Keras 3 under ParameterServerStrategy.
+"""Keras 3 under ParameterServerStrategy: the steps of an epoch are scheduled on the workers, as in tf_keras.
 
-Seen with Keras 3.15.1 on TensorFlow 2.21.0, whose trainer knows nothing of it: it iterates over data that are on no
-worker, and runs its steps on the chief. Here an epoch's steps are scheduled on the workers, as in tf_keras.
+The trainer of Keras 3.15.1 on TensorFlow 2.21.0 does not support it: it iterates over data that are on no worker, and
+runs its steps on the chief.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.distribute import parameter_server_strategy_v2
-from tensorflow.python.distribute.coordinator import cluster_coordinator
-from tensorflow.python.distribute.coordinator import values as coordinator_values
-from tfscale.trainer.compat.keras3.chief import Chief, on_the_chief, strategy_of
+from tfscale.trainer.compat.keras3.chief_only import ChiefOnlyStrategy, on_the_chief, strategy_of
 from tfscale.trainer.compat.keras3.dataset_creator import DatasetCreator
-from tfscale.trainer.compat.keras3.executions import Portion, loop, one_step
+from tfscale.trainer.compat.keras3.steps_per_execution import PartialExecution, loop, one_step
 from tfscale.trainer.compat.keras3.worker_data import WorkerData
+from tfscale.trainer.tf_internals import KERAS_ON_SERVERS
 
 IN_FLIGHT = 8
-"""Executions a worker that are scheduled before the oldest is waited for, so that callbacks are not far ahead."""
+"""Scheduled executions per worker beyond which the oldest is waited for, so that callbacks are not far ahead."""
 
 
 def repair(trainer: Any) -> None:
@@ -40,25 +38,25 @@ def repair(trainer: Any) -> None:
 
 
 def has_servers(strategy: Any) -> bool:
-    """Whether this strategy keeps variables on parameter servers and schedules work on workers."""
-    return isinstance(strategy, parameter_server_strategy_v2.ParameterServerStrategyV2)
+    """Return whether this strategy keeps variables on parameter servers and schedules functions on workers."""
+    return isinstance(strategy, tf.distribute.ParameterServerStrategy)
 
 
 class PendingLogs(Mapping[str, Any]):
-    """The logs of the newest step that has ended, when they are asked for.
+    """Logs of the newest step that has ended, looked up when they are used.
 
-    A step that has just been scheduled has none yet; to wait for each would make the workers take turns.
+    A step that has just been scheduled has none yet; waiting for each would make the workers take turns.
     """
 
     def __init__(self, scheduled: collections.deque[Any]) -> None:
         self._scheduled = scheduled
 
     def names(self) -> set[str]:
-        """Of the logs, without fetching any; empty where no step has ended well."""
+        """Return the names of the logs without fetching any; empty where no step has ended well."""
         return next((set(each._values) for each in self._ended() if each._values), set())
 
     def _ended(self) -> list[Any]:
-        """Newest first."""
+        """Return the executions that have ended, newest first."""
         return [each for each in reversed(self._scheduled.copy()) if each._status_available_event.is_set()]
 
     @functools.cached_property
@@ -67,7 +65,7 @@ class PendingLogs(Mapping[str, Any]):
             try:
                 found: dict[str, Any] = each.fetch()
             except tf.errors.OpError:
-                # The worker that holds it has gone; what fails for another reason is raised when more is scheduled.
+                # The worker that holds it has gone; another failure is raised when the next step is scheduled.
                 continue
             return found
         return {}
@@ -83,18 +81,18 @@ class PendingLogs(Mapping[str, Any]):
 
 
 class Scheduler:
-    """Schedules executions of one function on the workers."""
+    """Scheduler of executions of one function on the workers."""
 
     def __init__(self, strategy: tf.distribute.Strategy, function: Any) -> None:
-        self._coordinator = cluster_coordinator.ClusterCoordinator(strategy)
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         self._function = function
         self._window = IN_FLIGHT * len(self._coordinator._cluster.workers)
         self._scheduled: collections.deque[Any] = collections.deque()
 
     def __call__(self, iterator: Any, steps: int) -> PendingLogs:
         while len(self._scheduled) >= self._window:
-            # Only to wait: what an execution raises is raised by `schedule` or `join`. It tells its end to nobody
-            # once its value has gone, so the value has to be held meanwhile.
+            # Only to wait: what an execution raises is raised by `schedule` or `join`. The value has to be held
+            # meanwhile, because without it the end of the execution sets no event.
             oldest = self._scheduled.popleft()
             oldest._status_available_event.wait()
         self._scheduled.append(self._coordinator.schedule(self._function, args=(iterator, tf.constant(steps))))
@@ -102,19 +100,18 @@ class Scheduler:
 
 
 def _repair_size() -> None:
-    """Keras asks data that are on no worker yet for their size, which raises."""
-    from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
-
-    original = TFDatasetAdapter.num_batches.fget
+    """Give data that are on no worker yet no size; Keras asks for it, which raises."""
+    adapter = KERAS_ON_SERVERS["TFDatasetAdapter.num_batches"].owner
+    original = adapter.num_batches.fget
 
     def num_batches(self: Any) -> Any:
         return original(self) if getattr(self._dataset, "_built", True) else None
 
-    TFDatasetAdapter.num_batches = property(num_batches)
+    adapter.num_batches = property(num_batches)
 
 
 def _repair_epochs(kind: Any) -> None:
-    """An epoch is a number of steps; its end is when all of them have been made."""
+    """Make an epoch a number of steps, which ends when all of them have been made."""
     initialise, enumerate_iterator, synchronise = kind.__init__, kind._enumerate_iterator, kind.tf_sync
 
     def init(self: Any, distribute_strategy: Any = None, x: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -135,24 +132,24 @@ def _repair_epochs(kind: Any) -> None:
             yield from enumerate_iterator(self)
             return
         self.data_adapter.on_epoch_begin()
-        # The workers' iterators stay: a new epoch goes on where the last ended.
+        # The workers' iterators stay: a new epoch continues where the last one ended.
         if self._current_iterator is None:
             self._current_iterator = iter(self._distributed_dataset)
         total, each = self._distributed_dataset.steps, self.steps_per_execution
         for begin in range(0, total, each):
-            yield begin, begin + each - 1, Portion(self._current_iterator, min(each, total - begin))
+            yield begin, begin + each - 1, PartialExecution(self._current_iterator, min(each, total - begin))
         self.data_adapter.on_epoch_end()
 
     def tf_sync(self: Any) -> None:
         if has_servers(self._distribute_strategy):
-            cluster_coordinator.ClusterCoordinator(self._distribute_strategy).join()
+            tf.distribute.coordinator.ClusterCoordinator(self._distribute_strategy).join()
         synchronise(self)
 
     kind.__init__, kind._enumerate_iterator, kind.tf_sync = init, epoch, tf_sync
 
 
 def _repair_symbolic_build(kind: Any) -> None:
-    """No batch is at the chief to learn shapes from; the data's specification says them."""
+    """Take shapes from the specification of the data: the chief has no batch to learn them from."""
     original = kind._maybe_symbolic_build
 
     def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
@@ -184,7 +181,9 @@ def _repair_functions(trainer: Any, kind: Any) -> None:
         scheduler = Scheduler(self._distribute_strategy, loop(one_step(trainer, self, step_function)))
 
         def function(iterator: Any) -> Any:
-            if isinstance(iterator, Portion) and isinstance(iterator.iterator, coordinator_values.PerWorkerValues):
+            if isinstance(iterator, PartialExecution) and isinstance(
+                iterator.iterator, tf.distribute.experimental.coordinator.PerWorkerValues
+            ):
                 return scheduler(iterator.iterator, iterator.steps)
             return _here(self, here, iterator)
 
@@ -194,8 +193,8 @@ def _repair_functions(trainer: Any, kind: Any) -> None:
 
 
 def _here(model: Any, step: Callable[[Any], Any], iterator: Any) -> Any:
-    """An execution on the chief: of `evaluate` and of `train_on_batch`."""
-    steps = iterator.steps if isinstance(iterator, Portion) else model.steps_per_execution
+    """Run an execution on the chief, for `evaluate` and `train_on_batch`."""
+    steps = iterator.steps if isinstance(iterator, PartialExecution) else model.steps_per_execution
     outputs = None
     with on_the_chief(model):
         for _, batch in zip(range(steps), iterator, strict=False):
@@ -206,7 +205,7 @@ def _here(model: Any, step: Callable[[Any], Any], iterator: Any) -> Any:
 
 
 def _repair_logs(kind: Any) -> None:
-    """An epoch's logs are the metrics of all its steps, and not those of the step that ended last."""
+    """Make an epoch's logs the metrics of all its steps, and not those of the step that ended last."""
     original = kind._get_metrics_result_or_logs
 
     def get_metrics_result_or_logs(self: Any, logs: Any) -> Any:
@@ -214,14 +213,14 @@ def _repair_logs(kind: Any) -> None:
             return original(self, logs)
         names = dict.fromkeys(logs.names())
         found = original(self, names)
-        # A train step of the user's own has other logs than the metrics.
+        # A train step that the user has written has other logs than the metrics.
         return dict(logs) if found is names else found
 
     kind._get_metrics_result_or_logs = get_metrics_result_or_logs
 
 
 def _repair_verbosity(kind: Any) -> None:
-    """A progress bar asks for the logs of each step; it is shown only where it is asked for, as in tf_keras."""
+    """Show no progress bar by default, as in tf_keras: it would wait for the logs of each step."""
     for name in ("fit", "evaluate"):
         kind_method = getattr(kind, name)
         setattr(kind, name, _with_epoch_lines(kind_method))
@@ -239,7 +238,7 @@ def _with_epoch_lines(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _repair_evaluate(trainer: Any, kind: Any) -> None:
-    """A finite data set is evaluated exactly, on the chief; a number of steps of it, by the workers."""
+    """Evaluate a finite data set on the chief, exactly; and a given number of steps on the workers."""
     original = kind.evaluate
 
     @functools.wraps(original)
@@ -260,9 +259,9 @@ def _is_whole(x: Any, steps: int | None) -> bool:
     return steps is None and x is not None and not isinstance(x, distributed)
 
 
-def _bring_home(trainer: Any, model: Any, chief: Chief, arguments: dict[str, Any]) -> None:
-    """`fit` has made the data of its validation for the workers; make them for the chief, once."""
-    if isinstance(model._eval_epoch_iterator._distribute_strategy, Chief):
+def _bring_home(trainer: Any, model: Any, chief: ChiefOnlyStrategy, arguments: dict[str, Any]) -> None:
+    """Make the data of validation for the chief, once; `fit` has made them for the workers."""
+    if isinstance(model._eval_epoch_iterator._distribute_strategy, ChiefOnlyStrategy):
         return
     model._eval_epoch_iterator = trainer.TFEpochIterator(
         x=arguments.get("x"),
@@ -276,7 +275,7 @@ def _bring_home(trainer: Any, model: Any, chief: Chief, arguments: dict[str, Any
 
 
 def _repair_predict(kind: Any) -> None:
-    """The order of outputs is that of the examples, so that one process makes them, as in tf_keras."""
+    """Predict on the chief, as in tf_keras: the order of outputs is that of the examples."""
     for name in ("predict", "predict_on_batch"):
         setattr(kind, name, _at_the_chief(getattr(kind, name)))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tfscale.trainer.probe
 
-SITE = Path(next(iter(tfscale.trainer.probe.__path__))) / "site"
+SITE = Path(next(iter(tfscale.trainer.probe.__path__))) / "entry" / "site"
 GIVEN = '{"cluster": {}, "task": {"type": "worker", "index": 1}}'
 
 

@@ -1,4 +1,4 @@
-"""Called when a module that concerns the probe has been imported."""
+"""Entry into a module that concerns the probe, right after its import."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 
 from tfscale.trainer.compat import repairs
 from tfscale.trainer.probe import profiling
-from tfscale.trainer.probe.identity import Identity
-from tfscale.trainer.probe.imports import REPAIRED
+from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.entry.imports import REPAIRED
 from tfscale.trainer.probe.probe import Probe
 from tfscale.trainer.probe.reporter import Reporter
 
@@ -16,16 +16,16 @@ _probe: Probe | None = None
 
 
 def attach(module: str) -> None:
-    """Hook into what was just imported: TensorFlow, or a part of Keras."""
-    repairs.repair(sys.modules[module])
+    """Repair and hook into what was just imported: TensorFlow, or a part of Keras."""
+    repairs.repair(sys.modules[module], on_fault=lambda fault: probe().note_fault(fault))
     if module == "tensorflow":
         probe().install()
     elif module not in REPAIRED:
-        probe().install_keras(sys.modules[module])
+        probe().install_keras(module)
 
 
 def probe() -> Probe:
-    """The probe of this process, which tells its agent where there is one."""
+    """Return the probe of this process, which reports to its agent where there is one."""
     global _probe
     if _probe is None:
         identity = Identity.from_environment() if os.environ.get("TFSCALE_REPORT") else None

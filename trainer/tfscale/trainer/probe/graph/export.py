@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from tensorflow.core.framework.node_def_pb2 import NodeDef
-from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
+from typing import Any
+
 from tfscale.trainer.probe import area, ring
-from tfscale.trainer.probe.apart import MARK
+from tfscale.trainer.tf_internals import INDEPENDENT
 
 _WRITE = (area.OP, ring.OP)
 
 
-def write_nothing(exported: MetaGraphDef) -> None:
-    """Turn the ops that write rows into ops that do nothing."""
+def write_nothing(exported: Any) -> None:
+    """Turn the ops of a MetaGraphDef that write rows into ops that do nothing."""
     for function in exported.graph_def.library.function:
         for node in function.node_def:
-            if node.op in _WRITE and MARK in node.attr:
+            if node.op in _WRITE and INDEPENDENT in node.attr:
                 _empty(node)
 
 
-def _empty(node: NodeDef) -> None:
+def _empty(node: Any) -> None:
     """Keep the order in which it came, and nothing else."""
     before = dict.fromkeys("^" + source.lstrip("^").partition(":")[0] for source in node.input)
     node.op = "NoOp"

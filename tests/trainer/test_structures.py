@@ -15,7 +15,7 @@ def operations(function: Any, *arguments: Any) -> list[Any]:
 
 def test_nobody_can_use_a_part_of_a_whole_batch_before_its_stamp() -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.graph import after
+    from tfscale.trainer.probe.graph.structures import after
 
     @tf.function
     def step(inputs: Any, labels: Any) -> Any:
@@ -32,7 +32,7 @@ def test_nobody_can_use_a_part_of_a_whole_batch_before_its_stamp() -> None:
 @pytest.mark.parametrize("batch", [{"whole": False}, {"whole": True, "alone": True}], ids=str)
 def test_else_the_first_component_waits_for_the_stamp(batch: dict[str, bool]) -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.graph import after
+    from tfscale.trainer.probe.graph.structures import after
 
     @tf.function
     def step(inputs: Any, labels: Any) -> Any:
@@ -47,7 +47,7 @@ def test_else_the_first_component_waits_for_the_stamp(batch: dict[str, bool]) ->
 
 def test_a_ragged_batch_is_whole_too() -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.graph import after
+    from tfscale.trainer.probe.graph.structures import after
 
     @tf.function
     def step(batch: Any) -> Any:
@@ -61,7 +61,7 @@ def test_a_ragged_batch_is_whole_too() -> None:
 
 def test_a_batch_is_asked_for_beside_its_first_stamp_and_used_after_the_second() -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.recorder import Recorder
+    from tfscale.trainer.probe.graph.recorder import Recorder
 
     def fail(error: Exception) -> None:
         raise error

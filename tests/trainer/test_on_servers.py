@@ -41,19 +41,20 @@ class Coordinator:
 
 
 def test_a_full_window_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfscale.trainer.compat.keras3 import parameter_server
+    import tensorflow as tf
+    from tfscale.trainer.compat.keras3 import on_servers
 
-    monkeypatch.setattr(parameter_server.cluster_coordinator, "ClusterCoordinator", Coordinator)
-    scheduler = parameter_server.Scheduler(None, None)
+    monkeypatch.setattr(tf.distribute.coordinator, "ClusterCoordinator", Coordinator)
+    scheduler = on_servers.Scheduler(None, None)
     ahead = []
 
     def schedule() -> None:
-        for _ in range(3 * parameter_server.IN_FLIGHT):
+        for _ in range(3 * on_servers.IN_FLIGHT):
             scheduler(None, 1)
             ahead.append(scheduler._coordinator.scheduled - scheduler._coordinator.finished)
 
     thread = threading.Thread(target=schedule, daemon=True)
     thread.start()
     thread.join(20)
-    assert len(ahead) == 3 * parameter_server.IN_FLIGHT
-    assert max(ahead) <= parameter_server.IN_FLIGHT
+    assert len(ahead) == 3 * on_servers.IN_FLIGHT
+    assert max(ahead) <= on_servers.IN_FLIGHT

@@ -1,7 +1,6 @@
-"""Keras 3 under MultiWorkerMirroredStrategy.
+"""Repairs of Keras 3 under MultiWorkerMirroredStrategy, each of one step of Keras's own TensorFlow trainer.
 
-Seen with Keras 3.15.1 on TensorFlow 2.21.0. Each replaces one step of Keras's own TensorFlow trainer and leaves the
-rest.
+Seen with Keras 3.15.1 on TensorFlow 2.21.0. Each gets the module `keras.src.backend.tensorflow.trainer`.
 """
 
 from __future__ import annotations
@@ -12,15 +11,11 @@ from typing import Any
 import tensorflow as tf
 
 
-def repair(trainer: Any) -> None:
-    """Put the repairs into the module `keras.src.backend.tensorflow.trainer`."""
-    _repair_symbolic_build(trainer)
-    _repair_reduce_per_replica(trainer)
-    _repair_predict(trainer)
+def repair_symbolic_build(trainer: Any) -> None:
+    """Learn the shapes of a batch from its local part.
 
-
-def _repair_symbolic_build(trainer: Any) -> None:
-    """Keras averages a PerReplica batch eagerly to learn its shapes, which raises; a local part has the same."""
+    Keras averages a PerReplica batch eagerly for that, which raises.
+    """
 
     def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
         if self._distribute_strategy is None:
@@ -39,8 +34,8 @@ def _repair_symbolic_build(trainer: Any) -> None:
     trainer.TensorFlowTrainer._maybe_symbolic_build = maybe_symbolic_build
 
 
-def _repair_reduce_per_replica(trainer: Any) -> None:
-    """Keras averages scalar metrics over axis 0, which scalars do not have."""
+def repair_reduce_per_replica(trainer: Any) -> None:
+    """Average scalar metrics over no axis; Keras averages them over axis 0, which they do not have."""
     original = trainer.reduce_per_replica
 
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:
@@ -56,11 +51,11 @@ def _repair_reduce_per_replica(trainer: Any) -> None:
     trainer.reduce_per_replica = reduce_per_replica
 
 
-def _repair_predict(trainer: Any) -> None:
-    """Keras gathers all workers' outputs of a step as if each had its own part of the batch.
+def repair_predict(trainer: Any) -> None:
+    """Shard the data of `predict` by DATA, whatever its options say, as tf_keras does.
 
-    With auto-shard OFF they have not, and the outputs are silently doubled, left out or out of place. tf_keras shards
-    what is predicted by DATA, whatever its options say; so does this.
+    Keras gathers the outputs of all workers as if each had its own part of the batch. With auto-shard OFF they all have
+    the same, and outputs are silently doubled, left out or out of place.
     """
     original = trainer.TensorFlowTrainer.predict
 

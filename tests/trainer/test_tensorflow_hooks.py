@@ -1,0 +1,48 @@
+"""The hooks in real TensorFlow: each can be missing alone, and all are taken back when the probe gives up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+PROGRAM = Path(__file__).parent / "hooked.py"
+
+
+def run(how: str, folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what the program printed, and the lines of its measurement."""
+    command = [sys.executable, PROGRAM, how, folder / "lines.jsonl"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    lines = [json.loads(line) for line in (folder / "lines.jsonl").read_text().splitlines()]
+    return json.loads(ran.stdout.splitlines()[-1]), [line for line in lines if line["type"] == "frame"]
+
+
+def test_a_missing_name_disables_its_hook_alone(tmp_path: Path) -> None:
+    left, frames = run("missing", tmp_path)
+    probe = [frame["probe"] for frame in frames if frame["probe"]][-1]
+    assert probe["state"] == "measuring" and probe["strategy"] == "MirroredStrategy"
+    checkpoints, mirrored, multi_worker = sorted(probe["warnings"])
+    assert checkpoints.startswith("checkpoints not shown: TensorFlow ")
+    assert checkpoints.endswith(" has no TrackableSaver.restore")
+    assert mirrored.startswith("steps of MirroredStrategy not split: TensorFlow ")
+    assert " has another MirroredExtended._batch_reduce_to than (" in mirrored
+    # It inherits the method.
+    assert multi_worker.startswith("steps of MultiWorkerMirroredStrategy not split: ")
+    batches = [batch for frame in frames for batch in frame["steps"] if batch["subject"] == "worker:0"]
+    assert [number for batch in batches for number in batch["sequence"]] == list(range(16))
+    assert all(batch["input"] and not batch["reduce"] for batch in batches)
+    assert "TrackableSaver.save" not in left["changed"] and "StrategyBase.run" in left["changed"]
+
+
+def test_a_probe_that_has_failed_leaves_nothing_behind(tmp_path: Path) -> None:
+    left, _ = run("failed", tmp_path)
+    assert left["patched"] > 30
+    assert left["changed"] == []
+    assert left["keras"] == [True, False]
+    assert left["grown"] == [0, 0, 0, 0, 0]

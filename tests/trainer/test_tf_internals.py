@@ -1,0 +1,71 @@
+"""The inventory of private names: complete, and as the installed TensorFlow and Keras have them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tfscale.trainer
+
+ROOT = Path(next(path for path in tfscale.trainer.__path__))
+MODULES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in ROOT.rglob("*.py")}
+PRIVATE_MODULES = ("tensorflow.python", "tensorflow.core", "keras.src", "tf_keras.src")
+NOT_TENSORFLOW = {"_replace", "_asdict", "_Environ", "_handle"}
+"""Attributes of the standard library: of named tuples, `os` and `ctypes.CDLL`."""
+
+
+@pytest.mark.tensorflow
+def test_the_installed_versions_have_every_name() -> None:
+    script = "from tfscale.trainer.tf_internals import faults; print(*faults(), sep='\\n')"
+    asked = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert asked.stdout.strip() == ""
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def own_names(tree: ast.AST) -> Iterator[str]:
+    """Names with an underscore that a module defines by itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def foreign_attributes(tree: ast.AST) -> Iterator[str]:
+    """Attributes with one underscore that the module uses and defines nowhere."""
+    own = set(own_names(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            name = node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
+            name = node.args[1].value if isinstance(node.args[1], ast.Constant) else ""
+        else:
+            continue
+        if name.startswith("_") and not name.startswith("__") and name not in own | NOT_TENSORFLOW:
+            yield name
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "tf_internals.py"])
+def test_no_other_module_imports_what_is_private(module: str) -> None:
+    assert [name for name in imports(MODULES[module]) if name.startswith(PRIVATE_MODULES)] == []
+
+
+def test_every_private_attribute_is_in_the_inventory() -> None:
+    listed = set(re.findall(r"\w+", (ROOT / "tf_internals.py").read_text()))
+    used = {name for tree in MODULES.values() for name in foreign_attributes(tree)}
+    ours = {name for tree in MODULES.values() for name in own_names(tree)}
+    assert used - ours - listed == set()

@@ -1,0 +1,25 @@
+"""Ops that wait for chosen tensors alone, and that nothing of the program around them waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import tensorflow as tf
+
+
+@contextmanager
+def outside(after: Sequence[tf.Tensor | tf.Operation]) -> Iterator[None]:
+    """Make ops on the CPU that wait for `after`, and for no control dependency of the program around them."""
+    with tf.control_dependencies(None), tf.device("/device:CPU:0"), tf.control_dependencies(list(after)):
+        yield
+
+
+def independent(op: tf.Operation) -> tf.Operation:
+    """Return the op, freed of the automatic control dependencies of `tf.function`.
+
+    Chained like other stateful ops, stamps would wait for one another and name the wrong replica
+    (docs/spikes/phases.md).
+    """
+    op.graph.experimental_acd_manager.run_independently(op)
+    return op

@@ -1,0 +1,108 @@
+"""The probe's hooks in Keras 3 and tf_keras: into each module right after its import."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tfscale.trainer import tf_internals
+from tfscale.trainer.feature import Feature
+from tfscale.trainer.probe.activities import CHECKPOINT, EVALUATION, Activities
+from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.recorder import Recorder
+from tfscale.trainer.probe.hooks.patches import Method, Patches
+from tfscale.trainer.probe.progress import Progress, plain
+from tfscale.trainer.probe.spans import Counter
+
+
+class KerasHooks:
+    """Hooks for each of Keras's modules, by its name."""
+
+    def __init__(self, patches: Patches, recorder: Recorder, activities: Activities, progress: Progress) -> None:
+        self._patches = patches
+        self._recorder = recorder
+        self._activities = activities
+        self._progress = progress
+        self._counters: weakref.WeakKeyDictionary[Any, Counter] = weakref.WeakKeyDictionary()
+        self._by_module: dict[str, tuple[Callable[[Feature], dict[str, Method]], Feature]] = {
+            "keras.src.optimizers.base_optimizer": (self._optimizer, tf_internals.OPTIMIZER),
+            "tf_keras.src.optimizers.optimizer": (self._optimizer, tf_internals.OPTIMIZER_TF_KERAS),
+            "tf_keras.src.optimizers.legacy.optimizer_v2": (self._optimizer, tf_internals.OPTIMIZER_LEGACY),
+            "keras.src.callbacks.callback_list": (self._callbacks, tf_internals.CALLBACKS),
+            "tf_keras.src.callbacks": (self._callbacks, tf_internals.CALLBACKS_TF_KERAS),
+            "keras.src.models.model": (self._model, tf_internals.MODEL),
+            "tf_keras.src.engine.training": (self._model, tf_internals.MODEL_TF_KERAS),
+        }
+
+    def install(self, module: str) -> None:
+        """Put the hooks into a module that has just been imported."""
+        hooks, feature = self._by_module[module]
+        self._patches.put(feature, hooks(feature))
+
+    def _optimizer(self, feature: Feature) -> dict[str, Method]:
+        """Return a hook that makes an optimizer applied outside of `Strategy.run` a run by itself."""
+        recorder = self._recorder
+        path = feature.names[0].path
+
+        def apply(method: Method, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            def call() -> Any:
+                with recorder.own_work():
+                    recorder.applied(self._counter(optimizer))
+                return method(optimizer, *args, **kwargs)
+
+            return recorder.run(call, program_of(tf.distribute.get_strategy()), path, lone=True)
+
+        return {path: apply}
+
+    def _counter(self, optimizer: Any) -> Counter:
+        counter = self._counters.get(optimizer)
+        if counter is None:
+            with tf.init_scope():
+                counter = Counter(int(np.asarray(plain(optimizer.iterations))))
+            self._counters[optimizer] = counter
+        return counter
+
+    def _callbacks(self, _: Feature) -> dict[str, Method]:
+        progress = self._progress
+
+        def epoch_begin(method: Method, callbacks: Any, epoch: int, *args: Any, **kwargs: Any) -> Any:
+            progress.epoch_begun(int(epoch))
+            return method(callbacks, epoch, *args, **kwargs)
+
+        def batch_end(method: Method, callbacks: Any, batch: Any, logs: Any = None, *args: Any, **kwargs: Any) -> Any:
+            progress.batch_ended(logs, getattr(callbacks, "model", None))
+            return method(callbacks, batch, logs, *args, **kwargs)
+
+        def train_end(method: Method, *args: Any, **kwargs: Any) -> Any:
+            progress.ended()
+            return method(*args, **kwargs)
+
+        return {
+            "CallbackList.on_epoch_begin": epoch_begin,
+            "CallbackList.on_train_batch_end": batch_end,
+            "CallbackList.on_train_end": train_end,
+        }
+
+    def _model(self, _: Feature) -> dict[str, Method]:
+        def during(kind: str) -> Method:
+            def hook(method: Method, *args: Any, **kwargs: Any) -> Any:
+                with self._activities.during(kind):
+                    return method(*args, **kwargs)
+
+            return hook
+
+        def save(method: Method, *args: Any, **kwargs: Any) -> Any:
+            with self._activities.writing():
+                return method(*args, **kwargs)
+
+        return {
+            "Model.evaluate": during(EVALUATION),
+            "Model.predict": during(EVALUATION),
+            "Model.save": save,
+            "Model.save_weights": save,
+            "Model.load_weights": during(CHECKPOINT),
+            "Model.export": during(CHECKPOINT),
+        }

@@ -1,0 +1,146 @@
+"""The probe's hooks in TensorFlow: methods through which every step passes.
+
+`tf_internals.py` lists them by feature. In `fit` Python passes through them once a trace, so they leave stamps in the
+graph; in eager loops it passes through them at each step, and they take the time themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import tensorflow as tf
+from tfscale.core.strategy import STRATEGIES
+from tfscale.trainer import tf_internals
+from tfscale.trainer.probe.activities import CHECKPOINT, COMPILE, Activities
+from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.export import write_nothing
+from tfscale.trainer.probe.graph.recorder import Recorder
+from tfscale.trainer.probe.hooks.patches import Method, Patches
+from tfscale.trainer.probe.spans import Program
+
+
+def install(patches: Patches, recorder: Recorder, activities: Activities, on_strategy: Callable[[Any], None]) -> None:
+    """Put the hooks in place; must happen before the first graph is traced.
+
+    `on_strategy` is called with each strategy that the script makes.
+    """
+    _hook_tracing(patches, recorder)
+    _hook_strategies(patches, recorder, on_strategy)
+    _hook_input(patches, recorder)
+    _hook_reductions(patches, recorder)
+    _hook_training(patches, recorder)
+    _hook_activities(patches, activities)
+
+
+def _hook_tracing(patches: Patches, recorder: Recorder) -> None:
+    def build(method: Method, name: str, python_func: Method, *args: Any, **kwargs: Any) -> Any:
+        def traced(*inputs: Any, **more: Any) -> Any:
+            outputs = python_func(*inputs, **more)
+            recorder.traced(tf.compat.v1.get_default_graph())
+            return outputs
+
+        return method(name, functools.wraps(python_func)(traced), *args, **kwargs)
+
+    def build_meta_graph(
+        method: Method, root: Any, signatures: Any, options: Any, meta_graph_def: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        built = method(root, signatures, options, meta_graph_def, *args, **kwargs)
+        with recorder.own_work():
+            write_nothing(meta_graph_def)
+        return built
+
+    hooks: dict[str, Method] = {"func_graph_from_py_func": build, "_build_meta_graph": build_meta_graph}
+    recorder.stamps_graphs = patches.put(tf_internals.GRAPHS, hooks)
+
+
+def _hook_strategies(patches: Patches, recorder: Recorder, on_strategy: Callable[[Any], None]) -> None:
+    def made(method: Method, strategy: Any, *args: Any, **kwargs: Any) -> None:
+        method(strategy, *args, **kwargs)
+        with recorder.own_work():
+            if program_of(strategy).strategy is not None:
+                on_strategy(strategy)
+
+    def run(method: Method, strategy: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
+        return recorder.run(lambda: method(strategy, fn, *args, **kwargs), program_of(strategy), _code_of(fn))
+
+    if not patches.put(tf_internals.RUNS, {"StrategyBase.__init__": made, "StrategyBase.run": run}):
+        recorder.disable()
+
+
+def _code_of(function: Any) -> Hashable:
+    """Return what stays the same when the same lines of a program run again."""
+    code: Hashable = getattr(getattr(function, "python_function", function), "__code__", None)
+    return code or type(function).__qualname__
+
+
+def _hook_input(patches: Patches, recorder: Recorder) -> None:
+    def get_next(method: Method, *args: Any, **kwargs: Any) -> Any:
+        return recorder.input(lambda: method(*args, **kwargs))
+
+    patches.put(tf_internals.INPUT, dict.fromkeys((name.path for name in tf_internals.INPUT.names), get_next))
+
+
+def _hook_reductions(patches: Patches, recorder: Recorder) -> None:
+    def program(extended: Any) -> Program:
+        return program_of(extended._container_strategy())
+
+    def batch_reduce(method: Method, extended: Any, op: Any, pairs: Any, options: Any) -> Any:
+        handed = [pair[0] for pair in pairs]
+        return recorder.reduction(lambda: method(extended, op, pairs, options), handed, program(extended))
+
+    def reduce(method: Method, extended: Any, op: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        return over_replicas(lambda: method(extended, op, value, *args, **kwargs), extended, value)
+
+    def gather(method: Method, extended: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        return over_replicas(lambda: method(extended, value, *args, **kwargs), extended, value)
+
+    def over_replicas(call: Callable[[], Any], extended: Any, value: Any) -> Any:
+        distributed = program(extended)
+        return recorder.reduction(call, value, distributed) if distributed.replicas > 1 else call()
+
+    hooks: dict[str, Method] = {"_batch_reduce_to": batch_reduce, "_reduce_to": reduce}
+    split: dict[str, bool] = {}
+    for row in filter(lambda row: row.extended, STRATEGIES):
+        kind = row.extended.partition(":")[2]
+        own = {f"{kind}.{method}": hooks[method] for method in row.reductions}
+        split[row.name] = patches.put(tf_internals.REDUCTIONS_OF[row.name], own)
+    others = patches.put(tf_internals.REDUCTIONS, {"StrategyExtendedV2._batch_reduce_to": batch_reduce})
+    patches.put(tf_internals.GATHERS, {"StrategyExtendedV2._gather_to": gather})
+    recorder.splits = lambda program: split.get(program.strategy or "", others)
+
+
+def _hook_training(patches: Patches, recorder: Recorder) -> None:
+    def gradient(method: Method, *args: Any, **kwargs: Any) -> Any:
+        return recorder.gradient(lambda: method(*args, **kwargs))
+
+    def call(method: Method, function: Any, *args: Any, **kwargs: Any) -> Any:
+        if not function._jit_compile or not tf.executing_eagerly():
+            return method(function, *args, **kwargs)
+        program = program_of(tf.distribute.get_strategy())
+        return recorder.run(lambda: method(function, *args, **kwargs), program, _code_of(function))
+
+    patches.put(tf_internals.GRADIENTS, {"GradientTape.gradient": gradient})
+    patches.put(tf_internals.XLA, {"Function.__call__": call})
+
+
+def _hook_activities(patches: Patches, activities: Activities) -> None:
+    def during(kind: str) -> Method:
+        def hook(method: Method, *args: Any, **kwargs: Any) -> Any:
+            with activities.during(kind):
+                return method(*args, **kwargs)
+
+        return hook
+
+    def save(method: Method, *args: Any, **kwargs: Any) -> Any:
+        with activities.writing():
+            return method(*args, **kwargs)
+
+    checkpoints = {
+        "TrackableSaver.save": save,
+        "TrackableSaver.restore": during(CHECKPOINT),
+        "save_and_return_nodes": during(CHECKPOINT),
+    }
+    patches.put(tf_internals.COMPILATION, {"_create_concrete_function": during(COMPILE)})
+    patches.put(tf_internals.CHECKPOINTS, checkpoints)

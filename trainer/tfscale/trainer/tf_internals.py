@@ -1,0 +1,382 @@
+"""Every private name of TensorFlow and Keras on which the probe and the repairs depend.
+
+A feature is one hook or one repair with the names that it needs. It is checked when it is about to be put in place:
+a TensorFlow that lacks one of its names loses this feature alone, and the console shows why. No other module imports
+`tensorflow.python`, `tensorflow.core`, `keras.src` or `tf_keras.src`, or uses an attribute with an underscore that is
+not listed here (`tests/trainer/test_tf_internals.py`). `scripts/versions --names` asks other versions for the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfscale.core.strategy import STRATEGIES
+from tfscale.trainer.feature import Feature, find
+
+# --- TensorFlow: the probe -------------------------------------------------------------------------------------------
+
+GRAPHS = Feature(
+    "steps in graphs not measured",
+    """
+    tensorflow.python.framework.func_graph:func_graph_from_py_func(name, python_func)
+    tensorflow.python.framework.func_graph:FuncGraph.outer_graph
+    tensorflow.python.framework.func_graph:FuncGraph.captures
+    tensorflow.python.framework.ops:Operation._set_attr(self, attr_name, attr_value)
+    tensorflow.python.framework.ops:control_dependencies(control_inputs)
+    tensorflow.python.framework.ops:device(device_name_or_function)
+    tensorflow.python.framework.ops:get_default_graph()
+    tensorflow.python.framework.ops:Graph.experimental_acd_manager
+    tensorflow.python.framework.auto_control_deps:AutomaticControlDependencies.run_independently(self, op)
+    tensorflow.python.framework.auto_control_deps_utils:RESOURCE_READ_OPS
+    tensorflow.python.framework.op_def_registry:get(name)
+    tensorflow.python.ops.control_flow_v2_func_graphs:WhileBodyFuncGraph
+    tensorflow.python.ops.control_flow_util:GraphOrParentsInXlaContext(graph)
+    tensorflow.python.ops.gen_logging_ops:timestamp(name)
+    tensorflow.python.ops.gen_logging_ops:_assert(condition, data)
+    tensorflow.python.ops.gen_data_flow_ops:stage(values, capacity, memory_limit, container, shared_name)
+    tensorflow.python.ops.gen_data_flow_ops:stage_size(dtypes, capacity, memory_limit, container, shared_name)
+    tensorflow.python.ops.gen_data_flow_ops:stage_clear(dtypes, capacity, memory_limit, container, shared_name)
+    tensorflow.python.eager.execute:execute(op_name, num_outputs, inputs, attrs, ctx)
+    tensorflow.python.eager.context:context()
+    tensorflow.python.eager.context:Context._context_handle
+    tensorflow.python.eager.context:Context.add_function_def(self, fdef)
+    tensorflow.python.distribute.values:DistributedValues
+    tensorflow.python.distribute.values:PerReplica.values
+    tensorflow.python.saved_model.save:_build_meta_graph(obj, signatures, options, meta_graph_def)
+    tensorflow.core.framework.attr_value_pb2:AttrValue
+    tensorflow.core.framework.function_pb2:FunctionDef
+    """,
+)
+"""Stamps in graphs. Without the hook on exports a SavedModel would contain an op that others do not have."""
+
+RUNS = Feature(
+    "steps not measured",
+    """
+    tensorflow.python.distribute.distribute_lib:StrategyBase.__init__(self, extended)
+    tensorflow.python.distribute.distribute_lib:StrategyBase.run(self, fn)
+    tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended._communication_options
+    """,
+)
+
+INPUT = Feature(
+    "input not measured",
+    """
+    tensorflow.python.distribute.input_lib:DistributedIteratorBase.get_next(self)
+    tensorflow.python.distribute.input_lib:DistributedIteratorBase.get_next_as_optional(self)
+    tensorflow.python.data.ops.iterator_ops:OwnedIterator.get_next(self)
+    tensorflow.python.data.ops.iterator_ops:OwnedIterator.get_next_as_optional(self)
+    tensorflow.python.data.ops.iterator_ops:OwnedIterator._next_internal(self)
+    """,
+)
+
+_BATCH_REDUCE = "_batch_reduce_to(self, reduce_op, value_destination_pairs, options)"
+_REDUCE = "_reduce_to(self, reduce_op, value, destinations, options)"
+_CONTAINER = "tensorflow.python.distribute.distribute_lib:StrategyExtendedV2._container_strategy(self)"
+REDUCTIONS = Feature(
+    "steps of other strategies not split",
+    f"""
+    {_CONTAINER}
+    tensorflow.python.distribute.distribute_lib:StrategyExtendedV2.{_BATCH_REDUCE}
+    """,
+)
+REDUCTIONS_OF = {
+    row.name: Feature(
+        f"steps of {row.name} not split",
+        f"""
+        {_CONTAINER}
+        tensorflow.python.distribute.{row.extended}.{_BATCH_REDUCE}
+        tensorflow.python.distribute.{row.extended}.{_REDUCE}
+        """,
+    )
+    for row in STRATEGIES
+    if row.extended
+}
+"""Reductions of strategies that do not inherit all of them, by the strategy's name."""
+
+GATHERS = Feature(
+    "gathers not measured",
+    f"""
+    {_CONTAINER}
+    tensorflow.python.distribute.distribute_lib:StrategyExtendedV2._gather_to(self, value, destinations)
+    """,
+)
+
+GRADIENTS = Feature(
+    "training not told from evaluation",
+    "tensorflow.python.eager.backprop:GradientTape.gradient(self, target, sources)",
+)
+
+XLA = Feature(
+    "functions compiled by XLA not measured",
+    """
+    tensorflow.python.eager.polymorphic_function.polymorphic_function:Function.__call__(self)
+    tensorflow.python.eager.polymorphic_function.polymorphic_function:Function._jit_compile
+    """,
+)
+
+COMPILATION = Feature(
+    "pauses for compilation not shown",
+    "tensorflow.python.eager.polymorphic_function.tracing_compilation:_create_concrete_function(function_type)",
+)
+
+CHECKPOINTS = Feature(
+    "checkpoints not shown",
+    """
+    tensorflow.python.checkpoint.checkpoint:TrackableSaver.save(self, file_prefix)
+    tensorflow.python.checkpoint.checkpoint:TrackableSaver.restore(self, save_path)
+    tensorflow.python.saved_model.save:save_and_return_nodes(obj, export_dir)
+    """,
+)
+
+COORDINATOR = Feature(
+    "workers of ParameterServerStrategy not measured",
+    """
+    tensorflow.python.distribute.coordinator.cluster_coordinator:Closure.execute_on(self, worker)
+    tensorflow.python.distribute.coordinator.cluster_coordinator:ResourceClosure
+    tensorflow.python.distribute.coordinator.cluster_coordinator:_CoordinatedClosureQueue.get(self, timeout, tag)
+    tensorflow.python.distribute.coordinator.cluster_coordinator:_CoordinatedClosureQueue._queue
+    tensorflow.python.distribute.coordinator.cluster_coordinator:Worker.worker_index
+    tensorflow.python.distribute.coordinator.cluster_coordinator:Worker.device_name
+    tensorflow.python.distribute.coordinator.cluster_coordinator:Worker.executor
+    tensorflow.python.distribute.coordinator.values:RemoteValueImpl._fetched_tensors
+    tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2Extended._num_gpus_per_worker
+    tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2Extended._num_workers
+    tensorflow.python.eager.context:executor_scope(e)
+    """,
+)
+
+WAITS = Feature(
+    "waiting for functions on workers not measured",
+    """
+    tensorflow.python.distribute.coordinator.cluster_coordinator:ClusterCoordinator.join(self)
+    tensorflow.python.distribute.coordinator.values:RemoteValueImpl.fetch(self)
+    """,
+)
+
+SERVERS = Feature(
+    "parameter servers and their workers not shown",
+    "tensorflow.python.training.server_lib:Server.__init__(self, server_or_cluster_def)",
+)
+
+TPU = Feature(
+    "the absence of a TPU not explained",
+    """
+    tensorflow.python.distribute.cluster_resolver.tpu.tpu_cluster_resolver:TPUClusterResolver.__init__(self, tpu)
+    tensorflow.python.tpu.tpu_strategy_util:initialize_tpu_system_impl(cluster_resolver)
+    """,
+)
+
+DELAYS = Feature(
+    "updates not delayed on purpose",
+    "tensorflow.python.distribute.distribute_lib:get_update_replica_id()",
+)
+
+# --- Keras: the probe ------------------------------------------------------------------------------------------------
+
+OPTIMIZER = Feature(
+    "steps without a strategy not measured",
+    """
+    keras.src.optimizers.base_optimizer:BaseOptimizer.apply(self, grads, trainable_variables)
+    keras.src.optimizers.base_optimizer:BaseOptimizer.iterations
+    """,
+)
+OPTIMIZER_TF_KERAS = Feature(
+    "steps without a strategy not measured",
+    """
+    tf_keras.src.optimizers.optimizer:Optimizer.apply_gradients(self, grads_and_vars)
+    tf_keras.src.optimizers.optimizer:Optimizer.iterations
+    """,
+)
+OPTIMIZER_LEGACY = Feature(
+    "steps without a strategy not measured",
+    """
+    tf_keras.src.optimizers.legacy.optimizer_v2:OptimizerV2.apply_gradients(self, grads_and_vars)
+    tf_keras.src.optimizers.legacy.optimizer_v2:OptimizerV2.iterations
+    """,
+)
+CALLBACKS = Feature(
+    "epoch and loss not shown",
+    """
+    keras.src.callbacks.callback_list:CallbackList.on_epoch_begin(self, epoch)
+    keras.src.callbacks.callback_list:CallbackList.on_train_batch_end(self, batch, logs)
+    keras.src.callbacks.callback_list:CallbackList.on_train_end(self)
+    keras.src.callbacks.callback_list:CallbackList.model
+    """,
+)
+CALLBACKS_TF_KERAS = Feature(
+    "epoch and loss not shown",
+    """
+    tf_keras.src.callbacks:CallbackList.on_epoch_begin(self, epoch)
+    tf_keras.src.callbacks:CallbackList.on_train_batch_end(self, batch, logs)
+    tf_keras.src.callbacks:CallbackList.on_train_end(self)
+    tf_keras.src.callbacks:CallbackList.model
+    """,
+)
+_MODEL = "evaluate predict save save_weights load_weights export"
+MODEL = Feature(
+    "evaluations and saved models not shown",
+    "\n".join(f"keras.src.models.model:Model.{name}(self)" for name in _MODEL.split()),
+)
+MODEL_TF_KERAS = Feature(
+    "evaluations and saved models not shown",
+    "\n".join(f"tf_keras.src.engine.training:Model.{name}(self)" for name in _MODEL.split()),
+)
+
+# --- Repairs ---------------------------------------------------------------------------------------------------------
+
+RECONNECTION = Feature(
+    "a chief that is started again may end while servers reconnect",
+    """
+    tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2._connect_to_cluster(self)
+    """,
+)
+SYMBOLIC_BUILD = Feature(
+    "fit of Keras under MultiWorkerMirroredStrategy not repaired",
+    """
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._maybe_symbolic_build(self, iterator, data_batch)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._symbolic_build(self, iterator, data_batch)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
+    keras.src.backend.tensorflow.trainer:tree.map_structure
+    """,
+)
+REPLICA_METRICS = Feature(
+    "metrics of Keras under MultiWorkerMirroredStrategy not repaired",
+    """
+    keras.src.backend.tensorflow.trainer:reduce_per_replica(values, strategy, reduction)
+    keras.src.backend.tensorflow.trainer:_collective_all_reduce_multi_worker(strategy)
+    keras.src.backend.tensorflow.trainer:tree.map_structure
+    """,
+)
+SHARDED_PREDICT = Feature(
+    "predict of Keras under MultiWorkerMirroredStrategy not repaired",
+    """
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.predict(self, x)
+    keras.src.backend.tensorflow.trainer:_collective_all_reduce_multi_worker(strategy)
+    """,
+)
+EXECUTIONS = Feature(
+    "steps_per_execution of Keras under a strategy not repaired",
+    """
+    keras.src.backend.tensorflow.trainer:TFEpochIterator._enumerate_iterator(self)
+    keras.src.backend.tensorflow.trainer:TFEpochIterator._steps_seen
+    keras.src.backend.tensorflow.trainer:TFEpochIterator._num_batches
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._make_function(self, step_function)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._autoconvert_optionals(self, step_func)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
+    keras.src.backend.tensorflow.trainer:reduce_per_replica(values, strategy, reduction)
+    """,
+)
+KERAS_ON_SERVERS = Feature(
+    "Keras under ParameterServerStrategy not repaired",
+    """
+    keras.src.backend.tensorflow.trainer:TFEpochIterator.__init__(self, distribute_strategy)
+    keras.src.backend.tensorflow.trainer:TFEpochIterator._enumerate_iterator(self)
+    keras.src.backend.tensorflow.trainer:TFEpochIterator.tf_sync(self)
+    keras.src.backend.tensorflow.trainer:TFEpochIterator._distribute_strategy
+    keras.src.backend.tensorflow.trainer:TFEpochIterator._distributed_dataset
+    keras.src.backend.tensorflow.trainer:TFEpochIterator._current_iterator
+    keras.src.backend.tensorflow.trainer:TFEpochIterator._num_batches
+    keras.src.backend.tensorflow.trainer:TFEpochIterator.data_adapter
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.distribute_strategy
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._maybe_symbolic_build(self, iterator, data_batch)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._symbolic_build(self, iterator, data_batch)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._make_function(self, step_function)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._autoconvert_optionals(self, step_func)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer._get_metrics_result_or_logs(self, logs)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.fit(self, x)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.evaluate(self, x)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.predict(self, x)
+    keras.src.backend.tensorflow.trainer:TensorFlowTrainer.predict_on_batch(self, x)
+    keras.src.trainers.data_adapters.tf_dataset_adapter:TFDatasetAdapter.num_batches
+    keras.src.trainers.data_adapters.tf_dataset_adapter:TFDatasetAdapter._dataset
+    tensorflow.python.distribute.coordinator.cluster_coordinator:ClusterCoordinator._cluster
+    tensorflow.python.distribute.coordinator.cluster_coordinator:Worker.create_resource(self, function, args)
+    tensorflow.python.distribute.coordinator.values:RemoteValueImpl._status_available_event
+    tensorflow.python.distribute.coordinator.values:RemoteValueImpl._values
+    tensorflow.python.distribute.coordinator.values:RemoteValueImpl._type_spec
+    tensorflow.python.distribute.coordinator.values:PerWorkerDatasetFromDatasetFunction.__init__(self, dataset_fn)
+    tensorflow.python.distribute.coordinator.values:PerWorkerDatasetFromDatasetFunction._dataset_fn
+    tensorflow.python.distribute.coordinator.values:PerWorkerDatasetFromDatasetFunction._coordinator
+    tensorflow.python.distribute.coordinator.values:PerWorkerDistributedIterator
+    tensorflow.python.distribute.coordinator.values:PerWorkerValues
+    tensorflow.python.distribute.coordinator.values:serialize_dataset_to_graph(dataset)
+    tensorflow.python.distribute.coordinator.values:deserialize_dataset_from_graph(graph_def, element_spec)
+    tensorflow.python.distribute.input_lib:DistributedDataset._original_dataset
+    tensorflow.python.distribute.input_lib:DistributedDataset._built
+    tensorflow.python.distribute.input_lib:get_iterator_spec_from_dataset(strategy, dataset)
+    tensorflow.python.distribute.values:PerReplicaSpec._value_specs
+    """,
+)
+ATOMIC_VARIABLES = Feature(
+    "assign_add of Keras under ParameterServerStrategy not repaired",
+    """
+    keras.src.backend.tensorflow.core:Variable.assign_add(self, value)
+    keras.src.backend.tensorflow.core:Variable.assign_sub(self, value)
+    keras.src.backend.tensorflow.core:Variable._value
+    """,
+)
+OPTIMIZER_BUILD = Feature(
+    "optimizers of Keras in custom loops not repaired",
+    """
+    keras.src.backend.tensorflow.optimizer:TFOptimizer._distribution_strategy
+    keras.src.optimizers.base_optimizer:BaseOptimizer.apply(self, grads, trainable_variables)
+    keras.src.optimizers.base_optimizer:BaseOptimizer.build(self, variables)
+    keras.src.optimizers.base_optimizer:BaseOptimizer.built
+    """,
+)
+LOSS_SCALE = Feature(
+    "LossScaleOptimizer of Keras not repaired",
+    """
+    keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer.apply(self, grads, trainable_variables)
+    keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer.check_finite(self, grads)
+    keras.src.backend.tensorflow.optimizer:TFOptimizer._distribution_strategy
+    """,
+)
+LEGACY_DATASETS = Feature(
+    "distributed data sets without steps_per_epoch not repaired",
+    """
+    tf_keras.src.engine.data_adapter:DatasetAdapter._validate_args(self, y, sample_weights, steps)
+    tf_keras.src.engine.data_adapter:DatasetAdapter.get_size(self)
+    tf_keras.src.engine.data_adapter:DatasetAdapter.should_recreate_iterator(self)
+    tf_keras.src.engine.data_adapter:DatasetAdapter._user_steps
+    tf_keras.src.engine.data_adapter:DatasetAdapter._dataset
+    tf_keras.src.engine.data_adapter:_is_distributed_dataset(ds)
+    tensorflow.python.distribute.input_lib:DistributedDataset._built
+    """,
+)
+
+# --- What the probe and the repairs use of these modules --------------------------------------------------------------
+
+ops = find("tensorflow.python.framework.ops")
+op_def_registry = find("tensorflow.python.framework.op_def_registry")
+context = find("tensorflow.python.eager.context")
+execute = find("tensorflow.python.eager.execute")
+gen_data_flow_ops = find("tensorflow.python.ops.gen_data_flow_ops")
+gen_logging_ops = find("tensorflow.python.ops.gen_logging_ops")
+AttrValue = find("tensorflow.core.framework.attr_value_pb2:AttrValue")
+FunctionDef = find("tensorflow.core.framework.function_pb2:FunctionDef")
+RESOURCE_READ_OPS = find("tensorflow.python.framework.auto_control_deps_utils:RESOURCE_READ_OPS")
+WhileBodyFuncGraph = find("tensorflow.python.ops.control_flow_v2_func_graphs:WhileBodyFuncGraph")
+is_in_xla = find("tensorflow.python.ops.control_flow_util:GraphOrParentsInXlaContext")
+DistributedValues = find("tensorflow.python.distribute.values:DistributedValues")
+input_lib = find("tensorflow.python.distribute.input_lib")
+coordinator_values = find("tensorflow.python.distribute.coordinator.values")
+ResourceClosure = find("tensorflow.python.distribute.coordinator.cluster_coordinator:ResourceClosure")
+get_update_replica_id = find("tensorflow.python.distribute.distribute_lib:get_update_replica_id")
+
+INDEPENDENT = "_independent_side_effects"
+"""Attribute of ops that `AutomaticControlDependencies.run_independently` sets."""
+
+
+def inventory() -> Iterator[Feature]:
+    """Return all features, each with the names that it needs."""
+    for value in globals().values():
+        if isinstance(value, Feature):
+            yield value
+    yield from REDUCTIONS_OF.values()
+
+
+def faults() -> list[str]:
+    """Return what the installed TensorFlow, Keras and tf_keras lack of all this, a line for each feature."""
+    return [fault for feature in inventory() if (fault := feature.fault()) is not None]
