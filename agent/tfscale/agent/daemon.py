@@ -89,7 +89,7 @@ class Daemon:
         await self._report_server.start()
         self._catch_signals()
         self._sampler.start()
-        self._attempt("sample", self._sample)
+        self._call_safely("sample", self._sample)
         await self._begin(status)
         self._publish()
         await self._server.start()
@@ -99,11 +99,11 @@ class Daemon:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(until_next(time.time(), self._settings.place))
-            self._attempt("sample", self._sample)
-            self._attempt("frame", self._publish)
+            self._call_safely("sample", self._sample)
+            self._call_safely("frame", self._publish)
 
-    def _attempt(self, operation: str, function: Callable[[], None]) -> None:
-        """Call a function of each second; log an exception of a new type, and let the next second try again.
+    def _call_safely(self, operation: str, function: Callable[[], None]) -> None:
+        """Call a function that is called each second; log an exception of a new type and go on.
 
         A host that is out of files or memory may have them again in a second: the stream must not end.
         """

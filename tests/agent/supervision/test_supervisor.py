@@ -213,10 +213,13 @@ async def test_without_its_shim_the_task_is_lost_and_killed(spec: TaskSpec) -> N
 async def test_a_shim_that_cannot_begin_says_why_in_the_agents_log(
     spec: TaskSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    supervisor = Supervisor(spec, History())
+    await supervisor.start(launch())
+    await supervisor.stop("because")
     (tmp_path / "shim.py").write_text("raise ImportError('no module named selectors')")
     monkeypatch.setattr("tfscale.agent.supervision.shim.__file__", str(tmp_path / "shim.py"))
-    status = await Supervisor(spec, History()).start(launch())
-    assert status.state is TaskState.LOST
+    status = await supervisor.start(launch(2))
+    assert (status.state, status.generation) == (TaskState.LOST, 2)
     assert "its shim died at its start: ImportError: no module named selectors" in caplog.messages[-1]
 
 

@@ -116,6 +116,7 @@ class Supervisor:
         finally:
             os.close(writer)
             os.close(lock)
+        self._state = None
         self._begin(launch.generation, launch.attempt, launch.reason)
         self._watch_pipe(reader)
         self._watch_process(self._process.pid)
