@@ -16,6 +16,8 @@ from tfscale.trainer.probe.usual_steps import FastPath, are_usual
 
 _BATCH = 64
 """Spans that the assembler is fed without a break: more than 0.3 ms of work."""
+_MOST_ROWS = 4096
+"""Rows without a run that wait for one; a program may reduce for ever without any."""
 _BREAK_SECONDS = 0.0002
 """Break between two batches: the program may wait for the GIL meanwhile."""
 
@@ -59,7 +61,11 @@ class StepReader:
         steps, rows, is_complete = self._fast_path.take(self._rows, self._known, self._until, before)
         if steps is not None and (tail := self._assembler.tail) is not None:
             self._rows, self._known, self._until = rows, len(rows), tail.updated
-        return steps or [], is_complete and not pauses
+        return steps or [], is_complete and not pauses and not self._holds_too_much
+
+    @property
+    def _holds_too_much(self) -> bool:
+        return len(self._rows) > _MOST_ROWS
 
     def _others(self, pauses: Sequence[Interval], horizon: float) -> list[Step]:
         table = self._settled(horizon)
@@ -84,11 +90,11 @@ class StepReader:
         return table.where(table.end <= self._until)
 
     def _end_of_settled(self, table: SpanTable, horizon: float) -> float:
-        """Return the end of the last run by `horizon` where all spans are of usual steps, so that whole ones settle."""
+        """Return the end of the last run by `horizon` where all spans are of usual steps, which settle as a whole."""
         numbers = numbers_in(table.site)
         if self._spans or not are_usual([self._sites[number] for number in numbers]):
             return horizon
         is_run = np.zeros(len(self._sites), bool)
         is_run[[number for number in numbers if self._sites[number].kind is Kind.RUN]] = True
         ends = table.end[is_run[table.site]]
-        return max(ends[ends <= horizon].tolist(), default=horizon)
+        return max(ends[ends <= horizon].tolist(), default=horizon if self._holds_too_much else self._until)
