@@ -127,8 +127,8 @@ def usual_steps(first: int, number: int = 1) -> Report:
         first=first,
         end=np.ones(number),
         phases=np.full((5, number), np.nan),
-        bytes=[0] * number,
-        examples=[0.0] * number,
+        bytes=np.zeros(number),
+        examples=np.zeros(number),
         global_step=None,
         program=Program(),
     )

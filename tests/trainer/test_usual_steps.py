@@ -21,7 +21,7 @@ from tfscale.trainer.probe.status import Status
 from tfscale.trainer.probe.step_reader import StepReader
 from tfscale.trainer.probe.steps import Step, StepAssembler, Tail
 from tfscale.trainer.probe.timeline import Interval
-from tfscale.trainer.probe.usual_steps import UsualSteps
+from tfscale.trainer.probe.usual_steps import FastPath, Taken, UsualSteps
 
 if library() is None and shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
     pytest.skip("no C compiler here: there is no fast path", allow_module_level=True)
@@ -67,7 +67,7 @@ def both_ways(loop: Loop, *arguments: Any) -> tuple[Read, Read]:
     """Return what is read with the fast path, and what the assembler reads alone."""
     fast, _ = read(loop, *arguments)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(usual_steps, "assemble", lambda *_: (None, 0))
+        patch.setattr(FastPath, "take", lambda _, rows, *__: Taken(None, rows, False))
         alone, _ = read(loop, *arguments)
     return fast, alone
 
@@ -171,13 +171,13 @@ def test_what_is_unusual_goes_to_the_assembler_and_only_that() -> None:
 def test_the_steps_before_what_is_unusual_are_assembled_fast_in_the_same_read(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
 
-    def noted(*arguments: Any) -> tuple[UsualSteps | None, int]:
-        steps, spans = assemble(*arguments)
-        taken.append(len(steps or ()))
-        return steps, spans
+    def noted(*arguments: Any) -> Taken:
+        result = take(*arguments)
+        taken.append(len(result.steps or ()))
+        return result
 
-    assemble = usual_steps.assemble
-    monkeypatch.setattr(usual_steps, "assemble", noted)
+    take = FastPath.take
+    monkeypatch.setattr(FastPath, "take", noted)
     loop = usual(30)
     loop.at += 1.5
     for _ in range(30):
@@ -241,6 +241,20 @@ def test_usual_steps_are_reported_as_their_steps_would_be(
     assert Status().after(steps) == Status().after(list(steps))
 
 
+def test_reductions_without_a_run_do_not_wait_for_one_for_ever() -> None:
+    loop = usual(30)
+    assembler = StepAssembler()
+    reader = StepReader(loop.sites.all, loop.kinds, assembler)
+    reader.read(loop.read(0.0, np.inf), [], [], np.inf)
+    assert assembler.sequence == 30
+    metric = [
+        [loop.row_of_metric, loop.at + MS * each, loop.at + MS * (each + 1), 0, 0, 0, 0, 0] for each in range(3000)
+    ]
+    for _ in range(2):
+        reader.read(np.array(metric), [], [], np.inf)
+    assert len(reader._rows) == 0
+
+
 def test_without_a_library_or_with_another_one_there_is_no_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     class Another:
         def tfscale_usual_steps_layout(self) -> bytes:
@@ -248,7 +262,7 @@ def test_without_a_library_or_with_another_one_there_is_no_fast_path(monkeypatch
 
     for native in (None, Another()):
         monkeypatch.setattr(usual_steps, "library", lambda native=native: native)
-        assert usual_steps._fast_path.__wrapped__() is None
+        assert usual_steps._library() is None
 
 
 @pytest.mark.parametrize(

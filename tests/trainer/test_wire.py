@@ -19,8 +19,8 @@ STEPS = UsualSteps(
     first=300,
     end=1000.0 + 0.125 * np.arange(5),
     phases=np.arange(25.0).reshape(5, 5) / 64,
-    bytes=[8] * 5,
-    examples=[32.0] * 5,
+    bytes=np.full(5, 8.0),
+    examples=np.full(5, 32.0),
     global_step=range(400, 405),
     program=Program(),
 )

@@ -22,10 +22,11 @@ def library() -> ctypes.CDLL | None:
         loaded.tfscale_usual_steps_layout.restype = ctypes.c_char_p
         loaded.tfscale_usual_steps.restype = ctypes.c_int64
         loaded.tfscale_usual_steps.argtypes = (
+            *(ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)),
+            *(ctypes.c_int64, ctypes.c_double),
+            *(ctypes.c_void_p, ctypes.c_int64),
+            *(ctypes.c_double, ctypes.c_double),
             *(ctypes.c_void_p,) * 3,
-            ctypes.c_int64,
-            ctypes.c_double,
-            *(ctypes.c_void_p,) * 2,
         )
     except (OSError, AttributeError):
         return None

@@ -35,7 +35,7 @@ class Status:
         newest = steps[-1]
         # The largest of the batch: the last one of an epoch may be a part.
         if isinstance(steps, UsualSteps):
-            local = max(steps.examples)
+            local = steps.examples.max().item()
         else:
             local = max(step.examples for step in steps if step.program is newest.program)
         return replace(self, measuring=True, program=newest.program).with_step(newest.bytes, local)

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 
 import numpy as np
-from tfscale.trainer.probe import usual_steps
+from tfscale.trainer.probe.row import NO_ROWS, joined_rows
 from tfscale.trainer.probe.spans import Kind, Site, Span
 from tfscale.trainer.probe.steps import Step, StepAssembler
-from tfscale.trainer.probe.table import NO_SPANS, RowKinds, SpanTable, joined_tables, numbers_in
+from tfscale.trainer.probe.table import RowKinds, SpanTable, joined_tables, numbers_in
 from tfscale.trainer.probe.timeline import Interval
+from tfscale.trainer.probe.usual_steps import FastPath, are_usual
 
 _BATCH = 64
 """Spans that the assembler is fed without a break: more than 0.3 ms of work."""
+_MOST_ROWS = 4096
+"""Rows without a run that wait for one; a program may reduce for ever without any."""
 _BREAK_SECONDS = 0.0002
 """Break between two batches: the program may wait for the GIL meanwhile."""
 
 
 class StepReader:
-    """Keeps the spans that are not settled yet: a neighbour with an earlier end may still be on its way."""
+    """Keeps the rows and spans that are not settled yet: a span with an earlier end may still be on its way."""
 
     def __init__(self, sites: Sequence[Site], kinds: RowKinds, assembler: StepAssembler) -> None:
         self._sites = sites
         self._kinds = kinds
         self._assembler = assembler
-        self._table = NO_SPANS
-        """Spans of rows."""
+        self._fast_path = FastPath(sites, kinds, assembler)
+        self._rows = NO_ROWS
+        self._known = 0
+        """Number of rows, from the first on, whose spans up to `_until` were taken."""
+        self._until = -math.inf
         self._spans: list[Span] = []
         """Spans of eager code."""
 
@@ -38,43 +45,56 @@ class StepReader:
         `rows` and the `spans` of eager code came since the last call; `pauses` are what else the process did
         meanwhile.
         """
-        self._table = joined_tables([self._table, self._kinds.table(rows)])
+        self._rows = joined_rows([self._rows, rows])
         self._spans += spans
-        settled = self._settled(self._until(horizon))
-        usual, taken = self._usual(settled, pauses)
-        rest = self._others(settled.after(taken), pauses, horizon)
-        return usual if usual is not None and not rest else [*(usual or ()), *rest]
+        usual, is_complete = self._usual(pauses, horizon)
+        if is_complete:
+            return usual
+        others = self._others(pauses, horizon)
+        return [*usual, *others] if others else usual
 
-    def _until(self, horizon: float) -> float:
-        """Return the end of the last run by `horizon` where all spans are of usual steps, so that whole ones settle."""
-        numbers = numbers_in(self._table.site)
-        if self._spans or not usual_steps.are_usual([self._sites[number] for number in numbers]):
-            return horizon
-        is_run = np.zeros(len(self._sites), bool)
-        is_run[[number for number in numbers if self._sites[number].kind is Kind.RUN]] = True
-        ends = self._table.end[is_run[self._table.site]]
-        return max(ends[ends <= horizon].tolist(), default=horizon)
-
-    def _settled(self, until: float) -> SpanTable:
-        """Take away the spans that ended by then, in the order of their ends."""
-        over = self._table.end <= until
-        settled, self._table = self._table.where(over), self._table.where(~over)
-        return settled.where(np.argsort(settled.end, kind="stable"))
-
-    def _usual(self, settled: SpanTable, pauses: Sequence[Interval]) -> tuple[usual_steps.UsualSteps | None, int]:
-        """Assemble the usual steps before the first pause."""
+    def _usual(self, pauses: Sequence[Interval], horizon: float) -> tuple[Sequence[Step], bool]:
+        """Return the usual steps before the first pause, and whether nothing else is left to be read."""
         if self._spans:
-            return None, 0
-        if pauses:
-            settled = settled.first(int(np.searchsorted(settled.end, min(pauses)[0], side="right")))
-        return usual_steps.assemble(settled, self._sites, self._assembler)
+            return [], False
+        before = min([horizon, *(begin for begin, _ in pauses)])
+        steps, rows, is_complete = self._fast_path.take(self._rows, self._known, self._until, before)
+        if steps is not None and (tail := self._assembler.tail) is not None:
+            self._rows, self._known, self._until = rows, len(rows), tail.updated
+        return steps or [], is_complete and not pauses and not self._holds_too_much
 
-    def _others(self, table: SpanTable, pauses: Sequence[Interval], horizon: float) -> list[Step]:
+    @property
+    def _holds_too_much(self) -> bool:
+        return len(self._rows) > _MOST_ROWS
+
+    def _others(self, pauses: Sequence[Interval], horizon: float) -> list[Step]:
+        table = self._settled(horizon)
         spans = [span for span in self._spans if span.end <= horizon] + table.spans(self._sites)
         self._spans = [span for span in self._spans if span.end > horizon]
-        spans.sort(key=lambda span: span.end)
+        # At the same end, a reduction of metrics may have been fed in an earlier read: it always comes first.
+        spans.sort(key=lambda span: (span.end, not span.site.overlaps_updates))
         steps = self._assembler.feed(spans[:_BATCH], pauses)
         for first in range(_BATCH, len(spans), _BATCH):
             time.sleep(_BREAK_SECONDS)
             steps += self._assembler.feed(spans[first : first + _BATCH])
         return steps
+
+    def _settled(self, horizon: float) -> SpanTable:
+        """Take the spans of rows that are settled."""
+        known = self._kinds.table(self._rows[: self._known])
+        fresh = self._kinds.table(self._rows[self._known :])
+        table = joined_tables([known.where(known.end > self._until), fresh])
+        self._until = self._end_of_settled(table, horizon)
+        self._rows = self._rows[self._kinds.last_ends(self._rows) > self._until]
+        self._known = len(self._rows)
+        return table.where(table.end <= self._until)
+
+    def _end_of_settled(self, table: SpanTable, horizon: float) -> float:
+        """Return the end of the last run by `horizon` where all spans are of usual steps, which settle as a whole."""
+        numbers = numbers_in(table.site)
+        if self._spans or not are_usual([self._sites[number] for number in numbers]):
+            return horizon
+        is_run = np.zeros(len(self._sites), bool)
+        is_run[[number for number in numbers if self._sites[number].kind is Kind.RUN]] = True
+        ends = table.end[is_run[table.site]]
+        return max(ends[ends <= horizon].tolist(), default=horizon if self._holds_too_much else self._until)

@@ -21,7 +21,7 @@ _LARGE = 0.01
 IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
 """Seconds and usual steps: time on the host beyond both is no part of a step, but a pause between two."""
 
-_REMEMBERED = 64
+REMEMBERED = 64
 """Newest steps, whose median duration is the usual one."""
 
 
@@ -93,7 +93,7 @@ class StepAssembler:
     _pauses: list[Interval] = field(default_factory=list)
     _idle: list[Activity] = field(default_factory=list)
     _usual_bytes: float = 0.0
-    _durations: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    _durations: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _reduced: float = -math.inf
     _exit: float = UNKNOWN
     _updated: float = UNKNOWN
@@ -116,7 +116,7 @@ class StepAssembler:
 
         They lasted `durations` seconds and reduced at most `most_bytes` each.
         """
-        self._durations.extend(durations[-_REMEMBERED:])
+        self._durations.extend(durations)
         self._usual_bytes = max(self._usual_bytes, most_bytes)
         self._reductions = []
         self.sequence, self._exit, self._updated, self._reduced = tail

@@ -22,12 +22,6 @@ class SpanTable(NamedTuple):
         """Return the spans that a mask or an array of indices chooses."""
         return SpanTable(*(column[chosen] for column in self))
 
-    def first(self, number: int) -> SpanTable:
-        return SpanTable(*(column[:number] for column in self))
-
-    def after(self, number: int) -> SpanTable:
-        return SpanTable(*(column[number:] for column in self))
-
     def spans(self, sites: Sequence[Site]) -> list[Span]:
         """Return the spans as objects."""
         rows = zip(*(column.tolist() for column in self), strict=True)
@@ -52,12 +46,12 @@ class Member(NamedTuple):
     width: int
 
 
-class _Places(NamedTuple):
-    """Places of a span's numbers in a row; `amount` is None where it has none."""
+class Places(NamedTuple):
+    """Places of a span's numbers in a row; `amount` is 0 where it has none."""
 
     begin: int
     end: int
-    amount: int | None
+    amount: int
 
 
 class RowKind:
@@ -66,25 +60,30 @@ class RowKind:
     def __init__(self, members: Sequence[Member]) -> None:
         self.collectives = sum(member.site.collective for member in members)
         """Number of spans in which replicas exchange data."""
-        self._sites = np.array([member.site.number for member in members])
-        places, place = [], 1
-        for _, width in members:
-            places.append(_Places(place, place + (width > 1), place + 2 if width > 2 else None))
+        self.spans: list[tuple[Site, Places]] = []
+        place = 1
+        for site, width in members:
+            self.spans.append((site, Places(place, place + (width > 1), place + 2 if width > 2 else 0)))
             place += width
-        self._begins = [each.begin for each in places]
-        self._ends = [each.end for each in places]
-        self._amounts = [each.amount for each in places]
+        self._sites = np.array([site.number for site, _ in self.spans])
+        self._begins = [places.begin for _, places in self.spans]
+        self._ends = [places.end for _, places in self.spans]
 
     def table(self, rows: np.ndarray) -> SpanTable:
         """Return the spans in rows of this kind."""
-        amounts = np.zeros((len(rows), len(self._amounts)))
-        for index, place in enumerate(self._amounts):
-            if place is not None:
-                amounts[:, index] = rows[:, place]
+        amounts = np.zeros((len(rows), len(self.spans)))
+        for index, (_, places) in enumerate(self.spans):
+            if places.amount:
+                amounts[:, index] = rows[:, places.amount]
         ends = rows[:, self._ends]
         # Nothing waits for the stamp at which a batch is asked for: it may be taken when the batch is there already.
         begins = np.minimum(rows[:, self._begins], ends)
         return SpanTable(np.tile(self._sites, len(rows)), begins.ravel(), ends.ravel(), amounts.ravel())
+
+    def last_ends(self, rows: np.ndarray) -> np.ndarray:
+        """Return the end of each row's last span."""
+        ends: np.ndarray = rows[:, self._ends].max(axis=1)
+        return ends
 
 
 class RowKinds:
@@ -105,10 +104,21 @@ class RowKinds:
         kinds = rows[:, 0].astype(np.int64)
         return joined_tables([self._kinds[number].table(rows[kinds == number]) for number in numbers_in(kinds)])
 
+    def spans(self, number: int) -> list[tuple[Site, Places]]:
+        """Return the spans of the kind of this number."""
+        return self._kinds[number].spans
+
+    def last_ends(self, rows: np.ndarray) -> np.ndarray:
+        """Return the end of each row's last span."""
+        kinds, ends = rows[:, 0].astype(np.int64), np.empty(len(rows))
+        for number in numbers_in(kinds):
+            ends[kinds == number] = self._kinds[number].last_ends(rows[kinds == number])
+        return ends
+
     def collectives(self, rows: np.ndarray) -> int:
         """Return the number of spans in these rows in which replicas exchange data."""
-        counts = np.bincount(rows[:, 0].astype(np.int64)).tolist()
-        return sum(count * kind.collectives for count, kind in zip(counts, self._kinds, strict=False))
+        numbers = rows[:, 0].tolist()
+        return sum(numbers.count(number) * self._kinds[int(number)].collectives for number in set(numbers))
 
 
 def numbers_in(numbers: np.ndarray) -> list[int]:

@@ -6,17 +6,19 @@ that no update waits for. `StepAssembler` assembles the same steps at some 20 us
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+import ctypes
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import overload
+from operator import sub
+from typing import NamedTuple, overload
 
 import numpy as np
 from tfscale.trainer.probe.native import library
+from tfscale.trainer.probe.row import WIDTH
 from tfscale.trainer.probe.spans import Kind, Program, Site
-from tfscale.trainer.probe.steps import IDLE_SECONDS, PHASES, Step, StepAssembler, Tail
-from tfscale.trainer.probe.table import SpanTable, numbers_in
+from tfscale.trainer.probe.steps import IDLE_SECONDS, PHASES, REMEMBERED, Step, StepAssembler, Tail
+from tfscale.trainer.probe.table import RowKinds
 from tfscale.trainer.probe.timeline import UNKNOWN
 
 
@@ -40,8 +42,10 @@ class UsualSteps(Sequence[Step]):
     """(k,) Unix seconds."""
     phases: np.ndarray
     """(5, k) seconds, in the order of PHASES; NaN unknown."""
-    bytes: Sequence[int]
-    examples: Sequence[float]
+    bytes: np.ndarray
+    """(k,) of each step's reductions of gradients."""
+    examples: np.ndarray
+    """(k,) of each step's batch."""
     global_step: Sequence[int] | None
     program: Program
 
@@ -66,8 +70,8 @@ class UsualSteps(Sequence[Step]):
             input=input_,
             compute=compute,
             reduce=reduce,
-            bytes=self.bytes[index],
-            examples=self.examples[index],
+            bytes=round(self.bytes[index].item()),
+            examples=self.examples[index].item(),
             global_step=None if self.global_step is None else self.global_step[index],
             program=self.program,
         )
@@ -75,6 +79,24 @@ class UsualSteps(Sequence[Step]):
     def without_phases(self) -> UsualSteps:
         """Return the steps with unknown phases."""
         return replace(self, phases=np.full_like(self.phases, UNKNOWN))
+
+
+class _Fields(NamedTuple):
+    """Description of a span in a row of one kind (`usual_steps.c`)."""
+
+    part: int
+    begin: int
+    end: int
+    amount: int
+    """Places of the span's numbers in the row; 0 for none."""
+    fixed: int
+    """Examples of a batch, or bytes of a reduction, that are fixed with the site."""
+    group: int
+    """Number that is the same in all steps of a program: of a run's site, or whether a reduction is a collective."""
+
+
+_MOST_SPANS = WIDTH - 1
+_COLUMNS = ("end", *PHASES, "bytes", "examples")
 
 
 def part_of(site: Site) -> Part:
@@ -96,97 +118,116 @@ def are_usual(sites: Sequence[Site]) -> bool:
     return Part.OTHER not in parts and len(programs) <= 1 and len(collectives) <= 1
 
 
-def assemble(spans: SpanTable, sites: Sequence[Site], assembler: StepAssembler) -> tuple[UsualSteps | None, int]:
-    """Assemble the usual steps at the start of `spans`, as `assembler` would.
+class Taken(NamedTuple):
+    """Steps that the fast path has assembled, None without any."""
 
-    `spans` are in the order of their ends. Returns the steps, None without any, and how many spans they have; the
-    assembler goes on after them.
-    """
-    fast, tail = _fast_path(), assembler.tail
-    numbers = numbers_in(spans.site)
-    if fast is None or tail is None or not are_usual([sites[number] for number in numbers]):
-        return None, 0
-    part = _by_site(sites, numbers, part_of)[spans.site]
-    taken, after, columns = fast(part, spans, tail)
-    if not taken:
-        return None, 0
-    steps = _steps(spans.first(taken), part[:taken], columns, sites, tail.sequence)
-    assembler.go_on(after, np.diff(steps.end, prepend=tail.exit).tolist(), max(steps.bytes))
-    return steps, taken
+    steps: UsualSteps | None
+    rows: np.ndarray
+    """Rows that are left, which have spans after the steps."""
+    is_complete: bool
+    """Whether nothing else but usual steps ended by the horizon."""
 
 
-_FastPath = Callable[[np.ndarray, SpanTable, Tail], tuple[int, Tail, np.ndarray]]
+class FastPath:
+    """Assembles usual steps, and lets `assembler` go on after them. All that it keeps are the layouts of rows."""
+
+    def __init__(self, sites: Sequence[Site], kinds: RowKinds, assembler: StepAssembler) -> None:
+        self._sites = sites
+        self._kinds = kinds
+        self._assembler = assembler
+        self._library = _library()
+        self._described: set[int] = set()
+        self._layouts = np.zeros((0, _MOST_SPANS, len(_Fields._fields)), np.int64)
+        """(kinds, spans, fields); zeros where a kind is not described yet, or has no more spans."""
+
+    def take(self, rows: np.ndarray, known: int, until: float, horizon: float) -> Taken:
+        """Take the usual steps that ended by `horizon`, up to the first span that belongs to none.
+
+        Args:
+            rows: (k, WIDTH) in the order in which they were written.
+            known: number of the rows at the start whose spans up to `until` were taken before.
+        """
+        tail = self._assembler.tail
+        if self._library is None or tail is None:
+            return Taken(None, rows, False)
+        rows, count = np.array(rows), ctypes.c_int64(len(rows))
+        self._describe(set(map(int, rows[:, 0].tolist())))
+        columns = np.empty((len(_COLUMNS), len(rows)))
+        groups, edges = np.zeros(2, np.int64), np.array(tail[1:])
+        found: int = self._library.tfscale_usual_steps(
+            rows.ctypes.data,
+            ctypes.byref(count),
+            known,
+            until,
+            self._layouts.ctypes.data,
+            len(self._layouts),
+            horizon,
+            IDLE_SECONDS,
+            groups.ctypes.data,
+            edges.ctypes.data,
+            columns.ctypes.data,
+        )
+        number = found if found >= 0 else -1 - found
+        if not number:
+            return Taken(None, rows, found >= 0)
+        steps = _steps(columns[:, :number], tail.sequence, self._sites[groups[0]], bool(groups[1]))
+        ends = [tail.exit, *steps.end.tolist()][-REMEMBERED - 1 :]
+        durations = list(map(sub, ends[1:], ends))
+        after = Tail(tail.sequence + number, *edges.tolist())
+        self._assembler.go_on(after, durations, round(steps.bytes.max().item()))
+        return Taken(steps, rows[: count.value], found >= 0)
+
+    def _describe(self, numbers: set[int]) -> None:
+        """Describe these kinds of rows: once they have come, their sites are final."""
+        if numbers <= self._described:
+            return
+        more = max(numbers) + 1 - len(self._layouts)
+        if more > 0:
+            self._layouts = np.concatenate([self._layouts, np.zeros((more, *self._layouts.shape[1:]), np.int64)])
+        for number in numbers - self._described:
+            for index, (site, place) in enumerate(self._kinds.spans(number)):
+                fixed = site.examples if site.kind is Kind.INPUT else site.bytes
+                self._layouts[number, index] = part_of(site), *place, fixed, self._group(site)
+        self._described |= numbers
+
+    def _group(self, site: Site) -> int:
+        if site.kind is not Kind.RUN:
+            return int(site.collective)
+        alike = (
+            each
+            for each in self._sites
+            if each.kind is Kind.RUN and each.counter is site.counter and each.program == site.program
+        )
+        return next(alike).number
 
 
-@functools.cache
-def _fast_path() -> _FastPath | None:
-    """Return what assembles parts and spans after a tail: how many it took, the new tail, and the steps' columns.
-
-    None where there is no library, or its numbers have another order.
-    """
+def _library() -> ctypes.CDLL | None:
+    """Return the C library, None where there is none, or its numbers have another order than those here."""
     native = library()
     if native is None or native.tfscale_usual_steps_layout().decode().lower() != _layout():
         return None
-
-    def assembled(part: np.ndarray, spans: SpanTable, tail: Tail) -> tuple[int, Tail, np.ndarray]:
-        edges = np.array(tail[1:])
-        columns = np.empty((1 + len(PHASES), len(part)))
-        begin, end = np.ascontiguousarray(spans.begin), np.ascontiguousarray(spans.end)
-        arrays = (each.ctypes.data for each in (part, begin, end))
-        outputs = (each.ctypes.data for each in (edges, columns))
-        taken: int = native.tfscale_usual_steps(*arrays, len(part), IDLE_SECONDS, *outputs)
-        number = int(np.count_nonzero(part[:taken] == Part.RUN))
-        return taken, Tail(tail.sequence + number, *edges.tolist()), columns[:, :number]
-
-    return assembled
+    return native
 
 
 def _layout() -> str:
-    """Return the names of the numbers that the library is given and gives back, in the form in which it names them."""
-    names = [part.name.lower() for part in Part if part is not Part.OTHER], Tail._fields[1:], ("end", *PHASES)
-    return "/ ".join("".join(f"{name} " for name in group) for group in names)
-
-
-def _steps(spans: SpanTable, part: np.ndarray, columns: np.ndarray, sites: Sequence[Site], first: int) -> UsualSteps:
-    inputs, gradients, runs = (
-        spans.where(np.flatnonzero(part == each)) for each in (Part.INPUT, Part.REDUCE, Part.RUN)
+    groups: tuple[Iterable[str], ...] = (
+        [part.name.lower() for part in Part],
+        _Fields._fields,
+        Tail._fields[1:],
+        _COLUMNS,
     )
-    collective = sites[gradients.site[0]].collective
+    return "/ ".join("".join(f"{name} " for name in group) for group in groups)
+
+
+def _steps(columns: np.ndarray, first: int, run: Site, collective: bool) -> UsualSteps:
     if not collective:
-        columns[-1] = UNKNOWN
-    return UsualSteps(
-        first=first,
-        end=columns[0],
-        phases=columns[1:],
-        bytes=(np.rint(_amounts(gradients, sites)).astype(np.int64) * collective).tolist(),
-        examples=_amounts(inputs, sites).tolist(),
-        global_step=_count(runs.site, sites),
-        program=sites[runs.site[0]].program,
-    )
-
-
-def _amounts(spans: SpanTable, sites: Sequence[Site]) -> np.ndarray:
-    """Return the bytes of reductions, or the examples of batches."""
-    fixed = _by_site(sites, numbers_in(spans.site), lambda site: site.bytes + site.examples)
-    amounts: np.ndarray = spans.amount + fixed[spans.site]
-    return amounts
-
-
-def _count(runs: np.ndarray, sites: Sequence[Site]) -> list[int] | None:
-    """Count the iterations of these runs' optimizers, and return each run's; None where an optimizer has no counter."""
-    counts = np.zeros(len(runs), np.int64)
-    numbers = numbers_in(runs)
-    counters = {id(counter): counter for number in numbers if (counter := sites[number].counter) is not None}
-    for counter in counters.values():
-        counted = np.isin(runs, [number for number in numbers if sites[number].counter is counter])
-        counts[counted] = counter.base + counter.count + 1 + np.arange(counted.sum())
-        counter.count += int(counted.sum())
-    return None if any(sites[number].counter is None for number in numbers) else counts.tolist()
-
-
-def _by_site(sites: Sequence[Site], numbers: Sequence[int], value: Callable[[Site], int]) -> np.ndarray:
-    """Return (n,) int64, by the number of a site; those of `numbers` have their value."""
-    values = np.zeros(len(sites), np.int64)
-    for number in numbers:
-        values[number] = value(sites[number])
-    return values
+        # Nothing was reduced.
+        columns[len(PHASES)], columns[len(PHASES) + 1] = UNKNOWN, 0.0
+    number, counter = columns.shape[1], run.counter
+    count = None
+    if counter is not None:
+        begin = counter.base + counter.count + 1
+        count = range(begin, begin + number)
+        counter.count += number
+    reduced_bytes, examples = columns[-2:]
+    return UsualSteps(first, columns[0], columns[1 : 1 + len(PHASES)], reduced_bytes, examples, count, run.program)

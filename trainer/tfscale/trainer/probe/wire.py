@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
 from tfscale.trainer.probe.activities import Activity
 from tfscale.trainer.probe.columns import report_batches
 from tfscale.trainer.probe.entry.identity import Identity
@@ -44,10 +44,11 @@ def serialised(identity: Identity, report: Report) -> bytes:
 
 
 def _packed(identity: Identity, steps: UsualSteps, lost: int) -> report_pb2.PackedSteps:
+    # A phase is unknown in all steps or in none.
     phases = {
         phase: seconds.tobytes()
-        for phase, seconds in zip(PHASES, steps.phases.astype("<f4"), strict=True)
-        if not np.isnan(seconds).all()
+        for phase, seconds, first in zip(PHASES, steps.phases.astype("<f4"), steps.phases[:, 0].tolist(), strict=True)
+        if not math.isnan(first)
     }
     return report_pb2.PackedSteps(
         **_reporter(identity),
