@@ -38,7 +38,7 @@ class WorkerSteps:
     _offsets: deque[float] = field(default_factory=lambda: deque(maxlen=_OFFSETS))
     """Seconds between the last stamp of a function there and its end here; the least is the offset of the clocks."""
     _reduces: bool = False
-    """Whether an optimizer was seen, whose steps can be told from stamps."""
+    """True once an optimizer was seen, whose steps the stamps show."""
     _ended: float = UNKNOWN
     """End of the newest function, on the chief's clock; unknown after a failure."""
 

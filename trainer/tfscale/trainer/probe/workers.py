@@ -97,7 +97,7 @@ class Account:
 
     @property
     def unread(self) -> bool:
-        """Whether functions were executed since the worker was read."""
+        """True if functions were executed since the worker was read."""
         return bool(self._calls)
 
     def is_due(self, period: float) -> bool:

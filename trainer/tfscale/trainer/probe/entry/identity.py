@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the agent has set in the environment; `socket` is the path at which it listens."""
+    """Variables that the agent has set in the environment; `socket` is the path at which it listens."""
 
     socket: str
     task: str

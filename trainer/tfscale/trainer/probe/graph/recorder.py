@@ -50,7 +50,7 @@ class _Stamped(NamedTuple):
 
 @dataclass
 class _Run:
-    """What was seen inside one run, while it was traced or while it went on eagerly."""
+    """Observations inside one run, while it was traced or while it went on eagerly."""
 
     trains: bool = False
     unsplit: bool = False
@@ -82,9 +82,9 @@ class Recorder:
         self.eager_entered = 0
         self.xla_seen = False
         self.stamps_graphs = True
-        """Whether this TensorFlow has all that stamps in graphs need."""
+        """True if this TensorFlow has all names that stamps in graphs need."""
         self.splits: Callable[[Program], bool] = lambda _: True
-        """Whether the reductions of a program are hooked; a step of one whose are not is shown whole."""
+        """Returns whether the reductions of a program are hooked; otherwise its steps are shown whole."""
         self.before_writing: list[Callable[[Any], None]] = []
         """Called with each graph that has been traced, before its stamps are written."""
         self._on_failure = on_failure
@@ -99,7 +99,7 @@ class Recorder:
         self._enabled = True
         self._paused = False
         self.has_run = False
-        """Whether the program has run or traced a step."""
+        """True once the program has run or traced a step."""
 
     def disable(self) -> None:
         """Record nothing from now on; stamps in graphs already traced stay there."""
