@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
-from tfscale.trainer.probe import area, ring
 from tfscale.trainer.probe.apart import MARK
+from tfscale.trainer.probe.rows import ring, staging_area
 
-_WRITE = (area.OP, ring.OP)
+_WRITE = (staging_area.OP, ring.OP)
 
 
 def write_nothing(exported: MetaGraphDef) -> None:

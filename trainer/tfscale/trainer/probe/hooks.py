@@ -39,7 +39,7 @@ from tfscale.trainer.probe.activities import CHECKPOINT, COMPILE, Activities
 from tfscale.trainer.probe.export import write_nothing
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.recorder import Recorder
-from tfscale.trainer.probe.spans import Program
+from tfscale.trainer.probe.steps.spans import Program
 
 Method = Callable[..., Any]
 

@@ -14,7 +14,7 @@ from tfscale.trainer.probe.hooks import Method, wrap
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.progress import Progress, plain
 from tfscale.trainer.probe.recorder import Recorder
-from tfscale.trainer.probe.spans import Counter
+from tfscale.trainer.probe.steps.spans import Counter
 
 
 class KerasHooks:

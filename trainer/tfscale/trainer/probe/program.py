@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.distribute import distribute_lib
-from tfscale.trainer.probe.spans import LOCAL, Program
+from tfscale.trainer.probe.steps.spans import LOCAL, Program
 
 _KNOWN = "_tfscale_program"
 

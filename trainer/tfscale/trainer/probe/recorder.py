@@ -28,10 +28,10 @@ from tfscale.trainer.probe.graph import (
     updates_fed_by,
     variable_updates,
 )
-from tfscale.trainer.probe.row import NO_ROWS, WIDTH
-from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Program, Site, Sites, Span
-from tfscale.trainer.probe.staging import RowBuffer
-from tfscale.trainer.probe.table import Member, RowKinds, SpanTable
+from tfscale.trainer.probe.rows.row_buffer import RowBuffer
+from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds, SpanTable
+from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH
+from tfscale.trainer.probe.steps.spans import LOCAL, Counter, Kind, Program, Site, Sites, Span
 
 Call = Callable[[], Any]
 

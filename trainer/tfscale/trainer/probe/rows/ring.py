@@ -17,8 +17,8 @@ import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.python.framework import op_def_registry, ops
 from tfscale.trainer.probe.apart import freed
-from tfscale.trainer.probe.native import library
-from tfscale.trainer.probe.row import WIDTH, Taken, joined_rows
+from tfscale.trainer.probe.rows.native import library
+from tfscale.trainer.probe.rows.row_layout import WIDTH, Taken, joined_rows
 
 OP = "TfscaleStamp"
 _BY_REFERENCE = (tf.resource, tf.variant)

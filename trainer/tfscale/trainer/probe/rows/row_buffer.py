@@ -14,8 +14,8 @@ from tensorflow.python.framework import ops
 from tensorflow.python.framework.device_spec import DeviceSpecV2 as DeviceSpec
 from tensorflow.python.ops import gen_logging_ops
 from tfscale.trainer.probe.apart import beside, freed
-from tfscale.trainer.probe.area import StagingArea
-from tfscale.trainer.probe.ring import Ring, ring
+from tfscale.trainer.probe.rows.ring import Ring, ring
+from tfscale.trainer.probe.rows.staging_area import StagingArea
 
 
 class RowBuffer:

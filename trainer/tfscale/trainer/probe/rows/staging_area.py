@@ -18,7 +18,7 @@ from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import ops
 from tensorflow.python.ops import gen_data_flow_ops, gen_logging_ops
 from tfscale.trainer.probe.apart import beside, freed
-from tfscale.trainer.probe.row import NO_ROWS, WIDTH, Taken, joined_rows
+from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH, Taken, joined_rows
 
 MOST_ROWS = 1 << 16
 """Rows that one read takes at most, of 30,000 steps. More were staged while nobody could read, and are lost."""
