@@ -13,7 +13,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = ("trainer/native/ring.c", "trainer/native/usual_steps.c")
-LIBRARY = "trainer/tfscale/trainer/probe/libtfscale.so"
+LIBRARY = "trainer/tfscale/trainer/probe/rows/libtfscale.so"
 OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-pthread", "-shared", "-fPIC")
 
 

@@ -12,8 +12,8 @@ from tfscale.core.records import Coordinator, Frame, ServerTraffic, TaskState, T
 from tfscale.trainer.probe import wire as probe_wire
 from tfscale.trainer.probe import workers
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.report import Collective, Report
-from tfscale.trainer.probe.steps import Step
+from tfscale.trainer.probe.report.sink import Collective, Report
+from tfscale.trainer.probe.steps.step import Step
 
 UNKNOWN = math.nan
 IDENTITY = Identity("/run/report.sock", "chief:0", generation=3, attempt=2)

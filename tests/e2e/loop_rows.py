@@ -7,9 +7,9 @@ from operator import itemgetter
 
 import numpy as np
 from hypothesis import strategies as st
-from tfscale.trainer.probe.row import NO_ROWS, WIDTH
-from tfscale.trainer.probe.spans import Counter, Kind, Program, Sites
-from tfscale.trainer.probe.table import Member, RowKinds
+from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds
+from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH
+from tfscale.trainer.probe.steps.spans import Counter, Kind, Program, Sites
 
 MS = 0.001
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tfscale.trainer.probe.row import WIDTH
+from tfscale.trainer.probe.rows.row_layout import WIDTH
 
 
 @pytest.fixture(scope="session")
 def process_ring() -> Any:
-    from tfscale.trainer.probe.ring import ring
+    from tfscale.trainer.probe.rows.ring import ring
 
     found = ring()
     if found is None and shutil.which(os.environ.get("CC", "cc").split()[0]) is None:

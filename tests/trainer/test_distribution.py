@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tfscale.trainer.probe.graph.distribution import program_of
-from tfscale.trainer.probe.spans import Program
+from tfscale.trainer.probe.steps.spans import Program
 
 CPUS, GPUS = ("/device:CPU:0", "/device:CPU:1"), ("/device:GPU:0", "/device:GPU:1")
 

@@ -37,8 +37,8 @@ def test_workers_without_stamps_need_no_hook_any_more(hooks: Any) -> None:
 
 
 def test_workers_whose_graphs_have_stamps_are_still_emptied(hooks: Any) -> None:
-    from tfscale.trainer.probe.worker_staging import WorkerStaging
+    from tfscale.trainer.probe.rows.remote_row_buffer import RemoteRowBuffer
 
-    hooks._staging = WorkerStaging()
+    hooks._staging = RemoteRowBuffer()
     hooks.stop()
     assert is_hooked()

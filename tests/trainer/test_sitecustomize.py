@@ -51,7 +51,8 @@ def test_the_scripts_own_tf_config_wins_where_the_agent_was_told_so() -> None:
 
 
 def test_the_probe_is_importable_from_an_environment_without_tfscale() -> None:
-    script = "import sys, tfscale.trainer.probe.steps as s; print('tensorflow' in sys.modules, bool(s.StepAssembler))"
+    module = "tfscale.trainer.probe.steps.assembler"
+    script = f"import sys, {module} as s; print('tensorflow' in sys.modules, bool(s.StepAssembler))"
     assert run(script, **agent()).stdout == "False True\n"
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tfscale.trainer.probe import wire
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.report import Collective, Report, Training
-from tfscale.trainer.probe.spans import Program
-from tfscale.trainer.probe.usual_steps import UsualSteps
+from tfscale.trainer.probe.report.sink import Collective, Report, Training
+from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 IDENTITY = Identity("/run/report.sock", "worker:1", generation=3, attempt=2)

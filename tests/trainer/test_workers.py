@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from tfscale.trainer.probe.spans import Kind, Program, Site, Span
+from tfscale.trainer.probe.steps.spans import Kind, Program, Site, Span
 from tfscale.trainer.probe.workers import Account, ServerTraffic, Traffic, WorkerFunctions, Workers
 
 

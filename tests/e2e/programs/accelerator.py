@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe import staging
+from tfscale.trainer.probe.rows import row_buffer
 
 host = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -23,11 +23,11 @@ def late(value: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.numpy_function(wait, [value], tf.float64), ())
 
 
-staging.tf.abs = late
+row_buffer.tf.abs = late
 
 
 def stamped(accelerators: list[str]) -> dict[str, float | list[str]]:
-    stamps = staging.RowBuffer(accelerators)
+    stamps = row_buffer.RowBuffer(accelerators)
 
     @tf.function
     def step(inputs: tf.Tensor) -> tf.Tensor:

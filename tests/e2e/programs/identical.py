@@ -29,8 +29,8 @@ def fail(*_: object) -> None:
 measuring: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 if suffers not in ("none", "agent"):
     from tfscale.trainer.measure import measure
-    from tfscale.trainer.probe.staging import RowBuffer
-    from tfscale.trainer.probe.steps import StepAssembler
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
+    from tfscale.trainer.probe.steps.assembler import StepAssembler
 
     measuring = measure("/dev/full" if suffers == "full" else sys.argv[2])
     if suffers == "untraced":

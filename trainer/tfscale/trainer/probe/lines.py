@@ -30,10 +30,10 @@ from tfscale.core.records import (
 )
 from tfscale.core.version import installed_version
 from tfscale.trainer.probe import workers
-from tfscale.trainer.probe.columns import Columns, report_batches
-from tfscale.trainer.probe.report import Report
+from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.step_columns import Columns, report_batches
 from tfscale.trainer.probe.status import Status
-from tfscale.trainer.probe.steps import PHASES
+from tfscale.trainer.probe.steps.step import PHASES
 
 
 class Lines:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tfscale.trainer.probe.spans import Program
-from tfscale.trainer.probe.steps import Step
-from tfscale.trainer.probe.usual_steps import UsualSteps
+from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.steps.step import Step
+from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 
 
 @dataclass(frozen=True, slots=True)

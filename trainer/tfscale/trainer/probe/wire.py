@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from tfscale.trainer.probe.activities import Activity
-from tfscale.trainer.probe.columns import report_batches
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.report import Report
+from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.step_columns import report_batches
 from tfscale.trainer.probe.status import Status
-from tfscale.trainer.probe.steps import PHASES
-from tfscale.trainer.probe.usual_steps import UsualSteps
+from tfscale.trainer.probe.steps.step import PHASES
+from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.trainer.probe.workers import Coordinator
 from tfscale.v1 import report_pb2, telemetry_pb2
 

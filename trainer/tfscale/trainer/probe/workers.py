@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tfscale.trainer.probe.spans import Kind, Program, Span
-from tfscale.trainer.probe.steps import Step
-from tfscale.trainer.probe.worker_steps import Call, WorkerSteps
+from tfscale.trainer.probe.steps.spans import Kind, Program, Span
+from tfscale.trainer.probe.steps.step import Step
+from tfscale.trainer.probe.steps.worker_steps import Call, WorkerSteps
 
 _POLL_SECONDS = 0.02
 """Pause between two checks whether all workers have been read."""

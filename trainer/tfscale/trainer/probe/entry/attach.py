@@ -9,8 +9,8 @@ from tfscale.trainer.compat import repairs
 from tfscale.trainer.probe import profiling
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.entry.imports import REPAIRED
-from tfscale.trainer.probe.probe import Probe
-from tfscale.trainer.probe.reporter import Reporter
+from tfscale.trainer.probe.report.probe import Probe
+from tfscale.trainer.probe.report.reporter import Reporter
 
 _probe: Probe | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfscale.core.strategy import DEFAULT, LOCAL, RING, Strategy, find_strategy
-from tfscale.trainer.probe.spans import Program
+from tfscale.trainer.probe.steps.spans import Program
 
 _CACHE = "_tfscale_program"
 

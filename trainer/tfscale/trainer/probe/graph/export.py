@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfscale.trainer.probe import area, ring
+from tfscale.trainer.probe.rows import ring, staging_area
 from tfscale.trainer.tf_internals import INDEPENDENT
 
-_WRITE = (area.OP, ring.OP)
+_WRITE = (staging_area.OP, ring.OP)
 
 
 def write_nothing(exported: Any) -> None:

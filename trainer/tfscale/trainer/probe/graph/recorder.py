@@ -26,10 +26,10 @@ from tfscale.trainer.probe.graph.structures import (
     updates_fed_by,
     variable_updates,
 )
-from tfscale.trainer.probe.row import NO_ROWS, WIDTH
-from tfscale.trainer.probe.spans import Counter, Kind, Program, Site, Sites, Span
-from tfscale.trainer.probe.staging import RowBuffer
-from tfscale.trainer.probe.table import Member, RowKinds, SpanTable
+from tfscale.trainer.probe.rows.row_buffer import RowBuffer
+from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds, SpanTable
+from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH
+from tfscale.trainer.probe.steps.spans import Counter, Kind, Program, Site, Sites, Span
 from tfscale.trainer.tf_internals import context, is_in_xla
 
 Call = Callable[[], Any]

@@ -15,7 +15,7 @@ from tfscale.trainer.probe.graph.distribution import program_of
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.progress import Progress, plain
-from tfscale.trainer.probe.spans import Counter
+from tfscale.trainer.probe.steps.spans import Counter
 
 
 class KerasHooks:

@@ -25,9 +25,9 @@ from tfscale.trainer.probe.graph.exchange import Exchange, arrived, exchange_of,
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.graph.structures import is_looped, other_bytes
 from tfscale.trainer.probe.hooks.patches import Method, Patches
-from tfscale.trainer.probe.row import NO_ROWS
-from tfscale.trainer.probe.spans import Kind, Program
-from tfscale.trainer.probe.worker_staging import RemoteRowBuffer
+from tfscale.trainer.probe.rows.remote_row_buffer import RemoteRowBuffer
+from tfscale.trainer.probe.rows.row_layout import NO_ROWS
+from tfscale.trainer.probe.steps.spans import Kind, Program
 from tfscale.trainer.probe.workers import Account, Traffic, Workers
 
 _PERIOD = 0.5

@@ -18,7 +18,7 @@ from tfscale.trainer.probe.graph.distribution import program_of
 from tfscale.trainer.probe.graph.export import write_nothing
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
-from tfscale.trainer.probe.spans import Program
+from tfscale.trainer.probe.steps.spans import Program
 
 
 def install(patches: Patches, recorder: Recorder, activities: Activities, on_strategy: Callable[[Any], None]) -> None:

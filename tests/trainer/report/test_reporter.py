@@ -14,12 +14,12 @@ from local_cluster import wait_until
 from report_listener import ReportListener, next_report
 from tfscale.core.framing import framed
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.report import Collective, Report
-from tfscale.trainer.probe.reporter import Reporter
-from tfscale.trainer.probe.spans import Program
+from tfscale.trainer.probe.report.reporter import Reporter
+from tfscale.trainer.probe.report.sink import Collective, Report
 from tfscale.trainer.probe.status import Status
-from tfscale.trainer.probe.steps import Step
-from tfscale.trainer.probe.usual_steps import UsualSteps
+from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.steps.step import Step
+from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2
 
 

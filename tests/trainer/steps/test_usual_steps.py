@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_rows import MS, Loop, loops, usual
-from tfscale.trainer.probe import usual_steps
 from tfscale.trainer.probe.activities import Activity
-from tfscale.trainer.probe.columns import batches, without_phases
-from tfscale.trainer.probe.native import library
-from tfscale.trainer.probe.spans import Kind, Sites
+from tfscale.trainer.probe.report.step_columns import batches, without_phases
+from tfscale.trainer.probe.rows.native import library
 from tfscale.trainer.probe.status import Status
-from tfscale.trainer.probe.step_reader import StepReader
-from tfscale.trainer.probe.steps import Step, StepAssembler, Tail
-from tfscale.trainer.probe.timeline import Interval
-from tfscale.trainer.probe.usual_steps import FastPath, Taken, UsualSteps
+from tfscale.trainer.probe.steps import usual_steps
+from tfscale.trainer.probe.steps.assembler import StepAssembler
+from tfscale.trainer.probe.steps.spans import Kind, Sites
+from tfscale.trainer.probe.steps.step import Step, Tail
+from tfscale.trainer.probe.steps.step_reader import StepReader
+from tfscale.trainer.probe.steps.timeline import Interval
+from tfscale.trainer.probe.steps.usual_steps import FastPath, Taken, UsualSteps
 
 if library() is None and shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
     pytest.skip("no C compiler here: there is no fast path", allow_module_level=True)

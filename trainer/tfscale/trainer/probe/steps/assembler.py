@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tfscale.trainer.probe.activities import IDLE, Activity
-from tfscale.trainer.probe.evaluation import Evaluation
-from tfscale.trainer.probe.spans import Kind, Program, Site, Span
-from tfscale.trainer.probe.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE, Interval, Timeline, union
+from tfscale.trainer.probe.steps.evaluation import Evaluation
+from tfscale.trainer.probe.steps.spans import Kind, Site, Span
+from tfscale.trainer.probe.steps.step import Step, Tail
+from tfscale.trainer.probe.steps.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE, Interval, Timeline, union
 
 _SAME_BATCH_SECONDS = 0.001
 """Seconds between two batches up to which they are parts of one (two data sets, read one after the other)."""
@@ -23,45 +24,6 @@ IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
 
 REMEMBERED = 64
 """Newest steps, whose median duration is the usual one."""
-
-
-class Step(NamedTuple):
-    """Training step, which ends when its gradients are reduced. Seconds; NaN is unknown or, in `reduce`, nothing.
-
-    The phases and the pauses between follow each other from the end of the step before (docs/probe.md) and add up to
-    the time between the two ends.
-    """
-
-    sequence: int
-    end: float
-    update: float
-    host: float
-    input: float
-    compute: float
-    reduce: float
-    clamped: bool = False
-    bytes: int = 0
-    examples: float = 0.0
-    earlier: tuple[float, ...] = ()
-    """Seconds by which each local replica's gradients were ready before the slowest one's; empty for one replica."""
-    global_step: int | None = None
-    program: Program = Program()
-
-
-PHASES = Step._fields[2:7]
-
-
-class Tail(NamedTuple):
-    """End of the steps so far, where the next one begins; Unix seconds."""
-
-    sequence: int
-    """Sequence number of the next step."""
-    exit: float
-    """When the gradients of the newest step were reduced."""
-    updated: float
-    """When the updates made of them were done."""
-    reduced: float
-    """When the newest reduction was over."""
 
 
 class _Part(NamedTuple):

@@ -16,8 +16,6 @@ import numpy as np
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe.activities import Activities, Activity, Announcer
-from tfscale.trainer.probe.clock import ClockWatch
-from tfscale.trainer.probe.columns import without_phases
 from tfscale.trainer.probe.graph.distribution import program_of
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu
@@ -25,11 +23,14 @@ from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
 from tfscale.trainer.probe.hooks.parameter_server import ParameterServer
 from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.progress import Progress
-from tfscale.trainer.probe.report import Collective, Report, Sink, Training
-from tfscale.trainer.probe.spans import Span
+from tfscale.trainer.probe.report.clock import ClockWatch
+from tfscale.trainer.probe.report.sink import Collective, Report, Sink, Training
+from tfscale.trainer.probe.report.step_columns import without_phases
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
-from tfscale.trainer.probe.step_reader import StepReader
-from tfscale.trainer.probe.steps import Step, StepAssembler
+from tfscale.trainer.probe.steps.assembler import StepAssembler
+from tfscale.trainer.probe.steps.spans import Span
+from tfscale.trainer.probe.steps.step import Step
+from tfscale.trainer.probe.steps.step_reader import StepReader
 from tfscale.trainer.probe.workers import Coordinator
 
 _SETTLING_SECONDS = 0.02

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tfscale.trainer.probe.spans import Kind, Program, Span
-from tfscale.trainer.probe.steps import Step, StepAssembler
-from tfscale.trainer.probe.timeline import UNKNOWN, Interval, overlap, union
+from tfscale.trainer.probe.steps.assembler import StepAssembler
+from tfscale.trainer.probe.steps.spans import Kind, Program, Span
+from tfscale.trainer.probe.steps.step import Step
+from tfscale.trainer.probe.steps.timeline import UNKNOWN, Interval, overlap, union
 
 _OFFSETS = 64
 """Newest functions of which the least delay gives the offset of the clocks."""

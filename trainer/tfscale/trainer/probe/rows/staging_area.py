@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 from tfscale.trainer.probe.graph.independent_ops import independent, outside
-from tfscale.trainer.probe.row import NO_ROWS, WIDTH, Taken, joined_rows
+from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH, Taken, joined_rows
 from tfscale.trainer.tf_internals import (
     AttrValue,
     FunctionDef,

@@ -4,8 +4,9 @@ import math
 
 import pytest
 from tfscale.trainer.probe.activities import Activity
-from tfscale.trainer.probe.spans import Counter, Kind, Sites, Span
-from tfscale.trainer.probe.steps import Step, StepAssembler
+from tfscale.trainer.probe.steps.assembler import StepAssembler
+from tfscale.trainer.probe.steps.spans import Counter, Kind, Sites, Span
+from tfscale.trainer.probe.steps.step import Step
 
 
 class Program:

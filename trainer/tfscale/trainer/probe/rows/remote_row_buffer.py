@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.area import StagingArea
-from tfscale.trainer.probe.row import NO_ROWS
-from tfscale.trainer.probe.staging import RowBuffer
+from tfscale.trainer.probe.rows.row_buffer import RowBuffer
+from tfscale.trainer.probe.rows.row_layout import NO_ROWS
+from tfscale.trainer.probe.rows.staging_area import StagingArea
 from tfscale.trainer.tf_internals import ops
 
 

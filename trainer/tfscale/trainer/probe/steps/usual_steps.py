@@ -14,12 +14,13 @@ from operator import sub
 from typing import NamedTuple, overload
 
 import numpy as np
-from tfscale.trainer.probe.native import library
-from tfscale.trainer.probe.row import WIDTH
-from tfscale.trainer.probe.spans import Kind, Program, Site
-from tfscale.trainer.probe.steps import IDLE_SECONDS, PHASES, REMEMBERED, Step, StepAssembler, Tail
-from tfscale.trainer.probe.table import RowKinds
-from tfscale.trainer.probe.timeline import UNKNOWN
+from tfscale.trainer.probe.rows.native import library
+from tfscale.trainer.probe.rows.row_kinds import RowKinds
+from tfscale.trainer.probe.rows.row_layout import WIDTH
+from tfscale.trainer.probe.steps.assembler import IDLE_SECONDS, REMEMBERED, StepAssembler
+from tfscale.trainer.probe.steps.spans import Kind, Program, Site
+from tfscale.trainer.probe.steps.step import PHASES, Step, Tail
+from tfscale.trainer.probe.steps.timeline import UNKNOWN
 
 
 class Part(IntEnum):

@@ -19,7 +19,7 @@ RING = 1 << 16
 
 @pytest.fixture
 def area() -> Iterator[Any]:
-    from tfscale.trainer.probe.area import StagingArea
+    from tfscale.trainer.probe.rows.staging_area import StagingArea
 
     area = StagingArea("of this test")
     area.clear()
@@ -29,7 +29,7 @@ def area() -> Iterator[Any]:
 
 @pytest.fixture(params=["ring", "area"])
 def staging(request: pytest.FixtureRequest) -> Any:
-    from tfscale.trainer.probe.staging import RowBuffer
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
     return RowBuffer([], request.getfixturevalue(request.param))
 
@@ -59,7 +59,7 @@ def looped(staging: Any) -> Callable[[int], None]:
 def test_a_stamp_for_which_others_wait_takes_a_tensor(ring: Any, first: list[Any]) -> None:
     import tensorflow as tf
     from tfscale.trainer.probe.graph.structures import after
-    from tfscale.trainer.probe.staging import RowBuffer
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
     staging, inputs = RowBuffer([], ring), []
 
@@ -84,7 +84,7 @@ def test_what_is_exported_of_a_stamp_that_takes_a_tensor_does_nothing(ring: Any)
     from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
     from tfscale.trainer.probe.graph.export import write_nothing
     from tfscale.trainer.probe.graph.structures import after
-    from tfscale.trainer.probe.staging import RowBuffer
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
     staging = RowBuffer([], ring)
 
@@ -107,7 +107,7 @@ def test_what_is_exported_of_a_stamp_that_takes_a_tensor_does_nothing(ring: Any)
 @pytest.mark.parametrize(("accelerators", "device"), [(["/device:GPU:0"], ""), ([], "/device:CPU:1")], ids=str)
 def test_a_stamp_takes_no_tensor_that_would_have_to_be_copied(ring: Any, accelerators: list[str], device: str) -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.staging import RowBuffer
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
     takes = []
 
@@ -128,8 +128,8 @@ def test_a_whole_batch_waits_where_ops_run_in_one_thread(
     ring: Any, monkeypatch: pytest.MonkeyPatch, threads: str, accelerators: list[str], whole: bool
 ) -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.staging import RowBuffer
-    from tfscale.trainer.probe.worker_staging import RemoteRowBuffer
+    from tfscale.trainer.probe.rows.remote_row_buffer import RemoteRowBuffer
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
     # TensorFlow itself, which all tests of this process share, has asked by now.
     batch = [tf.ones(3), tf.ones(3)]
@@ -140,7 +140,7 @@ def test_a_whole_batch_waits_where_ops_run_in_one_thread(
 
 @pytest.mark.parametrize("number", [0, 1, 6, 85, 300, 5000])
 def test_each_row_is_read_once_and_in_its_order(staging: Any, steps: Callable[[int], None], number: int) -> None:
-    from tfscale.trainer.probe.row import WIDTH
+    from tfscale.trainer.probe.rows.row_layout import WIDTH
 
     steps(number)
     rows, lost = staging.read()
@@ -153,9 +153,9 @@ def test_each_row_is_read_once_and_in_its_order(staging: Any, steps: Callable[[i
 def test_what_nobody_could_read_of_an_area_is_counted_and_thrown_away(
     area: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tfscale.trainer.probe.staging import RowBuffer
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
-    monkeypatch.setattr("tfscale.trainer.probe.area.MOST_ROWS", 10)
+    monkeypatch.setattr("tfscale.trainer.probe.rows.staging_area.MOST_ROWS", 10)
     staging = RowBuffer([], area)
     steps = looped(staging)
     steps(7)
@@ -168,8 +168,8 @@ def test_what_nobody_could_read_of_an_area_is_counted_and_thrown_away(
 
 @pytest.mark.usefixtures("ring")
 def test_a_library_for_rows_of_another_width_is_not_used() -> None:
-    from tfscale.trainer.probe.native import LIBRARY
-    from tfscale.trainer.probe.row import WIDTH
+    from tfscale.trainer.probe.rows.native import LIBRARY
+    from tfscale.trainer.probe.rows.row_layout import WIDTH
 
     library = ctypes.CDLL(str(LIBRARY))
     library.tfscale_register.restype = ctypes.c_char_p
@@ -304,7 +304,7 @@ def test_steps_of_several_threads_at_once_keep_their_own_times(staging: Any) -> 
 
 
 def test_areas_are_apart_and_what_is_written_can_be_forgotten(staging: Any, steps: Callable[[int], None]) -> None:
-    from tfscale.trainer.probe.area import StagingArea
+    from tfscale.trainer.probe.rows.staging_area import StagingArea
 
     steps(3)
     assert len(StagingArea("another").take().rows) == 0
@@ -313,7 +313,7 @@ def test_areas_are_apart_and_what_is_written_can_be_forgotten(staging: Any, step
 
 
 def test_without_its_library_or_a_second_time_there_is_no_ring(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfscale.trainer.probe import ring as module
+    from tfscale.trainer.probe.rows import ring as module
 
     assert module.ring() is ring and module.ring.__wrapped__() is None
     monkeypatch.setattr(module, "OP", "TfscaleStampAnother")
@@ -322,7 +322,7 @@ def test_without_its_library_or_a_second_time_there_is_no_ring(ring: Any, monkey
 
 
 def test_a_library_that_is_not_there_or_another_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from tfscale.trainer.probe import native
+    from tfscale.trainer.probe.rows import native
 
     monkeypatch.setattr(native, "LIBRARY", tmp_path / "library.so")
     assert native.library.__wrapped__() is None
@@ -335,8 +335,8 @@ def test_a_library_that_is_not_there_or_another_is_none(monkeypatch: pytest.Monk
 def test_a_probe_that_failed_empties_the_area_that_its_graphs_go_on_to_fill(
     area: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tfscale.trainer.probe.probe import Probe
-    from tfscale.trainer.probe.staging import RowBuffer
+    from tfscale.trainer.probe.report.probe import Probe
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
     probe = Probe()
     probe.recorder.staging = RowBuffer([], area)
@@ -352,6 +352,6 @@ def test_a_probe_that_failed_empties_the_area_that_its_graphs_go_on_to_fill(
 
 def _staged(area: str) -> int:
     from tensorflow.python.ops import gen_data_flow_ops
-    from tfscale.trainer.probe.row import WIDTH
+    from tfscale.trainer.probe.rows.row_layout import WIDTH
 
     return int(gen_data_flow_ops.stage_size(["float64"] * WIDTH, shared_name=area))

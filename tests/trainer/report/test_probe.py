@@ -17,11 +17,11 @@ from loop_rows import Loop
 from report_listener import ReportListener
 from tfscale.trainer.probe.activities import CHECKPOINT
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.report import Report
-from tfscale.trainer.probe.reporter import Reporter
-from tfscale.trainer.probe.row import WIDTH
-from tfscale.trainer.probe.spans import Kind, Span
-from tfscale.trainer.probe.usual_steps import UsualSteps
+from tfscale.trainer.probe.report.reporter import Reporter
+from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.rows.row_layout import WIDTH
+from tfscale.trainer.probe.steps.spans import Kind, Span
+from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 pytestmark = pytest.mark.tensorflow
@@ -34,8 +34,8 @@ class Training:
     """A loop of 25 steps a second, the probe that reads its rows, and the agent that the probe reports to."""
 
     def __init__(self, ring: Any, write: Callable[[np.ndarray], None], path: Path) -> None:
-        from tfscale.trainer.probe.probe import Probe
-        from tfscale.trainer.probe.staging import RowBuffer
+        from tfscale.trainer.probe.report.probe import Probe
+        from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
         self.heard: list[report_pb2.TaskReport] = []
         self.agent_reads = threading.Event()
@@ -209,8 +209,8 @@ class Seconds:
     """A loop of some 25 steps a second, and the probe that reads its rows second by second."""
 
     def __init__(self, ring: Any, write: Callable[[np.ndarray], None]) -> None:
-        from tfscale.trainer.probe.probe import Probe
-        from tfscale.trainer.probe.staging import RowBuffer
+        from tfscale.trainer.probe.report.probe import Probe
+        from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
         self.probe, self.reports = Probe(), Reports()
         self.probe.recorder.staging = RowBuffer([], ring)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from tfscale.trainer.probe.activities import Activity
 from tfscale.trainer.probe.status import Status
-from tfscale.trainer.probe.steps import Step
+from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.workers import Coordinator, Measured
 
 

@@ -4,9 +4,9 @@ import math
 from itertools import count
 
 import pytest
-from tfscale.trainer.probe.spans import Kind, Program, Site, Span
-from tfscale.trainer.probe.steps import Step
-from tfscale.trainer.probe.worker_steps import Call, WorkerSteps
+from tfscale.trainer.probe.steps.spans import Kind, Program, Site, Span
+from tfscale.trainer.probe.steps.step import Step
+from tfscale.trainer.probe.steps.worker_steps import Call, WorkerSteps
 
 PROGRAM = Program("ParameterServerStrategy")
 _numbers = count()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from tfscale.trainer.probe.spans import Site, Span
+from tfscale.trainer.probe.steps.spans import Site, Span
 
 
 class SpanTable(NamedTuple):

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from tfscale.core.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe import stacks, wire
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.report import Report
+from tfscale.trainer.probe.report.sink import Report
 from tfscale.v1 import report_pb2
 from tfscale.v1.telemetry_pb2 import ProbeStatus
 

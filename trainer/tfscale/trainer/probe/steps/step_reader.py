@@ -7,12 +7,13 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from tfscale.trainer.probe.row import NO_ROWS, joined_rows
-from tfscale.trainer.probe.spans import Kind, Site, Span
-from tfscale.trainer.probe.steps import Step, StepAssembler
-from tfscale.trainer.probe.table import RowKinds, SpanTable, joined_tables, numbers_in
-from tfscale.trainer.probe.timeline import Interval
-from tfscale.trainer.probe.usual_steps import FastPath, are_usual
+from tfscale.trainer.probe.rows.row_kinds import RowKinds, SpanTable, joined_tables, numbers_in
+from tfscale.trainer.probe.rows.row_layout import NO_ROWS, joined_rows
+from tfscale.trainer.probe.steps.assembler import StepAssembler
+from tfscale.trainer.probe.steps.spans import Kind, Site, Span
+from tfscale.trainer.probe.steps.step import Step
+from tfscale.trainer.probe.steps.timeline import Interval
+from tfscale.trainer.probe.steps.usual_steps import FastPath, are_usual
 
 _BATCH = 64
 """Spans that the assembler is fed without a break: more than 0.3 ms of work."""

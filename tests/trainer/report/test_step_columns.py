@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from tfscale.trainer.probe.columns import batches
-from tfscale.trainer.probe.steps import Step
+from tfscale.trainer.probe.report.step_columns import batches
+from tfscale.trainer.probe.steps.step import Step
 
 UNKNOWN = math.nan
 

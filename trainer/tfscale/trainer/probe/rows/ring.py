@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 from tfscale.trainer.probe.graph.independent_ops import independent
-from tfscale.trainer.probe.native import library
-from tfscale.trainer.probe.row import WIDTH, Taken, joined_rows
+from tfscale.trainer.probe.rows.native import library
+from tfscale.trainer.probe.rows.row_layout import WIDTH, Taken, joined_rows
 from tfscale.trainer.tf_internals import AttrValue, op_def_registry, ops
 
 OP = "TfscaleStamp"

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from tfscale.trainer.probe.report import Report
-from tfscale.trainer.probe.steps import PHASES, Step
-from tfscale.trainer.probe.timeline import UNKNOWN
-from tfscale.trainer.probe.usual_steps import UsualSteps
+from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.steps.step import PHASES, Step
+from tfscale.trainer.probe.steps.timeline import UNKNOWN
+from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 
 Columns = dict[str, Any]
 

@@ -1,0 +1,46 @@
+"""Training step, as the assembler makes it and the probe reports it: pure Python, no TensorFlow."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tfscale.trainer.probe.steps.spans import Program
+
+
+class Step(NamedTuple):
+    """Training step, which ends when its gradients are reduced. Seconds; NaN is unknown or, in `reduce`, nothing.
+
+    The phases and the pauses between follow each other from the end of the step before (docs/probe.md) and add up to
+    the time between the two ends.
+    """
+
+    sequence: int
+    end: float
+    update: float
+    host: float
+    input: float
+    compute: float
+    reduce: float
+    clamped: bool = False
+    bytes: int = 0
+    examples: float = 0.0
+    earlier: tuple[float, ...] = ()
+    """Seconds by which each local replica's gradients were ready before the slowest one's; empty for one replica."""
+    global_step: int | None = None
+    program: Program = Program()
+
+
+PHASES = Step._fields[2:7]
+
+
+class Tail(NamedTuple):
+    """End of the steps so far, where the next one begins; Unix seconds."""
+
+    sequence: int
+    """Sequence number of the next step."""
+    exit: float
+    """When the gradients of the newest step were reduced."""
+    updated: float
+    """When the updates made of them were done."""
+    reduced: float
+    """When the newest reduction was over."""
