@@ -64,7 +64,7 @@ async def playing(path: Path) -> AsyncIterator[tuple[Player, Told]]:
 async def test_a_replay_says_the_same_at_the_same_times(events: list[Event], path: Path) -> None:
     told = Told()
     recording = Recording(path)
-    await Engine(RecordedSource(recording), states(recording.spec)).run(told)
+    await Engine(RecordedSource(recording.spec, recording.events()), states(recording.spec)).run(told)
     live = told_live(events)
     assert changes(told.snapshots) == live
     assert [subject for _, subject, _, _ in live] == ["worker:1"]

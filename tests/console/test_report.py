@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import re
@@ -15,11 +16,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_engine import Told
+from test_recording import simulated
+from tfscale.console.cli import states
+from tfscale.console.engine import Engine
+from tfscale.console.events import SecondPassed
+from tfscale.console.recorder import Tape
 from tfscale.console.report import command
 from tfscale.console.report.contents import MOST_POINTS, Timeline
 from tfscale.console.report.plots import events, per_worker, steps_by_phase, ticks
-from tfscale.console.report.recording import RecordingError, open_recording
+from tfscale.console.report.recording import RecordingError, open_run
 from tfscale.console.report.replay import report_recorded
+from tfscale.console.sources.recorded import RecordedSource
+from tfscale.console.sources.simulated import simulated_spec
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.simulation import Simulation, Slow
 from tfscale.core.codec import frame_to_json
@@ -27,6 +36,7 @@ from tfscale.core.records import (
     Activity,
     ActivityKind,
     Collective,
+    Diagnosis,
     Frame,
     ProbeState,
     ProbeStatus,
@@ -77,6 +87,25 @@ def test_json_is_the_list_of_diagnoses(recording: Callable[..., Path], capsys: p
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["kind"], found["subject"], found["end"]) == ("straggler", "worker:1", None)
     assert found["begin"] == pytest.approx(BEGIN + 20.0, abs=2.0)
+
+
+async def recorded_live(path: Path) -> list[Diagnosis]:
+    """Record a simulated run as a console does that watches it; every diagnosis as that console found it last."""
+    spec, heard, tape = simulated_spec(3), Told(), Tape(simulated_spec(3))
+    events = simulated(75, 3, "worker:1=1.8x@6s-30s", "worker:2=kill@45s-50s")
+    tape.begin(path, events[0].at)
+    await Engine(RecordedSource(spec, events), states(spec), tape.take).run(heard)
+    tape.end()
+    found = [each for snapshot in heard.snapshots for each in snapshot.findings.diagnoses]
+    return list({(each.kind, each.subject, each.begin): each for each in found}.values())
+
+
+def test_a_report_finds_what_the_console_found_that_recorded_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "run.tfrec"
+    live = asyncio.run(recorded_live(path))
+    reported = report_recorded(path, open_run(path)).diagnoses
+    assert {each.kind for each in reported} == {"straggler", "crash"}
+    assert sorted(reported, key=str) == sorted(live, key=str)
 
 
 def test_text_tells_what_happened_where_the_time_went_and_what_would_be(
@@ -140,13 +169,13 @@ def test_who_joined_late_who_got_stuck_and_where_the_time_went(
 def test_all_plots_have_the_whole_run_below_each_other_and_no_steps_where_there_were_none(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in troubled()))
-    (group,) = report_recorded(path, open_recording(path)).groups
+    (group,) = report_recorded(path, open_run(path)).groups
     assert (group.begin, group.end) == (BEGIN, BEGIN + 175)
     at, parts = group.timeline.at - BEGIN, group.timeline.parts
     came, stopped = parts[:, at < 100], parts[:, at > 115]
     assert np.isfinite(came).all()
     assert stopped.shape[1] > 50 and np.isnan(stopped).all()
-    report = report_recorded(path, open_recording(path))
+    report = report_recorded(path, open_run(path))
     pictures = [plot(report, report.groups[0]) for plot in (events, steps_by_phase, per_worker)]
     moments = [re.findall(r">(\d\d:\d\d:\d\d)</text>", picture) for picture in pictures]
     assert moments[0] == moments[1] == moments[2]
@@ -204,8 +233,8 @@ def test_what_a_recording_says_is_not_markup(recording: Callable[..., Path], tmp
 
 
 def test_a_line_that_was_cut_off_at_the_end_is_left_out(recording: Callable[..., Path]) -> None:
-    events = open_recording(recording(more='{"type": "frame", "schema": 1, "ta')).events
-    assert sum(1 for _ in events) == 3 + 3 * 60
+    events = open_run(recording(more='{"type": "frame", "schema": 1, "ta')).events
+    assert sum(not isinstance(event, SecondPassed) for event in events) == 3 + 3 * 60
 
 
 @pytest.mark.parametrize(
@@ -221,7 +250,7 @@ def test_no_recording_is_one_clear_line(tmp_path: Path, content: str, says: str)
     path = tmp_path / "x.jsonl"
     path.write_text(content)
     with pytest.raises(RecordingError) as error:
-        open_recording(path)
+        open_run(path)
     assert says in str(error.value)
     assert str(error.value).count(str(path)) == 1
     assert error.value.exit_status == 2
@@ -230,7 +259,7 @@ def test_no_recording_is_one_clear_line(tmp_path: Path, content: str, says: str)
 def test_a_broken_line_in_the_middle_is_named(recording: Callable[..., Path]) -> None:
     path = recording(more='{"type": "frame", "schema": 1, "task": "worker:0", "time": 1}\n')
     with pytest.raises(RecordingError, match=r"run\.jsonl: line 186: not a Frame"):
-        list(open_recording(path).events)
+        report_recorded(path, open_run(path))
 
 
 @pytest.mark.parametrize(

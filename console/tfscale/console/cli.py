@@ -137,7 +137,7 @@ def run_headless(settings: Settings, connection: Connection) -> int:
 def export(path: Path, settings: Settings) -> int:
     """Write what a recording holds, and on stderr where it is damaged. Raises TfscaleError."""
     recording = Recording(path)
-    engine = Engine(RecordedSource(recording), states(recording.spec))
+    engine = Engine(RecordedSource(recording.spec, recording.events(), recording.begin), states(recording.spec))
     until = Until(settings.until, settings.seconds)
     collected = _write(settings, engine, until, Notifier(), Tape(recording.spec), lambda job: asyncio.run(job()))
     if recording.damage:

@@ -14,7 +14,7 @@ from typing import NoReturn
 from tfscale.console.report.contents import Report
 from tfscale.console.report.csvfile import read_csv
 from tfscale.console.report.page import as_html
-from tfscale.console.report.recording import open_recording
+from tfscale.console.report.recording import open_run
 from tfscale.console.report.replay import report_measured, report_recorded, report_runs
 from tfscale.console.report.text import as_text
 from tfscale.core.codec import encode
@@ -84,7 +84,7 @@ def make(request: Request) -> Report:
     """The report. Raises UsageError where the file is not what it should be."""
     if request.csv is not None:
         return report_measured(request.csv, read_csv(request.csv))
-    runs = [(path, open_recording(path)) for path in request.recordings]
+    runs = [(path, open_run(path)) for path in request.recordings]
     return report_recorded(*runs[0]) if len(runs) == 1 else report_runs(runs)
 
 

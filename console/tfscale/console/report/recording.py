@@ -1,35 +1,34 @@
-"""Recorded runs: their cluster, and what reached the console in order of arrival."""
+"""Files that hold a run: recordings, and the JSON lines that the headless console writes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tfscale.console.events import Event, FrameArrived, LinkChanged, LinkState
+from tfscale.console.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.recording import Recording, RecordingError, is_recording
-from tfscale.core.cluster import ClusterSpec, parse_cluster
+from tfscale.console.sources.recorded import RecordedSource
+from tfscale.core.cluster import parse_cluster
 from tfscale.core.codec import SchemaError, frame_from_json
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task
 
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A cluster, and what was recorded of it."""
-
-    spec: ClusterSpec
-    events: Iterator[Event]
-    """Raises RecordingError where the file goes on wrongly."""
+SECOND = 1.0
+"""Seconds of a run between two diagnoses, as live."""
 
 
-def open_recording(path: Path) -> Recorded:
-    """What `--record` or `--headless --out` wrote. Raises RecordingError."""
+def open_run(path: Path) -> RecordedSource:
+    """Open what `--record` or `--headless --out` wrote.
+
+    Raises:
+        RecordingError: The file is no recording. The source's `run` raises it too, at a line that cannot be read.
+    """
     if is_recording(path):
         recording = Recording(path)
-        return Recorded(recording.spec, recording.events())
+        return RecordedSource(recording.spec, recording.events(), recording.begin)
     lines = _lines(path)
     _, header = next(lines, (0, {}))
     if header.get("type") != "header":
@@ -38,7 +37,21 @@ def open_recording(path: Path) -> Recorded:
         spec = parse_cluster(header.get("cluster"), name=str(header.get("run")), where=f"{path}: line 1", base=Path())
     except TfscaleError as error:
         raise RecordingError(str(error)) from None
-    return Recorded(spec, _events(path, lines))
+    return RecordedSource(spec, with_seconds(_events(path, lines)))
+
+
+def with_seconds(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events, a `SecondPassed` before each that begins another second, and one at the end."""
+    now = due = -math.inf
+    for event in events:
+        now = max(now, event.at)
+        if now >= due:
+            if due > -math.inf:
+                yield SecondPassed(now)
+            due = now + SECOND
+        yield event
+    if due > -math.inf:
+        yield SecondPassed(now)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -73,7 +86,7 @@ def _events(path: Path, lines: Iterator[tuple[int, dict[str, Any]]]) -> Iterator
 
 
 def _event(document: dict[str, Any]) -> Event | None:
-    """What the rules need; they make the diagnoses anew."""
+    """Return what the rules need; they make the diagnoses anew."""
     match document.get("type"):
         case "frame":
             task, frame = frame_from_json(document)

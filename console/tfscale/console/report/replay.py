@@ -1,7 +1,8 @@
-"""Plays what was recorded or measured through the same rules that watch live, and keeps what they say."""
+"""The report of what was recorded or measured: a replay through the engine that watches live, and what it found."""
 
 from __future__ import annotations
 
+import asyncio
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,10 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.events import FrameArrived, LinkChanged, LinkState
+from tfscale.console.engine import Engine
+from tfscale.console.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.model import Snapshot
 from tfscale.console.report.contents import Group, Report, Timeline
 from tfscale.console.report.csvfile import Measured
-from tfscale.console.report.recording import Recorded
+from tfscale.console.sources.recorded import RecordedSource
+from tfscale.console.state import ClusterState
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity
 from tfscale.core.analysis.scaling import Forecast, ring_forecast
@@ -32,62 +36,66 @@ from tfscale.core.records import (
 )
 from tfscale.core.task import Task, subject_order
 
-LOOK = 1.0
-"""Seconds between two looks, as live; steps that last longer are looked at one by one."""
 
+class RunFindings:
+    """Everything that was found in a run, kept second by second as an engine's listener."""
 
-class Player:
-    """A diagnostician, and everything that it has said."""
-
-    def __init__(self, spec: ClusterSpec) -> None:
-        self.observer = Diagnostician(spec)
+    def __init__(self) -> None:
         self.timeline = Timeline()
         self.findings = Findings()
-        self._told: dict[tuple[str, str, float], Diagnosis] = {}
+        """Of the last second."""
+        self.probe: ProbeStatus | None = None
+        self.begin = 0.0
+        """Arrival of the first event, Unix seconds; 0 where there was none."""
+        self.end = 0.0
+        self._steps: dict[str, int] = {}
+        self._diagnoses: dict[tuple[str, str, float], Diagnosis] = {}
 
-    def look(self, now: float) -> None:
-        """Diagnose at this moment of the past."""
-        self.findings = self.observer.diagnose(now)
-        self._told |= {(each.kind, each.subject, each.begin): each for each in self.findings.diagnoses}
-        self.timeline.add(now, self.findings)
+    def event_folded(self, event: Event) -> None:
+        self.begin = self.begin or event.at
+        self.end = max(self.end, event.at)
+        if isinstance(event, FrameArrived):
+            self.probe = event.frame.probe or self.probe
+            for batch in event.frame.steps:
+                self._steps[batch.subject] = self._steps.get(batch.subject, 0) + len(batch.sequence)
+
+    def snapshot_taken(self, snapshot: Snapshot) -> None:
+        # A snapshot between two seconds shows a command's progress, and nothing newly diagnosed.
+        if snapshot.findings is not self.findings:
+            self.findings = snapshot.findings
+            self._diagnoses |= {(each.kind, each.subject, each.begin): each for each in self.findings.diagnoses}
+            self.timeline.add(snapshot.at, self.findings)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of the subject that reported most."""
+        return max(self._steps.values(), default=0)
 
     @property
     def diagnoses(self) -> tuple[Diagnosis, ...]:
-        """Each as it was told last, the oldest first; of the same moment, the most severe."""
-        return tuple(sorted(self._told.values(), key=lambda each: (each.begin, by_severity(each))))
+        """Each diagnosis as it was last found, the oldest first; of the same moment, the most severe."""
+        return tuple(sorted(self._diagnoses.values(), key=lambda each: (each.begin, by_severity(each))))
 
 
-def report_recorded(path: Path, recorded: Recorded, name: str = "") -> Report:
-    """The report of a recorded run, `name` telling it from others. Raises RecordingError where it goes on wrongly."""
-    player = Player(recorded.spec)
-    begin = now = due = None
-    seen: dict[str, int] = {}
-    probe: ProbeStatus | None = None
-    for event in recorded.events:
-        begin = event.at if begin is None else begin
-        now = event.at if now is None else max(now, event.at)
-        due = now + LOOK if due is None else due
-        if now >= due:
-            player.look(now)
-            due = now + LOOK
-        if isinstance(event, FrameArrived):
-            player.observer.fold(str(event.task), event.frame)
-            probe = event.frame.probe or probe
-            for batch in event.frame.steps:
-                seen[batch.subject] = seen.get(batch.subject, 0) + len(batch.sequence)
-        elif isinstance(event, LinkChanged) and event.state is not LinkState.CONNECTING:
-            player.observer.link(str(event.task), event.state is LinkState.UP, event.at)
-    if begin is not None and now is not None:
-        player.look(now)
-    group = _group(name, player, begin or 0.0, now or 0.0, max(seen.values(), default=0), probe=probe)
-    diagnoses = tuple(_of_run(each, name) for each in player.diagnoses)
-    return Report(f"run {recorded.spec.name}", _facts(path, recorded.spec, group, probe), (group,), diagnoses)
+def play(source: RecordedSource) -> RunFindings:
+    """Run all of the source through the console's engine. Raises RecordingError where the source does."""
+    found = RunFindings()
+    asyncio.run(Engine(source, lambda: ClusterState(source.spec, Diagnostician(source.spec))).run(found))
+    return found
 
 
-def report_runs(runs: Sequence[tuple[Path, Recorded]]) -> Report:
-    """Several recorded runs side by side. Raises RecordingError as `report_recorded`."""
+def report_recorded(path: Path, source: RecordedSource, name: str = "") -> Report:
+    """Return the report of one run; `name` tells it from others. Raises RecordingError as the source does."""
+    found = play(source)
+    group = _group(name, found, found.begin, found.end, found.steps, probe=found.probe)
+    diagnoses = tuple(_of_run(each, name) for each in found.diagnoses)
+    return Report(f"run {source.spec.name}", _facts(path, source.spec, group, found.probe), (group,), diagnoses)
+
+
+def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> Report:
+    """Return the report of several runs side by side. Raises RecordingError where a source does."""
     names = _names([path for path, _ in runs])
-    made = [report_recorded(path, recorded, name) for name, (path, recorded) in zip(names, runs, strict=True)]
+    made = [report_recorded(path, source, name) for name, (path, source) in zip(names, runs, strict=True)]
     facts = {
         name: ", ".join(f"{key} {value}" for key, value in each.facts.items())
         for name, each in zip(names, made, strict=True)
@@ -110,13 +118,13 @@ def _of_run(diagnosis: Diagnosis, name: str) -> Diagnosis:
 
 
 def report_measured(path: Path, groups: Iterable[Measured]) -> Report:
-    """The report of measurements; times are seconds from each group's first step on."""
-    played = [(group, _play(group)) for group in groups]
+    """Return the report of measurements; times are seconds from each group's first step on."""
+    played = [(group, play(RecordedSource(_spec(group.workers), _events(group)))) for group in groups]
     made = [
-        _group(group.group, player, 0.0, float(group.end[-1]), len(group.step), is_whole=False)
-        for group, player in played
+        _group(group.group, found, 0.0, float(group.end[-1]), len(group.step), is_whole=False)
+        for group, found in played
     ]
-    diagnoses = tuple(_in_steps(each, group) for group, player in played for each in player.diagnoses)
+    diagnoses = tuple(_in_steps(each, group) for group, found in played for each in found.diagnoses)
     workers = {str(worker) for group, _ in played for worker in group.workers}
     facts = {"file": str(path), "workers": str(len(workers)), "steps": f"{max(group.steps for group in made):,}"}
     return Report(path.name, facts, tuple(made), diagnoses, has_clock=False)
@@ -138,19 +146,19 @@ def _facts(path: Path, spec: ClusterSpec, group: Group, probe: ProbeStatus | Non
 
 def _group(
     name: str,
-    player: Player,
+    found: RunFindings,
     begin: float,
     end: float,
     steps: int,
     is_whole: bool = True,
     probe: ProbeStatus | None = None,
 ) -> Group:
-    findings = player.findings
+    findings = found.findings
     subjects = {name: findings.subjects[name] for name in sorted(findings.subjects, key=subject_order)}
     tasks = {name: each for name, each in subjects.items() if "/" not in name} or subjects
     return Group(
         name,
-        player.timeline,
+        found.timeline,
         subjects,
         steps,
         begin,
@@ -173,20 +181,20 @@ def _scaling(subjects: Mapping[str, SubjectSummary], findings: Findings) -> tupl
     return tuple(ring_forecast(lag, findings.transfer, workers, size) for size in sizes if size <= 2 * workers)
 
 
-def _play(group: Measured) -> Player:
-    player = Player(_spec(group.workers))
+def _events(group: Measured) -> Iterator[Event]:
+    """Yield the measurements as agents would have sent them, and a diagnosis after each second of them."""
     for worker in group.workers:
-        player.observer.link(str(worker), True, 0.0)
-    for low, high in _looks(group.end):
+        yield LinkChanged(0.0, worker, LinkState.UP)
+    for low, high in _seconds(group.end):
+        at = float(group.end[high - 1])
         for column, worker in enumerate(group.workers):
-            player.observer.fold(str(worker), _frame(group, column, low, high))
-        player.look(float(group.end[high - 1]))
-    return player
+            yield FrameArrived(at, worker, _frame(group, column, low, high))
+        yield SecondPassed(at)
 
 
-def _looks(end: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
-    """The rows that came between one look and the next."""
-    edges = np.flatnonzero(np.diff(np.floor(end / LOOK))) + 1
+def _seconds(end: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
+    """Yield the rows that end within the same second, as begin and end; a longer step is alone."""
+    edges = np.flatnonzero(np.diff(np.floor(end))) + 1
     starts = [0, *map(int, edges)]
     return zip(starts, [*starts[1:], len(end)], strict=True)
 

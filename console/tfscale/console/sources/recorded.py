@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tfscale.console.events import Event, Rewound, SecondPassed
@@ -20,22 +20,20 @@ _AHEAD = 64
 
 
 class RecordedSource:
-    """All of a recording, as fast as it is taken."""
+    """Events that are there already, as fast as they are taken. Can be run once."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._position = recording.begin
-
-    @property
-    def spec(self) -> ClusterSpec:
-        return self._recording.spec
+    def __init__(self, spec: ClusterSpec, events: Iterable[Event], begin: float = 0.0) -> None:
+        """`begin` is the present until the first event, Unix seconds."""
+        self.spec = spec
+        self.events = events
+        self._now = begin
 
     def now(self) -> float:
-        return self._position
+        return self._now
 
     async def run(self, inbox: Inbox) -> None:
-        for event in self._recording.events():
-            self._position = event.at
+        for event in self.events:
+            self._now = event.at
             inbox.put(event)
             await inbox.room()
 
