@@ -7,6 +7,7 @@ reported, or reported as unknown.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,7 +26,8 @@ KEEP_SECONDS = 30.0
 """How far back the steps are kept."""
 CELLS = 800_000
 """Bound on steps x subjects, so that a thousand fast workers keep less time instead of more memory."""
-_FEWEST_STEPS, _MOST_STEPS = 768, 16_384
+FEWEST_STEPS, MOST_STEPS = 768, 16_384
+"""Bounds on the steps that are kept, whatever CELLS says."""
 _MOST_UNWRITTEN = 256
 """Batches that are written together: enough for numpy, and no more than a key can wait for."""
 _LONGEST = 1e9
@@ -86,6 +88,7 @@ class _Column:
 
     position: int
     attempt: int = 0
+    """0 before its first step of this generation."""
     newest: int = -1
     global_step: int | None = None
 
@@ -96,7 +99,11 @@ class StepTable:
 
     keep: float = KEEP_SECONDS
     cells: int = CELLS
+    fewest: int = FEWEST_STEPS
+    most: int = MOST_STEPS
     generation: int = -1
+    resets: int = 0
+    """Number of times that a new attempt made all older steps void."""
     base: int = 0
     _columns: dict[str, _Column] = field(default_factory=dict)
     _end: NDArray[np.float64] = field(default_factory=lambda: np.full((0, 0), np.nan))
@@ -109,15 +116,18 @@ class StepTable:
     _gapless: Sequence[int] = ()
     """The last one that was looked through: who meet in every step mostly tell the same."""
 
-    def add(self, batch: StepBatch) -> None:
-        """Write a batch where it belongs. Older generations and attempts, and steps too old to keep, are left out."""
+    def add(self, batch: StepBatch) -> bool:
+        """Write a batch where it belongs, and return whether it is of the current attempt.
+
+        Older generations and attempts, and steps too old to keep, are left out.
+        """
         if len(batch.sequence) == 0 or not self._is_current(batch):
-            return
+            return False
         column = self._column(batch.subject)
         column.attempt = batch.attempt
         if batch.sequence is not self._gapless and _has_gaps(batch.sequence):
             self._add_scattered(column, batch)
-            return
+            return True
         self._gapless = batch.sequence
         first, last = int(batch.sequence[0]), int(batch.sequence[-1])
         self._make_room(first, last)
@@ -128,6 +138,7 @@ class StepTable:
         elif last >= self.base:
             self._write(column.position, slice(0, last + 1 - self.base), batch, slice(self.base - first, None))
         self._remember(column, batch, last, -1)
+        return True
 
     def _add_scattered(self, column: _Column, batch: StepBatch) -> None:
         sequence = np.asarray(batch.sequence, dtype=np.int64)
@@ -147,6 +158,13 @@ class StepTable:
         column = self._columns.get(subject)
         return column.newest if column and column.newest >= 0 else None
 
+    def newest_end(self, subject: str) -> float:
+        """Return the end of the subject's newest step, Unix seconds; NaN unknown or no longer kept."""
+        self._write_all()
+        column = self._columns[subject]
+        place = column.newest - self.base
+        return float(self._end[column.position, place]) if 0 <= place < self._end.shape[1] else math.nan
+
     def global_step(self, subject: str) -> int | None:
         """The subject's newest global step, None where it does not say."""
         column = self._columns.get(subject)
@@ -155,6 +173,24 @@ class StepTable:
     def subjects(self) -> tuple[str, ...]:
         """Everyone who has reported a step in this generation."""
         return tuple(name for name, column in self._columns.items() if column.newest >= 0)
+
+    def oldest(self) -> int | None:
+        """Return the oldest collective of which a step is kept, None before the first step."""
+        self._write_all()
+        known = ~np.isnan(self._end).all(axis=0) | ~np.isnan(self._phases).all(axis=(0, 1))
+        return self.base + int(known.argmax()) if known.any() else None
+
+    def reported(
+        self, subjects: Sequence[str], first: int, last: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+        """Return ((n, k) ends, (n, 5, k) phases) of the collectives `first` to `last` as reported; NaN unknown."""
+        self._write_all()
+        positions, places = self._positions(subjects), np.arange(first, last + 1) - self.base
+        within = np.clip(places, 0, max(0, self._end.shape[1] - 1))
+        is_kept = places == within
+        ends = np.where(is_kept, self._end[positions[:, None], within], np.nan)
+        phases = self._phases[positions[:, None, None], _PLANES, within[None, None]]
+        return ends, possible(np.where(is_kept, phases, np.float32(np.nan)))
 
     def aligned(self, subjects: Sequence[str], first: int = 0, whole: float = 1.0) -> Aligned:
         """The steps from collective `first` on that at least this share of `subjects` have reported whole."""
@@ -285,22 +321,25 @@ class StepTable:
 
     def _is_current(self, batch: StepBatch) -> bool:
         column = self._columns.get(batch.subject)
-        if batch.generation < self.generation or (
-            column is not None and batch.generation == self.generation and batch.attempt < column.attempt
-        ):
+        attempt = column.attempt if column and batch.generation == self.generation else 0
+        if batch.generation < self.generation or batch.attempt < attempt:
             return False
-        if batch.generation > self.generation or (column is not None and batch.attempt > column.attempt):
+        if batch.generation > self.generation or 0 < attempt < batch.attempt:
             self._reset(batch.generation)
         return True
 
     def _reset(self, generation: int) -> None:
         """A new attempt counts its collectives anew, so that older steps of anybody no longer line up with it."""
-        self.generation = generation
+        is_generation, self.generation = generation > self.generation, generation
+        self.resets += 1
         self._unwritten, self._asked = [], None
         self._end = np.full((0, 0), np.nan)
         self._phases = np.full((0, len(PHASES), 0), np.nan, np.float32)
         for column in self._columns.values():
             column.newest, column.global_step = -1, None
+            if is_generation:
+                # Attempts are counted within a generation.
+                column.attempt = 0
 
     def _column(self, subject: str) -> _Column:
         if subject not in self._columns:
@@ -322,9 +361,9 @@ class StepTable:
             return
         self._write_all()
         wide = width if len(self._columns) <= width else max(2 * width, len(self._columns))
-        limit = min(max(_FEWEST_STEPS, self.cells // wide), _MOST_STEPS)
+        limit = min(max(self.fewest, self.cells // wide), self.most)
         base = max(self._oldest_kept(), last + 1 - limit * 3 // 4)
-        self._move(base, min(limit, max(_FEWEST_STEPS, 2 * (last + 1 - base))), wide)
+        self._move(base, min(limit, max(self.fewest, 2 * (last + 1 - base))), wide)
 
     def _oldest_kept(self) -> int:
         """The first collective within `keep` seconds of the newest, by whoever is furthest."""
