@@ -34,10 +34,9 @@ def state_of(case: str, workers: int = 4) -> ClusterState:
     seconds, faults = FAULTS[case]
     state = states(simulated_spec(workers))()
     for event in simulated(seconds, workers, *faults):
+        state.fold(event)
         if isinstance(event, SecondPassed):
             state.snapshot(event.at)
-        else:
-            state.fold(event)
     return state
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import fakes
 import numpy as np
 import pytest
+from tfscale.console.events import SecondPassed
 from tfscale.console.history import SECONDS, History
 from tfscale.core.records import Frame, GpuSample, StepBatch, TaskState, Training
 from tfscale.core.task import Role, Task
@@ -32,6 +33,7 @@ def batch(
 def told(history: History, task: Task, at: float, *batches: StepBatch, late: float = 0.0, **fields: object) -> None:
     frame: Frame = replace(fakes.frame(task, at=at), steps=batches, **fields)  # type: ignore[arg-type]
     history.fold(at + late, task, frame)
+    history.close_second()
 
 
 def now(seconds: float) -> float:
@@ -197,9 +199,9 @@ def test_last_steps_line_up_by_collective() -> None:
     history = History([FIRST, SECOND])
     told(history, FIRST, now(1), batch(FIRST, [now(0.1), now(0.2), now(0.3)], 5))
     told(history, SECOND, now(1), batch(SECOND, [now(0.1), now(0.21)], 5, compute=0.2))
-    steps = history.last_steps()
+    steps = history.recent_steps
     assert (steps.oldest, steps.newest) == (5, 7)
-    lined = steps.lined(7, 2)
+    lined = steps.aligned(7, 2)
     assert lined.tasks == (FIRST, SECOND) and lined.sequence.tolist() == [6, 7]
     assert lined.end == pytest.approx([now(0.2), now(0.3)])
     assert lined.phases[3, 0] == pytest.approx([0.1, 0.2]) and np.isnan(lined.phases[:, 1, 1]).all()
@@ -211,7 +213,7 @@ def test_a_restart_begins_anew() -> None:
     told(history, FIRST, now(1), batch(FIRST, [now(0.1)], 900, reduce=0.001))
     told(history, FIRST, now(2), batch(FIRST, [now(1.1)], 0, generation=2))
     told(history, SECOND, now(2), batch(SECOND, [now(1.1)], 901, reduce=0.001), batch(SECOND, [now(1.2)], 0, 2))
-    steps = history.last_steps()
+    steps = history.recent_steps
     assert (steps.oldest, steps.newest) == (0, 0)
     assert history.seconds(FIRST, now(2), 1).parts["transfer"] == pytest.approx([0.05])
 
@@ -223,7 +225,7 @@ def test_fast_steps_are_kept_within_bounds() -> None:
         for task in tasks:
             ends = [now(second + each / 1000) for each in range(1000)]
             told(history, task, now(second + 1), batch(task, ends, second * 1000))
-    steps = history.last_steps()
+    steps = history.recent_steps
     assert steps.newest == 29_999 and steps.oldest is not None and steps.oldest >= 28_000
     assert history.seconds(tasks[0], now(30), 20).parts["transfer"] == pytest.approx([0.05] * 20)
 
@@ -243,6 +245,7 @@ def test_the_fold_feeds_it_and_a_snapshot_shows_it() -> None:
     state = ClusterState(spec, fakes.FakeAnalysis())
     for event in fakes.healthy_events(spec):
         state.fold(event)
+    state.fold(SecondPassed(now(1)))
     snapshot = state.snapshot(now(1))
     assert snapshot.history is not None
     assert snapshot.history.seconds(FIRST, snapshot.at, 1).steps.tolist() == [3.0]
@@ -260,9 +263,9 @@ def test_steps_whose_ends_are_unknown_are_lined_up_all_the_same() -> None:
     history = History([FIRST, SECOND])
     for task in (FIRST, SECOND):
         told(history, task, now(1), batch(task, [np.nan, np.inf, 1e300]))
-    last = history.last_steps()
+    last = history.recent_steps
     assert (last.newest, last.common, last.oldest) == (2, 2, 0)
-    assert len(last.lined(2, 3).sequence) == 0
+    assert len(last.aligned(2, 3).sequence) == 0
 
 
 def test_collectives_that_leap_cost_no_memory_and_older_ones_are_left_out() -> None:
@@ -270,7 +273,7 @@ def test_collectives_that_leap_cost_no_memory_and_older_ones_are_left_out() -> N
     leap = replace(batch(FIRST, [now(0.2), now(0.4)]), sequence=array("Q", [3, 1 << 40]))
     told(history, FIRST, now(1), leap)
     told(history, SECOND, now(1), batch(SECOND, [now(0.2), now(0.4)]))
-    assert history.last_steps().oldest == 1 << 40
+    assert history.recent_steps.oldest == 1 << 40
 
 
 def test_what_is_too_large_or_impossible_is_not_drawn() -> None:

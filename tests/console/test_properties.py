@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tfscale.agent import wire as agent_wire
 from tfscale.console import rows, wire
 from tfscale.console.cli import states
-from tfscale.console.events import Event, FrameArrived
+from tfscale.console.events import Event, FrameArrived, SecondPassed
 from tfscale.console.model import Snapshot
 from tfscale.console.once import snapshot_line
 from tfscale.console.simulation import SimulatedCluster
@@ -43,9 +43,11 @@ def watched(workers: int, events: Iterable[Event]) -> Iterator[Snapshot]:
     state, due = states(simulated_spec(workers))(), fakes.NOW
     for event in events:
         if event.at >= due:
+            state.fold(SecondPassed(due))
             yield state.snapshot(due)
             due += 1.0
         state.fold(event)
+    state.fold(SecondPassed(due))
     yield state.snapshot(due)
 
 
@@ -53,10 +55,10 @@ def look(snapshot: Snapshot) -> None:
     """At all that is drawn of the last steps, said, and written."""
     json.dumps(snapshot_line(snapshot), allow_nan=False)
     headline_lines(snapshot, Look(), 80)
-    last = snapshot.history.last_steps() if snapshot.history else None
+    last = snapshot.history.recent_steps if snapshot.history else None
     for at in (last.newest, last.common, last.oldest) if last else ():
         if at is not None and last is not None:
-            sentence(timeline(last.lined(at, 3)), Look())
+            sentence(timeline(last.aligned(at, 3)), Look())
 
 
 @settings(max_examples=10, deadline=None, derandomize=True)

@@ -45,10 +45,9 @@ def told_live(events: list[Event]) -> list[tuple[float, str, str, float | None]]
     state = states(simulated_spec(3))()
     snapshots = []
     for event in events:
+        state.fold(event)
         if isinstance(event, SecondPassed):
             snapshots.append(state.snapshot(event.at))
-        else:
-            state.fold(event)
     return changes(snapshots)
 
 

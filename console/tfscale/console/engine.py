@@ -67,17 +67,21 @@ class Engine:
             await asyncio.sleep(0)
 
     async def _take(self, event: Event, listener: Listener) -> None:
-        if isinstance(event, SecondPassed):
-            snapshot = await self._diagnose(event.at)
-            listener.event_folded(event)
-            listener.snapshot_taken(snapshot)
-            return
         if isinstance(event, Rewound):
             self.state = self._new_state()
         self.state.fold(event)
+        # Diagnosed before the listener hears of it: a diagnosis may run in a thread, and a key come meanwhile.
+        snapshot = await self._snapshot(event)
         listener.event_folded(event)
+        if snapshot is not None:
+            listener.snapshot_taken(snapshot)
+
+    async def _snapshot(self, event: Event) -> Snapshot | None:
+        if isinstance(event, SecondPassed):
+            return await self._diagnose(event.at)
         if isinstance(event, CommandProgressed | Rewound):
-            listener.snapshot_taken(self.state.picture(event.at))
+            return self.state.picture(event.at)
+        return None
 
     async def _diagnose(self, at: float) -> Snapshot:
         begin = time.perf_counter()

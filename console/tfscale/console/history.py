@@ -1,9 +1,9 @@
-"""What every task did in each of the last ten minutes' seconds, and the last steps of all: what charts are drawn from.
+"""Every task's last ten minutes second by second, and the recent steps of all tasks: the source of the charts.
 
-Frames come by the thousand, so that each is only remembered when it comes; many are binned together, once a second of
-their time at the latest. Reading bins what is left over, so that what is read is always whole.
+A thousand tasks send a thousand frames a second. `fold` only remembers them; they are binned many at a time, at the end
+of the second at the latest. What is read is complete up to the last `close_second`.
 
-Times are Unix seconds on the console's clock. An agent whose clock is found to differ is shifted by as much.
+Times are Unix seconds on the console's clock. The times of an agent whose clock is found to differ are shifted.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.gauges import Gauges, gauges_of
-from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
+from tfscale.console.laststeps import RecentSteps
 from tfscale.console.tracks import BLOCK, Grain, Tracks
+from tfscale.console.transfer_series import TransferSeries
 from tfscale.console.wire import ArrivedFrame
 from tfscale.core.analysis.insight import MANY
 from tfscale.core.analysis.steps import joined, moments, possible
@@ -74,6 +75,19 @@ class Seconds:
     loss: Series
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The steps of several batches as columns, k in all."""
+
+    who: NDArray[np.int64]
+    """(k,) place of the task."""
+    sequence: NDArray[np.int64]
+    end: NDArray[np.float64]
+    """(k,) on the console's clock."""
+    phases: NDArray[np.float32]
+    """(5, k) seconds, in the order of PHASES."""
+
+
 class History:
     """Folds frames. A task takes 45 kB when its ten minutes are full, one of many 15 kB."""
 
@@ -82,9 +96,7 @@ class History:
         count = len(self.tasks)
         self._index = {task: index for index, task in enumerate(self.tasks)}
         self._names = {str(task): index for task, index in self._index.items()}
-        self._meets = np.array([task.role in (Role.CHIEF, Role.WORKER) for task in self.tasks], bool)
         self._pending: list[tuple[int, float, Frame]] = []
-        self._due = 0.0
         self._newest = 0.0
         # Of many, counters of every other second: each is read for it.
         steps, samples = (Grain(1, _OLDER), Grain(2, _OLDER)) if count > MANY else (Grain(), Grain())
@@ -95,22 +107,20 @@ class History:
         self._first_heard = np.full(count, np.nan)
         self._delay = np.full(count, np.inf)
         self._endings: dict[int, list[TaskStatus]] = {}
-        self._era = Era()
-        self._last = LastSteps(self.tasks)
-        self._transfers = Transfers()
+        # An evaluator counts steps of its own.
+        self._recent = RecentSteps([task for task in self.tasks if task.role in (Role.CHIEF, Role.WORKER)])
+        self._transfers = TransferSeries()
 
     def fold(self, at: float, task: Task, frame: Frame) -> None:
-        """Take in a frame that came at `at`; those of one task in their order."""
+        """Take in a frame that arrived at `at`; the frames of one task in their order."""
         self._pending.append((self._index[task], at, frame))
         if frame.status.exit is not None:
             self._note_ending(self._index[task], frame.status)
-        if at >= self._due or len(self._pending) >= _MOST_PENDING:
-            self._due = at + 1.0
-            self._bin()
+        if len(self._pending) >= _MOST_PENDING:
+            self.close_second()
 
     def seconds(self, task: Task, until: float, span: int = SECONDS) -> Seconds:
-        """The task's `span` seconds before `until`."""
-        self._bin()
+        """Return the task's `span` seconds before `until`."""
         who, last = self._index[task], int(until)
         values = self._steps.taken(who, last, span)
         return Seconds(
@@ -123,18 +133,17 @@ class History:
         )
 
     def step_times(self, until: float, span: int, tasks: Sequence[Task] | None = None) -> NDArray[np.float32]:
-        """(n, span) mean seconds a step of these tasks, by default of all, in the seconds before `until`."""
-        self._bin()
+        """Return (n, span) mean seconds a step of these tasks, by default of all, in the seconds before `until`."""
         who = slice(None) if tasks is None else np.array([self._index[task] for task in tasks], np.int64)
         return _step_time(self._steps.taken(who, int(until), span))
 
-    def last_steps(self) -> LastSteps:
-        """The newest steps of all tasks; goes on changing as frames come."""
-        self._bin()
-        return self._last
+    @property
+    def recent_steps(self) -> RecentSteps:
+        """The newest steps of all tasks; changes as frames come."""
+        return self._recent
 
     def endings(self, task: Task, until: float) -> Sequence[TaskStatus]:
-        """How the task's attempts ended up to `until`, the newest last."""
+        """Return the ends of the task's attempts up to `until`, the newest last."""
         known = self._endings.get(self._index[task], [])
         return [status for status in known if status.exit and status.exit.at <= until]
 
@@ -155,7 +164,8 @@ class History:
         transfer = np.fmin(reduce, self._transfers.series(last, span))
         return {**mean, "transfer": np.where(np.isnan(reduce), reduce, transfer), "wait": reduce - transfer}
 
-    def _bin(self) -> None:
+    def close_second(self) -> None:
+        """Bin the frames that came since the last time."""
         if not self._pending:
             return
         pending, self._pending = self._pending, []
@@ -195,20 +205,27 @@ class History:
         ]
         if not batches:
             return
-        rows = _rows(batches, [self._names[batch.subject] for batch in batches], shift)
+        owners = [self._names[batch.subject] for batch in batches]
+        rows = _rows(batches, owners, shift)
         self._add_up(rows)
-        rows, is_new = self._era.follow(rows)
-        if is_new:
-            self._last.clear()
-            self._transfers.clear()
-        if not self._meets.all():
-            # An evaluator counts steps of its own.
-            rows = rows.only(self._meets[rows.who])
-        if len(rows.sequence):
-            self._last.add(rows)
-            self._transfers.add(rows)
+        is_current = self._line_up(batches, shift[owners].tolist())
+        if any(is_current):
+            kept = slice(None) if all(is_current) else np.repeat(is_current, [len(each.sequence) for each in batches])
+            self._transfers.add(rows.sequence[kept], rows.end[kept], rows.phases[-1, kept])
 
-    def _add_up(self, rows: Rows) -> None:
+    def _line_up(self, batches: Sequence[StepBatch], shifts: Sequence[float]) -> list[bool]:
+        """Add the batches to the recent steps, and return which of them are of the newest attempt."""
+        is_current: list[bool] = []
+        for batch, shift in zip(batches, shifts, strict=True):
+            resets = self._recent.resets
+            taken = batch.subject in self._recent and self._recent.add(batch, shift)
+            if self._recent.resets != resets:
+                self._transfers.clear()
+                is_current = [False] * len(is_current)
+            is_current.append(taken)
+        return is_current
+
+    def _add_up(self, rows: _Rows) -> None:
         second = _whole(rows.end)
         starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(rows.who, prepend=rows.who[0]))
         lag = rows.phases[:-1].sum(axis=0)
@@ -242,19 +259,13 @@ def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray((sums[:-1].sum(axis=0) + np.nan_to_num(sums[-1])) / values[1])
 
 
-def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> Rows:
+def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> _Rows:
     lengths = np.array([len(batch.sequence) for batch in batches])
     who = np.repeat(np.array(owners, np.int64), lengths)
     phases = [joined([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
     ends = moments(joined([batch.end for batch in batches], lengths, np.float64))
-    return Rows(
-        attempts=[(owner, batch.generation, batch.attempt) for owner, batch in zip(owners, batches, strict=True)],
-        lengths=lengths,
-        who=who,
-        sequence=joined([batch.sequence for batch in batches], lengths, np.int64),
-        end=ends + shift[who],
-        phases=possible(np.stack(phases)),
-    )
+    sequence = joined([batch.sequence for batch in batches], lengths, np.int64)
+    return _Rows(who, sequence, ends + shift[who], possible(np.stack(phases)))
 
 
 def _sampled(frame: Frame) -> tuple[float | None, ...]:

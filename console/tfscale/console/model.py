@@ -89,7 +89,7 @@ class Snapshot:
     command: CommandProgressed | None = None
     """The newest moment of the command that is under way or has just ended."""
     history: History | None = field(default=None, compare=False, repr=False)
-    """What came before. It is not frozen: ask it for what was until `at`."""
+    """What came before `at`. It is shared with later snapshots, and reading it changes nothing."""
 
     @property
     def up(self) -> int:

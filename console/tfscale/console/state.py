@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tfscale.console.describe import describe_change, describe_progress
-from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState, Stage
+from tfscale.console.events import (
+    AgentDescribed,
+    CommandProgressed,
+    Event,
+    FrameArrived,
+    LinkChanged,
+    LinkState,
+    SecondPassed,
+    Stage,
+)
 from tfscale.console.history import History
 from tfscale.console.model import Link, Moment, Snapshot, TaskView
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
@@ -68,6 +77,8 @@ class ClusterState:
                 self._fold_link(event)
             case CommandProgressed():
                 self._fold_command(event)
+            case SecondPassed():
+                self._history.close_second()
 
     def snapshot(self, now: float) -> Snapshot:
         """Diagnose, and freeze. `now` is Unix seconds."""
