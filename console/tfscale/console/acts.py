@@ -1,4 +1,4 @@
-"""What is done to one task by a word on the command line, without a screen: results on stdout, progress on stderr."""
+"""Commands for one task from the command line, without a screen: results on stdout, progress on stderr."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACTS = ("stack", "profile", *VERBS)
 
 
 async def act(name: str, task: Task, settings: Settings, connection: Connection) -> int:
-    """Do it; the exit status. Raises UsageError and CommandError."""
+    """Carry out the command, and return the exit status. Raises UsageError and CommandError."""
     agents = connection.source.spec.agents
     if task not in agents:
         raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")

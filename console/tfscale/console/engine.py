@@ -1,5 +1,4 @@
-"""The one way from a source to whoever shows, writes or judges what it gives: the screens and the headless console
-stand on this, beside each other."""
+"""The one way from a source to its listeners: the screens, the exports and the report."""
 
 from __future__ import annotations
 
@@ -15,18 +14,18 @@ from tfscale.console.state import ClusterState
 
 _BUNCH = 32
 _QUICK = 0.004
-"""Seconds that a diagnosis may hold up the keyboard; a longer one goes to a thread."""
+"""Seconds that a diagnosis may hold up the keyboard. After a longer one the next runs in a thread."""
 
 
 class Listener(Protocol):
-    """Hears of every event, each after it was folded, and every second of the picture."""
+    """Receiver of every event, after it was folded, and of every snapshot."""
 
     def event_folded(self, event: Event) -> None: ...
     def snapshot_taken(self, snapshot: Snapshot) -> None: ...
 
 
 class Engine:
-    """Folds what the source gives, in order, and freezes it at every `SecondPassed`."""
+    """Folds the source's events in order, and takes a snapshot at every `SecondPassed`."""
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class Engine:
         self._filling: asyncio.Task[None] | None = None
 
     async def run(self, listener: Listener) -> None:
-        """Until the source has nothing more to give, or `stop`, and all of it was told; or until cancelled."""
+        """Fold and notify until the source has ended or was stopped, and no event is left; or until cancelled."""
         self._filling = asyncio.create_task(self.source.run(self.inbox))
         self._filling.add_done_callback(lambda _: self.inbox.close())
         folding = asyncio.create_task(self._fold(listener))

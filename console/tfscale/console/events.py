@@ -1,4 +1,4 @@
-"""What reaches the console: from the agents' streams, from the commands that it gave, and from the clock.
+"""Events that reach the console: from the agents' streams, from the operator's commands, and from the clock.
 
 Every event carries `at`, Unix seconds on the console's own clock.
 """
@@ -13,16 +13,16 @@ from tfscale.core.task import Task
 
 
 class LinkState(StrEnum):
-    """The console's connection to one agent."""
+    """State of the console's connection to one agent."""
 
     CONNECTING = "connecting"
     UP = "up"
     DOWN = "down"
-    """Does not answer, or fell silent; it is tried again."""
+    """The agent does not answer, or fell silent; the connection is tried again."""
     REFUSED = "refused"
-    """Answers, but not to this console or not for this task; it is tried again, seldom."""
+    """The agent answers, but not to this console or not for this task; tried again, seldom."""
     VERSION = "version"
-    """Speaks another schema than this console; it is tried again, seldom."""
+    """The agent speaks another schema than this console; tried again, seldom."""
 
 
 class Stage(StrEnum):
@@ -41,18 +41,18 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FrameArrived:
-    """A frame of the task's agent, each exactly once."""
+    """Arrival of a frame of the task's agent. Each frame arrives exactly once."""
 
     at: float
     task: Task
     frame: Frame
     message: bytes | None = field(default=None, compare=False, repr=False)
-    """The frame as it travelled, where it did: spares a recording from encoding it."""
+    """The frame's bytes as received, None where it did not travel. A recording writes them without encoding."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentDescribed:
-    """The agent said who it is; the first thing on every new connection."""
+    """An agent's description of itself; the first event of every new connection."""
 
     at: float
     task: Task
@@ -61,7 +61,7 @@ class AgentDescribed:
 
 @dataclass(frozen=True, slots=True)
 class LinkChanged:
-    """The connection to the task's agent changed, or the reason why it is down did."""
+    """Change of the connection to the task's agent, or of the reason why it is down."""
 
     at: float
     task: Task
@@ -71,7 +71,7 @@ class LinkChanged:
 
 @dataclass(frozen=True, slots=True)
 class CommandProgressed:
-    """A moment in what this console asked for."""
+    """Progress of a command of this console."""
 
     at: float
     verb: str
@@ -79,13 +79,13 @@ class CommandProgressed:
     stage: Stage
     tasks: tuple[Task, ...]
     generation: int
-    """0 where the command issues none."""
+    """Generation that the command issues; 0 where it issues none."""
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How far a profile has come; `file` and `bytes` when it is written. Both paths are on the task's host."""
+    """Progress of a profile; `file` and `bytes` once it is written. Both paths are on the task's host."""
 
     doing: str
     folder: str
@@ -95,15 +95,17 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class SecondPassed:
-    """The moment to diagnose what came before. Being an event, it stands in recordings too: a replay diagnoses at the
-    same moments, knowing the same."""
+    """End of a second: what came before is diagnosed now.
+
+    It is recorded like other events, so that a replay diagnoses at the same times, from the same events.
+    """
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """A replay goes on from another moment than the one that it had come to: what was folded so far is void."""
+    """Jump of a replay to another time: everything folded so far is void."""
 
     at: float
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated cluster, and when, from one line a fault."""
+"""Faults of a simulated cluster, each from one line."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ KINDS = {
     "thermal": "its GPU is too hot and slows itself down to 70 %",
     "cpu": "other processes take its host's processors",
 }
-"""Besides slowdowns (`1.4x`, `60ms`), what each does."""
+"""Kinds of faults besides slowdowns (`1.4x`, `60ms`), with their effects."""
 HOT_CLOCK = 0.7
-"""Of its clock, what a GPU that is too hot keeps."""
+"""Share of its clock that a GPU keeps which is too hot."""
 _FORM = re.compile(
     r"(?P<task>\w+:\d+)=(?P<what>[a-z]+|[\d.]+x|[\d.]+ms)(,(?P<phase>\w+))?(@(?P<begin>[\d.]+)s(-(?P<end>[\d.]+)s)?)?"
 )
@@ -36,12 +36,12 @@ class Fault:
     """`slow`, or one of KINDS."""
     ratio: float = 1.0
     extra: float = 0.0
-    """Seconds a step."""
+    """Extra seconds a step."""
     phase: str = "compute"
     begin: float = 0.0
     end: float = math.inf
     words: str = ""
-    """As it was given."""
+    """The line as it was given."""
 
     def __str__(self) -> str:
         return self.words
@@ -51,7 +51,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """`worker:3=1.4x,compute@30s`, `worker:1=60ms`, `worker:2=cut@20s-40s`. Raises UsageError."""
+        """Parse `worker:3=1.4x,compute@30s`, `worker:1=60ms`, `worker:2=cut@20s-40s`. Raises UsageError."""
         match = _FORM.fullmatch(text)
         if match is None:
             raise UsageError(f"--fault {text!r}: write TASK=WHAT[,PHASE][@FROM[-TO]], for example {EXAMPLE}")

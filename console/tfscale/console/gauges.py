@@ -1,4 +1,4 @@
-"""The few numbers of a host and its GPUs that are kept second by second, of several GPUs or interfaces as one."""
+"""Numbers of a host and its GPUs that the history keeps, with several GPUs or interfaces as one."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any, NamedTuple
 
 
 class Gauges(NamedTuple):
-    """None unknown."""
+    """Readings of one task's host; None unknown."""
 
     gpu: float | None = None
     """Mean utilisation, 0 to 1."""
     gpu_memory: float | None = None
-    """Bytes, of all."""
+    """Bytes on all GPUs."""
     gpu_clock: float | None = None
-    """Hertz of the slowest."""
+    """Hertz of the slowest GPU."""
     gpu_power: float | None = None
-    """Watts, of all."""
+    """Watts of all GPUs."""
     gpu_temperature: float | None = None
-    """Degrees Celsius of the hottest."""
+    """Degrees Celsius of the hottest GPU."""
     cpu: float | None = None
-    """Of all cores, 0 to 1."""
+    """Utilisation of all cores, 0 to 1."""
     received: float | None = None
-    """Bytes a second."""
+    """Bytes a second over all interfaces."""
     sent: float | None = None
 
 
 def gauges_of(host: Any, gpus: Iterable[Any], known: Callable[[Any, str], Any]) -> Gauges:
-    """Of records or of messages; `known` tells of either what a field says, None where it says nothing."""
+    """Return the readings of records or of messages; `known(object, field)` returns None for an unset field."""
     cpu, received, sent = (None, None, None) if host is None else _of_host(host, known)
     rows = list(map(_READ, gpus))
     if not rows:

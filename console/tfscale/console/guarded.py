@@ -1,4 +1,4 @@
-"""A diagnosis that may fail: it is said, once, and all that is not diagnosis goes on."""
+"""An analysis that survives its own failures: each is reported once, and the console goes on without a diagnosis."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tfscale.core.records import Frame
 
 
 class Guarded:
-    """The analysis of a live console. `tell` gets one line for each failure that is not like one before.
+    """Analysis of a live console. `report` gets one line for each failure that differs from those before.
 
-    While it fails nothing is diagnosed: what was found before may no longer be so, and is not shown.
+    While the analysis fails nothing is diagnosed; earlier findings may be outdated, and are not shown.
     """
 
     def __init__(self, analysis: Analysis, tell: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""The console without a screen: lines or tables of what a source gives, for logs and scripts."""
+"""The console without a screen: lines or tables of a source's events, for logs and scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfscale.core.codec import Json
 
 
 class Headless:
-    """Writes what an engine tells, until it is told to stop, its reader goes, or what it waits for has happened."""
+    """Writes an engine's events, until it is stopped, its reader goes, or its stop condition is over."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Headless:
         self._until = until or Until()
         self._notifier = notifier
         self.collected = 0
-        """Frames."""
+        """Number of frames so far."""
 
     async def run(self) -> None:
         """Write until the end. Raises BrokenPipeError when the reader of the output has gone."""

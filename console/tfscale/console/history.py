@@ -24,19 +24,19 @@ from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
 from tfscale.core.task import Role, Task
 
 SECONDS = 600
-"""How far back it goes."""
+"""Seconds that are kept."""
 _OLDER = 6
-"""Seconds of the means in which older minutes of many tasks are kept: what a column of a chart of ten minutes shows."""
+"""Seconds of one slot in the older minutes of many tasks: one column of a chart of ten minutes."""
 _SURE = 10.0
-"""Seconds for which frames must have come late before it is the agent's clock: a backlog is late too, for a while."""
+"""Seconds of late frames after which the agent's clock counts as wrong. A backlog is late too, but for less long."""
 _SKEW = 2.0
 _ENDINGS = 20
-"""Of a task."""
+"""Ends that are kept of each task."""
 _MOST_PENDING = 256
-"""Frames that are binned together: enough for numpy, and no more than a key can wait for."""
+"""Frames that are binned together: enough for numpy to pay, and few enough for a key to wait."""
 
 _SUMS = ("steps", "measured", *PHASES)
-"""Kept as sums over the second's steps."""
+"""Columns that are sums over the second's steps."""
 _SAMPLES = (*Gauges._fields, "loss")
 _STEPS = (*_SUMS, "longest")
 _LONGEST = len(_SUMS)
@@ -46,30 +46,30 @@ Series = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """One task second by second, oldest first: (k,) each, NaN unknown, seconds and bytes a second."""
+    """One task second by second, oldest first. Each series is (k,), NaN unknown."""
 
     at: NDArray[np.int64]
-    """When each second begins."""
+    """Unix time of each second's beginning."""
     steps: Series
-    """How many ended in it."""
+    """Number of steps that ended in the second."""
     step_time: Series
-    """Mean."""
+    """Mean seconds of a step."""
     longest: Series
-    """The longest step that ended in it."""
+    """Seconds of the longest step that ended in the second."""
     parts: Mapping[str, Series]
     """Mean seconds a step of the phases, `reduce` split into `transfer` and `wait`; as in `widgets.look.PARTS`."""
     gpu: Series
     """Mean utilisation of its host's GPUs, 0 to 1."""
     gpu_memory: Series
-    """Bytes, of all of them."""
+    """Bytes on all GPUs."""
     gpu_clock: Series
-    """Hertz of the slowest."""
+    """Hertz of the slowest GPU."""
     gpu_power: Series
-    """Watts, of all of them."""
+    """Watts of all GPUs."""
     gpu_temperature: Series
-    """Degrees Celsius of the hottest."""
+    """Degrees Celsius of the hottest GPU."""
     cpu: Series
-    """Of all cores, 0 to 1."""
+    """Utilisation of all cores, 0 to 1."""
     received: Series
     sent: Series
     loss: Series
@@ -80,7 +80,7 @@ class _Rows:
     """The steps of several batches as columns, k in all."""
 
     who: NDArray[np.int64]
-    """(k,) place of the task."""
+    """(k,) index of the task."""
     sequence: NDArray[np.int64]
     end: NDArray[np.float64]
     """(k,) on the console's clock."""
@@ -89,7 +89,7 @@ class _Rows:
 
 
 class History:
-    """Folds frames. A task takes 45 kB when its ten minutes are full, one of many 15 kB."""
+    """History of all tasks. A task takes 45 kB when its ten minutes are full; 15 kB where there are many."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self.tasks = tuple(tasks)
@@ -103,7 +103,7 @@ class History:
         self._steps = Tracks(len(_STEPS), count, steps, SECONDS, largest=[_LONGEST])
         self._samples = Tracks(len(_SAMPLES), count, samples, SECONDS)
         self._sampled = np.full(count, -1, np.int64)
-        """Where the newest samples are kept."""
+        """Slot of each task's newest samples."""
         self._first_heard = np.full(count, np.nan)
         self._delay = np.full(count, np.inf)
         self._endings: dict[int, list[TaskStatus]] = {}
@@ -182,14 +182,14 @@ class History:
         self._transfers.forget(int(self._newest) - SECONDS - BLOCK)
 
     def _shift(self, who: NDArray[np.int64], at: NDArray[np.float64], told: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n,) seconds to add to each agent's times."""
+        """Return (n,) seconds to add to each agent's times."""
         np.fmin.at(self._first_heard, who, at)
         np.minimum.at(self._delay, who, at - told)
         is_late = (self._delay > _SKEW) & (self._newest - self._first_heard > _SURE)
         return np.where(is_late | (self._delay < -_SKEW) & np.isfinite(self._delay), self._delay, 0.0)
 
     def _put_samples(self, who: NDArray[np.int64], second: NDArray[np.int64], frames: Sequence[Frame]) -> None:
-        """Of frames that would be kept in one place the first: reading the counters is the most of it."""
+        """Keep one sample a slot, the first: reading the counters is the main cost."""
         place = second // self._samples.grain.newest
         fresh = np.flatnonzero(place != self._sampled[who])
         if len(fresh):
@@ -248,7 +248,7 @@ class History:
 
 
 def _whole(at: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The seconds in which these moments lie; what is no moment lies too far back to be kept."""
+    """Return the second of each time; an unknown time becomes 0, which is too old to be kept."""
     known = np.isfinite(at)
     return np.floor(at if known.all() else np.where(known, at, 0.0)).astype(np.int64)
 
@@ -274,7 +274,7 @@ def _sampled(frame: Frame) -> tuple[float | None, ...]:
 
 
 def _samples(frames: Sequence[Frame]) -> NDArray[np.float32]:
-    """(samples, frames); NaN where unknown, or too large to be drawn."""
+    """Return (samples, frames); NaN where unknown, or too large to be drawn."""
     with np.errstate(over="ignore"):
         samples = np.array([_sampled(frame) for frame in frames], np.float32).T
     samples[np.isinf(samples)] = np.nan

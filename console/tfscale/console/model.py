@@ -1,4 +1,4 @@
-"""What the screens and the exports see: frozen values, made by `tfscale.console.state` from what a source gave."""
+"""Frozen values that the screens and the exports read, made by `ClusterState`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfscale.core.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The connection to one agent, and since when it is so."""
+    """Connection to one agent; `since` is Unix seconds of its last change."""
 
     state: LinkState = LinkState.CONNECTING
     reason: str = ""
@@ -24,19 +24,19 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """All that is known of one task. What an unreachable agent said last stays."""
+    """Everything known of one task. The last frame of an unreachable agent stays."""
 
     task: Task
     agent: Address
     link: Link = Link()
     description: Description | None = None
     frame: Frame | None = None
-    """The newest, without its steps."""
+    """Newest frame, without its steps."""
     summary: SubjectSummary | None = None
     replicas: Mapping[str, SubjectSummary] = field(default_factory=dict)
-    """By subject, where the task's replicas are measured one by one."""
+    """Summaries by subject, where the task's replicas are measured one by one."""
     diagnoses: tuple[Diagnosis, ...] = ()
-    """The open ones about it."""
+    """Open diagnoses about the task."""
 
     @property
     def status(self) -> TaskStatus | None:
@@ -48,33 +48,33 @@ class TaskView:
 
     @property
     def is_up(self) -> bool:
-        """Whether the task is known to run: its agent is connected and says so."""
+        """True while the task's agent is connected and reports that the task runs."""
         return self.link.state is LinkState.UP and self.status is not None and self.status.state is TaskState.RUNNING
 
     @property
     def is_stale(self) -> bool:
-        """Whether what is shown of it may no longer be so."""
+        """True where the agent is unreachable, so that all else may be outdated."""
         return self.link.state is not LinkState.UP
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One line of the event pane."""
+    """One line of the event pane: a change of a diagnosis, a task, an agent or a command."""
 
     at: float
     severity: str
-    """As of a Diagnosis, or `good` where something bad ended."""
+    """Severity as in `Diagnosis`, or `good` where something bad ended."""
     subject: str
     text: str
     kind: str = ""
-    """Of a diagnosis; else `task`, `agent` or `command`."""
+    """Kind of the diagnosis; else `task`, `agent` or `command`."""
     diagnosis: Diagnosis | None = None
-    """As it was then."""
+    """The diagnosis as it was then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole cluster at one moment; screens and exports see nothing else."""
+    """The whole cluster at one time. Screens and exports read nothing else."""
 
     at: float
     run: str
@@ -87,9 +87,9 @@ class Snapshot:
     moments: tuple[Moment, ...] = ()
     """Oldest first."""
     command: CommandProgressed | None = None
-    """The newest moment of the command that is under way or has just ended."""
+    """Newest progress of the command that is under way or has just ended."""
     history: History | None = field(default=None, compare=False, repr=False)
-    """What came before `at`. It is shared with later snapshots, and reading it changes nothing."""
+    """Seconds and steps before `at`. Later snapshots share it; reading changes nothing."""
 
     @property
     def up(self) -> int:

@@ -1,4 +1,4 @@
-"""Tells somebody who does not look: a command, or a web address, for each event that matters."""
+"""Notifications: a command or a web request for each event that matters."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typing import Any
 from tfscale.core.codec import Json
 
 WAITING = 256
-"""Events that may wait for their turn; beyond that the oldest go, and that is said."""
+"""Events that may wait; beyond that the oldest are dropped, and a message says how many."""
 PATIENCE = 30.0
-"""Seconds for a command, and for an answer from the web address."""
+"""Seconds for a command to end, and for the web address to answer."""
 TRIES = 3
 
 
 class Notifier:
-    """Runs a command, posts to a web address, or both: one event at a time, none ever waited for.
+    """Runs a command, posts to a web address, or both; one event at a time, without holding up the console.
 
-    Told are diagnoses that begin, grow worse or better, and end, and connections to agents that are lost and found.
+    It reports diagnoses that begin, change their severity or end, and agents that are lost and found.
     """
 
     def __init__(self, command: str | None = None, webhook: str | None = None) -> None:
@@ -52,12 +52,12 @@ class Notifier:
         self._filled.set()
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """End `run` once all waiting events are reported."""
         self._is_closed = True
         self._filled.set()
 
     async def run(self) -> None:
-        """Tell until closed and all is told."""
+        """Report events until closed and none is left."""
         while self._waiting or not self._is_closed:
             await self._filled.wait()
             self._filled.clear()

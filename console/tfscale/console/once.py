@@ -1,4 +1,4 @@
-"""One look at the cluster, for scripts and probes: a JSON object, and whether all is well."""
+"""One snapshot of the cluster for scripts and health checks: a JSON object, and whether all is well."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tfscale.core.codec import Json, encode
 from tfscale.core.records import SCHEMA_VERSION, TaskState
 
 PATIENCE = 6
-"""Seconds for agents that do not answer."""
+"""Seconds to wait for agents that do not answer."""
 _GRAVE = SEVERITIES[SEVERITIES.index("warning") :]
 
 
 class Once:
-    """Watches until every agent has answered or is known not to, and a second more for what they keep of the past."""
+    """Watches until every agent has answered or is known to be down, and one second more for the frames they keep."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._seconds = 0
         self._was_settled = False
         self.collected = 0
-        """Frames."""
+        """Number of frames so far."""
         self.snapshot: Snapshot | None = None
 
     async def run(self) -> Snapshot | None:
-        """The snapshot; None where the source ended before there was one."""
+        """Return the snapshot; None where the source ended before there was one."""
         await self._engine.run(self)
         return self.snapshot
 
@@ -47,7 +47,7 @@ def _is_settled(view: TaskView) -> bool:
 
 
 def is_healthy(snapshot: Snapshot) -> bool:
-    """Whether every task runs or has ended well, and no diagnosis of it is graver than `info`."""
+    """Decide whether every task runs or has ended well, and no open diagnosis is graver than `info`."""
     return all(_is_well(view) for view in snapshot.tasks) and not any(
         each.end is None and each.severity in _GRAVE for each in snapshot.findings.diagnoses
     )
@@ -59,7 +59,7 @@ def _is_well(view: TaskView) -> bool:
 
 
 def snapshot_line(snapshot: Snapshot) -> Json:
-    """The snapshot as one JSON object."""
+    """Return the snapshot as one JSON object."""
     findings = snapshot.findings
     return {
         "type": "snapshot",

@@ -1,4 +1,4 @@
-"""Where the headless console writes to: lines or tables, to stdout or a file that is rotated by size."""
+"""Outputs of the headless console: lines or tables, to stdout or a file that is rotated by size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROW_GROUP = 65_536
 
 
 class Output(Protocol):
-    """Takes documents or rows in their order."""
+    """Receiver of documents or rows in their order."""
 
     def write(self, row: Json) -> None: ...
     def flush(self) -> None: ...
@@ -28,7 +28,7 @@ class Output(Protocol):
 
 
 class JsonLines:
-    """One JSON object a line; the first one tells of the run."""
+    """File of one JSON object a line; the first is the header."""
 
     def __init__(self, file: TextIO, header: Json) -> None:
         self._file = file
@@ -52,7 +52,7 @@ class JsonLines:
 
 
 class Csv:
-    """A table whose first line names its columns; what is unknown is empty."""
+    """Table whose first line names its columns; an unknown cell is empty."""
 
     def __init__(self, file: TextIO, columns: tuple[Column, ...]) -> None:
         self._file = _Counted(file)
@@ -74,7 +74,7 @@ class Csv:
 
 
 class _Counted:
-    """A file that knows how much was written to it, also where it cannot tell its position."""
+    """File that counts what was written to it, also where it has no position."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file
@@ -86,10 +86,10 @@ class _Counted:
 
 
 class Parquet:
-    """A Parquet file; it can be read once it is closed."""
+    """Parquet file; readable once it is closed."""
 
     def __init__(self, file: IO[bytes], columns: tuple[Column, ...]) -> None:
-        """Raises UsageError where pyarrow is not installed."""
+        """Open the writer. Raises UsageError where pyarrow is not installed."""
         arrow, parquet = _import_arrow()
         kinds = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
         self._arrow = arrow
@@ -104,7 +104,7 @@ class Parquet:
             self._write_rows()
 
     def flush(self) -> None:
-        """Nothing: row groups that are written by the second would make the file large and slow to read."""
+        """Do nothing: row groups written by the second would make the file large and slow to read."""
 
     def close(self) -> None:
         if self._rows:
@@ -130,10 +130,10 @@ def _import_arrow() -> tuple[Any, Any]:
 
 
 class Rotated:
-    """A file that becomes `FILE.1` when it has reached `limit` bytes, FILE.1 becomes FILE.2, and so on to `keep`."""
+    """File that becomes `FILE.1` when it has `limit` bytes; FILE.1 becomes FILE.2, and so on up to `keep`."""
 
     def __init__(self, path: Path, limit: int, keep: int, begin: Callable[[], Output]) -> None:
-        """`begin` opens the path anew."""
+        """Open the first file; `begin` opens the path anew."""
         self._path, self._limit, self._keep = path, limit, keep
         self._begin = begin
         self._output = begin()

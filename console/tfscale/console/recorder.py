@@ -1,4 +1,4 @@
-"""Writes a recording while the console watches."""
+"""The writer of recordings, at work while the console watches."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ from tfscale.core.task import Task
 from tfscale.v1 import recording_pb2
 
 CHAPTER = 60.0
-"""Seconds."""
+"""Seconds of one chapter."""
 FLUSH = 0.5
-"""Seconds of events that a `kill -9` may lose."""
+"""Seconds between two writes: a `kill -9` loses as much."""
 _LEVEL = 1
-"""Of zstd. Level 3 takes three times as long, and saves nothing in columns of measured times."""
+"""Level of zstd. Level 3 takes three times as long, and saves nothing in columns of measured times."""
 
 
 class RecorderError(TfscaleError):
-    """A recording that cannot be written."""
+    """Failure to write a recording."""
 
 
 class Recorder:
     """Appends every event to a new file. `take` only remembers, `flush` writes."""
 
     def __init__(self, path: Path, spec: ClusterSpec, begun: float, standing: Sequence[Event] = ()) -> None:
-        """`standing` are the connections and agents that are known already. Raises UsageError where the file is there
-        already, or cannot be made."""
+        """Create the file; `standing` are the connections and agents known already.
+
+        Raises UsageError where the file exists, or cannot be created.
+        """
         try:
             self._file = path.open("xb", buffering=0)
         except FileExistsError:
@@ -46,7 +48,7 @@ class Recorder:
             raise UsageError(f"{path}: cannot be recorded to: {error.strerror}") from None
         self.path = path
         self.written = 0
-        """Bytes."""
+        """Bytes so far."""
         self._cluster = spec.to_json()
         self._waiting: deque[Event] = deque()
         self._writing = threading.Lock()
@@ -65,7 +67,7 @@ class Recorder:
             self._waiting.append(event)
 
     def flush(self) -> None:
-        """Write what is waiting. May run in a thread of its own. Raises RecorderError."""
+        """Write the waiting events. May run in a thread of its own. Raises RecordingWriterError."""
         with self._writing:
             if self._waiting:
                 self._flush()
@@ -81,7 +83,7 @@ class Recorder:
         self._remember(events)
 
     def close(self) -> None:
-        """Write what is waiting, and end. Raises RecorderError."""
+        """Write the waiting events, and close the file. Raises RecordingWriterError."""
         try:
             self.flush()
         finally:
@@ -112,26 +114,26 @@ class Recorder:
 
 
 class Tape:
-    """The recording that is under way, if any: it can be begun and ended while the console watches."""
+    """The recording that is under way, if any. It can begin and end while the console watches."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
         self._recorder: Recorder | None = None
         self.problem: str | None = None
-        """Why the last recording ended before it was told to."""
+        """Reason why the last recording ended before `end`."""
 
     @property
     def path(self) -> Path | None:
-        """The file that is written, None while nothing is recorded."""
+        """File that is written, None while nothing is recorded."""
         return self._recorder.path if self._recorder else None
 
     def begin(self, path: Path, at: float, standing: Sequence[Event] = ()) -> None:
-        """Raises UsageError."""
+        """Begin to record. Raises UsageError."""
         self._recorder = Recorder(path, self._spec, at, standing)
         self.problem = None
 
     def end(self) -> None:
-        """Write what is waiting, and close the file, if there is one."""
+        """Write the waiting events, and close the file, if there is one."""
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             try:

@@ -1,10 +1,10 @@
-"""Recordings: files of what reached a console, as `recorder` writes them, read again as the same events.
+"""Recordings: files of the events that reached a console, written by `recording_writer` and read here.
 
     file     = signature, block "head", then blocks
     block    = kind (4 bytes), length (uint32), arrival of its last event (float64), CRC-32 of all else, payload
     "head"   a RecordingHeader
     "open"   begins a chapter, a minute or so that can be read without what comes before it: the connections and the
-             agents as they stand then, which who comes from the chapter before knows already
+             agents as they stand then, left out by a reader that comes from the chapter before
     "more"   events
 
 All integers are little-endian. The payloads of a chapter are one zstd stream, flushed after each block, of `Entries`.
@@ -41,11 +41,11 @@ _LARGEST = 1 << 28
 
 
 class RecordingError(UsageError):
-    """A file that is no recording, or one that this tfscale cannot read."""
+    """File that is no recording, or one that this tfscale cannot read."""
 
 
 def is_recording(path: Path) -> bool:
-    """Whether the file begins as recordings do."""
+    """Decide whether the file begins as recordings do."""
     try:
         with path.open("rb") as file:
             return file.read(len(SIGNATURE)) == SIGNATURE
@@ -54,7 +54,7 @@ def is_recording(path: Path) -> bool:
 
 
 def block_of(kind: bytes, at: float, payload: bytes) -> bytes:
-    """A block as it stands in the file."""
+    """Return a block as it stands in the file."""
     checked = _CHECKED.pack(kind, len(payload), at)
     return _BLOCK.pack(kind, len(payload), at, zlib.crc32(payload, zlib.crc32(checked))) + payload
 
@@ -63,15 +63,15 @@ class _Block(NamedTuple):
     kind: bytes
     at: float
     begin: int
-    """Of the payload."""
+    """First byte of the payload."""
     end: int
 
 
 class Recording:
-    """A recording, opened to read. What follows a damaged place is left out; `damage` says so once it was come to."""
+    """Recording, opened to read. What follows a damaged block is left out; `damage` is set once it is reached."""
 
     def __init__(self, path: Path) -> None:
-        """Raises RecordingError."""
+        """Open the file. Raises RecordingError."""
         self.path = path
         self._data = _map(path)
         if self._data[: len(SIGNATURE)] != SIGNATURE:
@@ -79,20 +79,20 @@ class Recording:
         self.damage: str | None = None
         header, first = self._header()
         self.version: str = header.version
-        """Of the tfscale that recorded."""
+        """Version of the tfscale that recorded."""
         self._cluster: str = header.cluster
         self.spec = parse_cluster(json.loads(header.cluster), name="recording", where=str(path), base=Path.cwd())
         self.begin: float = header.begun
         """Unix seconds on the clock of the console that recorded."""
         self.end = self.begin
-        """The last event's arrival, as far as the file is whole."""
+        """Arrival of the last event, Unix seconds, as far as the file is whole."""
         self._chapters: list[tuple[float, int]] = []
         self._scan(first)
         if not self._chapters:
             raise RecordingError(f"{path}: holds no event")
 
     def events(self, since: float | None = None) -> Iterator[Event]:
-        """The events in the order in which they reached the console; `since` begins with the chapter that holds it."""
+        """Yield the events in the order in which they reached the console, from the chapter that holds `since`."""
         first = 0 if since is None else bisect_right(self._chapters, (since, len(self._data))) - 1
         begin = self._chapters[max(0, first)][1]
         stream: Any = None
@@ -108,7 +108,7 @@ class Recording:
                 yield from events
 
     def _header(self) -> tuple[recording_pb2.RecordingHeader, int]:
-        """The header, and where the block after it begins."""
+        """Return the header, and the first byte of the block after it."""
         try:
             block = next(self._blocks(len(SIGNATURE)))
             header = recording_pb2.RecordingHeader.FromString(self._payload(block))
@@ -128,7 +128,7 @@ class Recording:
             self.end = block.at
 
     def _blocks(self, at: int) -> Iterator[_Block]:
-        """The blocks from one that begins at this byte, as far as their lengths lead from one to the next."""
+        """Yield the blocks from the one at this byte on, as far as their lengths lead from one to the next."""
         while at < len(self._data):
             begin = at + _BLOCK.size
             if begin > len(self._data):

@@ -1,4 +1,4 @@
-"""What the operator does to a replay: from event to event, to a moment, slower and faster."""
+"""The operator's controls of a replay: from event to event, to a time, slower and faster."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
 _OFFSET = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*([smh]?)")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SAME = 1.5
-"""Seconds within which an event counts as the one that is being looked at."""
+"""Seconds before now within which an event counts as the present one."""
 
 
 class Remote:
-    """A player's remote control, with an eye on the picture."""
+    """Controls of a player that also watch its snapshots."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
         self._looks_after: float | None = None
-        """The moment after which the next event is looked for."""
+        """Time after which the next event is sought, None while none is."""
         self._has_told_damage = False
 
     def see(self, snapshot: Snapshot) -> None:
-        """Stand still where the event is that was looked for."""
+        """Pause the player where the sought event is."""
         after = self._looks_after
         if after is None:
             return
@@ -35,24 +35,23 @@ class Remote:
             self.player.pause(True)
 
     def next_event(self, snapshot: Snapshot) -> None:
-        """Go to the next line of the event pane, and stand still there."""
+        """Go to the next line of the event pane, and pause there."""
         self._looks_after = max((moment.at for moment in snapshot.moments), default=0.0)
         self._looks_after = max(self._looks_after, snapshot.at)
         self.player.rush()
 
     def last_event(self, snapshot: Snapshot) -> None:
-        """Go back to the line of the event pane before this moment, and stand still there; without one, to the
-        beginning."""
+        """Go back to the previous line of the event pane, or to the beginning, and pause there."""
         before = [moment.at for moment in snapshot.moments if moment.at < self.player.now() - _SAME]
         self.player.seek(max(before, default=self.player.position.begin))
         self.player.hold()
 
     def go_to(self, words: str) -> None:
-        """`12:03`, `12:03:20` (the first such moment), `+90s`, `-5m` (from here), `50%`. Raises UsageError."""
+        """Go to `12:03`, `12:03:20` (the first such time), `+90s`, `-5m` (from here) or `50%`. Raises UsageError."""
         self.player.seek(self._moment(words.strip()))
 
     def title(self) -> str:
-        """Where the replay stands, in a few words."""
+        """Return position and speed in a few words."""
         position = self.player.position
         length = max(position.end - position.begin, 1e-9)
         done = f"{(position.at - position.begin) / length:.0%}"
@@ -60,7 +59,7 @@ class Remote:
         return f"replay {done} {pace}"
 
     def news_of_damage(self) -> str | None:
-        """What is wrong with the file, told once."""
+        """Return the damage of the file, the first time that it is asked for; else None."""
         if self._has_told_damage or self.player.damage is None:
             return None
         self._has_told_damage = True
@@ -78,7 +77,7 @@ class Remote:
 
 
 def _clock(begin: float, hour: int, minute: int, second: float) -> float:
-    """The first time since `begin` at which the clock showed this."""
+    """Return the first Unix time since `begin` at which the clock showed this."""
     day = time.localtime(begin)
     at = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, hour, minute, 0, 0, 0, -1)) + second
     return at if at >= begin - 60 else at + 86_400

@@ -1,4 +1,4 @@
-"""What the headless console writes: JSON documents for lines, flat rows for tables. docs/schema.md has every field."""
+"""Documents of the headless console: JSON objects for lines, flat rows for tables. docs/schema.md has every field."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tfscale.core.codec import Json, diagnosis_to_json, encode, frame_to_json
 from tfscale.core.records import PHASES, SCHEMA_VERSION, Diagnosis, Frame, StepBatch
 
 PARTS = ("events", "frames", "steps")
-"""What can be asked for alone; tables hold one of them."""
+"""Parts that `--only` selects; a table holds one of them."""
 Column = tuple[str, type]
 """Name, and one of str, int, float, bool."""
 
 
 def header(spec: ClusterSpec, at: float) -> Json:
-    """The first line of every file."""
+    """Return the first line of every file."""
     return {
         "type": "header",
         "schema": SCHEMA_VERSION,
@@ -37,12 +37,12 @@ def header(spec: ClusterSpec, at: float) -> Json:
 
 
 def diagnosis_line(diagnosis: Diagnosis, at: float) -> Json:
-    """A diagnosis that began, changed or ended; `at` is when that was found."""
+    """Return the line of a diagnosis that began, changed or ended; `at` is when that was found."""
     return {**diagnosis_to_json(diagnosis), "time": at}
 
 
 def event_line(event: Event) -> Json | None:
-    """The line of what happened to a connection, an agent or a command; None for all else."""
+    """Return the line of a connection's, an agent's or a command's event; None for other events."""
     match event:
         case LinkChanged():
             rest: Json = {"type": "link", "state": event.state.value, "reason": event.reason}
@@ -62,7 +62,7 @@ def frame_line(event: FrameArrived) -> Json:
 
 
 def step_lines(event: FrameArrived) -> Iterator[Json]:
-    """One line a step, with the fields of STEP_COLUMNS."""
+    """Yield one line a step, with the fields of STEP_COLUMNS."""
     for row in step_rows(event):
         yield {"type": "step", "schema": SCHEMA_VERSION, **row}
 
@@ -81,7 +81,7 @@ STEP_COLUMNS: tuple[Column, ...] = (
 
 
 def step_rows(event: FrameArrived) -> Iterator[Json]:
-    """One row a step; None where a column is unknown."""
+    """Yield one row a step; None where a column is unknown."""
     for batch in event.frame.steps:
         columns = [_column(batch, name) for name, _ in STEP_COLUMNS[4:]]
         about = {name: getattr(batch, name) for name, _ in STEP_COLUMNS[:4]}
@@ -113,7 +113,7 @@ EVENT_COLUMNS: tuple[Column, ...] = (
 
 
 def event_row(line: Json) -> Json:
-    """An event's line as a row: `kind` is a diagnosis's kind, a link's state, a command's stage."""
+    """Return an event's line as a row: `kind` is a diagnosis's kind, a link's state, a command's stage."""
     subject = line.get("subject") or line.get("task") or ", ".join(line.get("tasks", ()))
     return {
         "type": line["type"],
@@ -129,13 +129,13 @@ def event_row(line: Json) -> Json:
 
 
 def frame_row(event: FrameArrived) -> Json:
-    """A frame without its steps as a row: nested fields joined by `_`, what there may be several of as JSON."""
+    """Return a frame without its steps as a row: nested fields joined by `_`, repeated fields as JSON."""
     return {"task": str(event.task), "time": event.frame.at, **dict(_flat("", event.frame, _FRAME))}
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How one field of a record becomes columns: a nested record, or a column of a type."""
+    """Columns of one field of a record: those of a nested record, or one column of type `kind`."""
 
     name: str
     nested: tuple[_Shape, ...] | None

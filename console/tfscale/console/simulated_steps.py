@@ -1,4 +1,4 @@
-"""The steps of a cluster that is not there, with what faults make of them."""
+"""The steps of a simulated cluster and its faults."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PART = 1.0
 _SPIKES = 0.02
 """Share of steps in which some worker takes three times as long."""
 _CROWDED = 1.5
-"""Times as long that a step takes on a host whose processors others take."""
+"""Factor on a step's time on a host whose processors are taken by others."""
 
 
 class SimulatedSteps:
-    """The steps of all workers, made as time goes on; row i is one step of everybody."""
+    """Steps of all workers, made as time goes on; row i is one step of all."""
 
     def __init__(self, workers: int, faults: tuple[Fault, ...], rate: float, seed: int) -> None:
         self._workers, self._rate, self._seed = workers, rate, seed
@@ -33,7 +33,7 @@ class SimulatedSteps:
         self.sequence: NDArray[np.int64] = np.empty(0, np.int64)
 
     def until(self, at: float) -> None:
-        """Make the steps up to this moment, and forget those that everybody has told of."""
+        """Make the steps up to `at`, seconds since the beginning, and drop those that all workers have reported."""
         while self._clock < at:
             self._make_part()
         old = int(np.searchsorted(self.end, at - 3.0))
@@ -74,7 +74,7 @@ class SimulatedSteps:
 
 
 def _slowness(fault: Fault) -> tuple[float, float] | None:
-    """(times as long, seconds more) that a step's phase takes."""
+    """Return the factor and the extra seconds of a step's phase."""
     match fault.kind:
         case "slow":
             return fault.ratio, fault.extra

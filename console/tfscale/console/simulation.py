@@ -1,6 +1,6 @@
-"""A cluster that is not there: arrivals and raw counters as agents of healthy and of faulty tasks would send them.
+"""A simulated cluster: arrivals and raw counters as agents of healthy and of faulty tasks would send them.
 
-It knows no diagnosis: who straggles, and why, is found in what it emits, or not at all.
+It knows no diagnosis: stragglers and their causes are found in what it emits, or not at all.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KEPT = 600
 """Frames that an agent keeps for a console that comes back."""
 _BYTES = 7_450_000
 _USE = 0.86
-"""Of a GPU: it is idle while Python and the input are at work. One that is never idle would be a finding."""
+"""Utilisation of a GPU, idle while Python and the input are at work. One that is never idle would be a finding."""
 _SAVES = 60.0
 """Seconds from one checkpoint to the next."""
 _GIB = 1 << 30
@@ -52,7 +52,7 @@ _HW_SLOWDOWN, _HW_THERMAL = 0x08, 0x40
 
 
 class SimulatedCluster:
-    """Equal workers in synchronous training, and what faults do to them."""
+    """Equal workers in synchronous training, some with faults."""
 
     def __init__(self, spec: ClusterSpec, faults: tuple[Fault, ...], rate: float, seed: int) -> None:
         self._spec = spec
@@ -62,7 +62,7 @@ class SimulatedCluster:
         self._phase = np.random.default_rng(seed).random(len(spec.tasks)).tolist()
 
     def arrivals(self, begin: float) -> Iterator[Event]:
-        """What reaches the console, for ever, in the order of its times, which begin at `begin`, Unix seconds."""
+        """Yield the events for ever, in the order of their times, which begin at `begin`, Unix seconds."""
         cluster = self._spec.to_json()
         agents = [_Agent(self._spec, cluster, task, self._faults, self._steps, begin) for task in self._spec.tasks]
         agents.sort(key=lambda agent: self._phase[agent.task.index])
@@ -99,7 +99,7 @@ class _Agent:
         self._kept: list[Frame] = []
 
     def say(self, at: float) -> Iterator[Event]:
-        """What comes of it at `at`, seconds since the beginning."""
+        """Yield the agent's events at `at`, seconds since the beginning."""
         moment = self._begin + at
         self._kept = [*self._kept[1 - _KEPT :], self._frame(at)]
         if self._ails("cut", at):
@@ -141,7 +141,7 @@ class _Agent:
         )
 
     def _batches(self, at: float) -> tuple[StepBatch, ...]:
-        """Of the steps that ended since the frame before, one a generation."""
+        """Return the steps that ended since the frame before, one batch a generation."""
         steps = self._steps
         low, high = np.searchsorted(steps.end, [self._told, at], side="right")
         generations = steps.generation[low:high]

@@ -1,4 +1,4 @@
-"""The fold: events in, a frozen `Snapshot` out. No clock, no input or output, no threads; the same for every source."""
+"""The fold: events in, frozen `Snapshot` out. It has no clock, no input or output and no threads."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tfscale.core.task import Role, Task, subject_owner, subject_task
 
 MOMENTS_KEPT = 1000
 OUTCOME_SHOWN = 12.0
-"""Seconds for which the outcome of a command stands in the headline."""
+"""Seconds for which the headline shows the outcome of a command."""
 
 
 class Analysis(Protocol):
-    """What the fold asks of `tfscale.core.analysis.diagnose.Diagnostician`."""
+    """The part of `Diagnostician` that the fold needs."""
 
     def fold(self, task: str, frame: Frame) -> None: ...
     def link(self, task: str, up: bool, at: float) -> None: ...
@@ -38,7 +38,7 @@ class Analysis(Protocol):
 
 
 class ClusterState:
-    """Accumulates events; `snapshot` freezes what they amount to."""
+    """Accumulated events of a cluster."""
 
     def __init__(self, spec: ClusterSpec, analysis: Analysis) -> None:
         self._spec = spec
@@ -55,19 +55,19 @@ class ClusterState:
 
     @property
     def reporting(self) -> frozenset[Task]:
-        """The tasks of which at least one step was seen."""
+        """Tasks that have reported a step."""
         return frozenset(self._reporting)
 
     @property
     def expected_to_report(self) -> frozenset[Task]:
-        """The tasks whose steps tell that training is under way."""
+        """Tasks that report steps once the training runs."""
         roles = {task.role for task in self._spec.tasks}
         # Under ParameterServer the chief only hands out the work.
         training = {Role.WORKER} if Role.PS in roles else {Role.CHIEF, Role.WORKER}
         return frozenset(task for task in self._spec.tasks if task.role in training)
 
     def fold(self, event: Event) -> None:
-        """Take in one event; every event exactly once, in order of arrival."""
+        """Take in one event. Every event is folded exactly once, in order of arrival."""
         match event:
             case FrameArrived():
                 self._fold_frame(event)
@@ -81,7 +81,7 @@ class ClusterState:
                 self._history.close_second()
 
     def snapshot(self, now: float) -> Snapshot:
-        """Diagnose, and freeze. `now` is Unix seconds."""
+        """Diagnose, and return the frozen result. `now` is Unix seconds."""
         self._findings = self._analysis.diagnose(now)
         changes = self._changes(self._findings, now)
         if self._command and _is_over(self._command) and now - self._command.at > OUTCOME_SHOWN:
@@ -89,11 +89,11 @@ class ClusterState:
         return self._freeze(now, changes)
 
     def picture(self, now: float) -> Snapshot:
-        """Freeze what was folded since the last snapshot together with what was diagnosed then."""
+        """Return the state of now with the findings of the last `snapshot`."""
         return self._freeze(now, ())
 
     def standing(self, now: float) -> tuple[Event, ...]:
-        """The connections and agents that are known by now, as events: what a recording begins with."""
+        """Return the known connections and agents as events: a recording begins with them."""
         links = [LinkChanged(now, known.task, known.link.state, known.link.reason) for known in self._known.values()]
         described = [(known.task, known.description) for known in self._known.values() if known.description]
         return (*links, *(AgentDescribed(now, task, description) for task, description in described))
@@ -202,7 +202,7 @@ class ClusterState:
 
 @dataclass(slots=True)
 class _Known:
-    """What a task's agent said last."""
+    """Newest knowledge of one task."""
 
     task: Task
     name: str
@@ -220,7 +220,7 @@ class _Known:
 
 
 def _said(diagnosis: Diagnosis) -> tuple[object, ...]:
-    """What makes a diagnosis new to its reader; its sentence and the numbers of its evidence move all the time."""
+    """Return the parts of a diagnosis whose change is news. Its sentence and its numbers change every second."""
     about = diagnosis.evidence
     return diagnosis.severity, diagnosis.end, *(about.get(name) for name in ("phase", "cause", "followers"))
 

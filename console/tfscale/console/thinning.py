@@ -1,4 +1,4 @@
-"""What a recording leaves out when it would grow beyond its bound: steps, never frames or events."""
+"""Bound on a recording's size: where it would grow beyond, steps are left out, never frames or events."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tfscale.core.records import StepBatch
 
 WEEK = 7 * 86_400.0
 WEEKLY = 5_000_000_000
-"""Bytes that a week of up to 64 tasks may take; more tasks may take more, in proportion..."""
+"""Bytes that a week of up to 64 tasks may take. More tasks may take more, in proportion."""
 TASKS = 64
 WHOLE = 1_000_000_000
-"""... of which so many are taken at full rate, however fast they come."""
+"""Bytes of these that may be written at any rate, before the time that has passed counts."""
 RUN = 32
-"""Steps in a row that are kept or left out together, so that neighbours stay comparable."""
+"""Steps in a row that are kept or left out together, so that neighbours can be compared."""
 _SLOWEST = 1024
 _WHOLE = ("sequence", "global_step")
 _LOOK = 60.0
-"""Seconds from one look at the size to the next."""
+"""Seconds between two decisions."""
 
 
 @dataclass(slots=True)
 class Allowance:
-    """How many of the steps may be kept, by how much was written since the beginning."""
+    """Share of the steps that may be kept, from the bytes written since the beginning."""
 
     begun: float
     tasks: int
@@ -34,7 +34,7 @@ class Allowance:
     _looked: float = 0.0
 
     def share(self, written: int, at: float) -> int:
-        """One in so many runs of steps is to be kept; 1: all."""
+        """Return n where one in n runs of steps is to be kept; 1 keeps all."""
         if at - self._looked >= _LOOK:
             self._looked = at
             allowed = self._allowed(at)
@@ -50,7 +50,7 @@ class Allowance:
 
 
 def thinned(event: Event, share: int) -> Event:
-    """The event with one in `share` runs of steps, the same ones of every task; what is left out counts as lost."""
+    """Return the event with one in `share` runs of steps, the same ones for every task; the others count as lost."""
     if not isinstance(event, FrameArrived) or not event.frame.steps:
         return event
     steps = tuple(_thin(batch, share) for batch in event.frame.steps)

@@ -1,4 +1,4 @@
-"""A few numbers of each of many tasks for each of the last minutes' seconds, in blocks that come and go as a whole."""
+"""Time series: some numbers of each task for each of the last minutes' seconds, stored in blocks of a minute."""
 
 from __future__ import annotations
 
@@ -10,46 +10,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 60
-"""Seconds that are allocated at a time."""
+"""Seconds of one block."""
 _FINE = 2
-"""Blocks before the newest one that stay as they are."""
+"""Blocks before the newest one that keep their resolution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """Seconds that have one place, each a part of BLOCK: of the newest minutes, and of those before."""
+    """Seconds of one slot, divisors of BLOCK: in the newest minutes, and in those before."""
 
     newest: int = 1
     older: int = 1
 
 
 class Places(NamedTuple):
-    """Where some of many values belong."""
+    """Slots of one block for some of many values."""
 
     block: NDArray[np.float32]
-    """(columns, tasks, places)"""
+    """(columns, tasks, slots)"""
     mine: NDArray[np.intp]
-    """Which of the values."""
+    """Indices of the values that belong to the block."""
     within: NDArray[np.int64]
-    """The place of each."""
+    """Slot of each of these values."""
     share: float
-    """Of a place that one of `Grain.newest` makes up."""
+    """Weight of one fine slot within a slot of the block."""
 
 
 class Tracks:
-    """`columns` numbers of `tasks` tasks; NaN unknown. Where places are put together they become means of what is
-    known, of the columns in `largest` the largest."""
+    """`columns` numbers of `tasks` tasks for each second; NaN unknown.
+
+    Where slots are merged a column becomes the mean of its known values; those in `largest` become the maximum.
+    """
 
     def __init__(self, columns: int, tasks: int, grain: Grain, seconds: int, largest: Iterable[int] = ()) -> None:
         self.grain = grain
         self._seconds = seconds
-        """How far back it goes."""
+        """Seconds that are kept."""
         self._largest = list(largest)
         self._blocks: dict[int, NDArray[np.float32]] = {}
         self._unknown = np.broadcast_to(np.float32(np.nan), (columns, tasks, BLOCK // grain.newest))
 
     def places(self, second: NDArray[np.int64], newest: float) -> Iterable[Places]:
-        """Where what was at these seconds is to be kept; what is too old or not yet is left out."""
+        """Yield the slots for values of these Unix seconds; values too old, or in the future, are left out."""
         number = second // BLOCK
         for each in sorted(set(number.tolist())):
             if newest - self._seconds < (each + 1) * BLOCK and each * BLOCK <= newest + BLOCK:
@@ -61,7 +63,7 @@ class Tracks:
                 yield Places(block, mine, (second[mine] - each * BLOCK) // grain, self.grain.newest / grain)
 
     def taken(self, who: int | slice | NDArray[np.int64], last: int, span: int) -> NDArray[np.float32]:
-        """(columns, span) of one task or (columns, n, span) of several, in the `span` seconds before `last`."""
+        """Return (columns, span) of one task or (columns, n, span) of several: the `span` seconds before `last`."""
         parts: list[NDArray[np.float32]] = []
         first = last - span
         while first < last:
@@ -74,7 +76,7 @@ class Tracks:
         return np.concatenate(parts, axis=-1)
 
     def forget(self, newest: float) -> None:
-        """Leave out what is too old by now, and put together what is no longer new."""
+        """Drop blocks that are too old by now, and merge the slots of those that are no longer new."""
         oldest, fine = int(newest - self._seconds) // BLOCK, int(newest) // BLOCK - _FINE
         for number, block in list(self._blocks.items()):
             if number < oldest:

@@ -1,4 +1,4 @@
-"""What a script waits for: the training has finished, failed, or somebody straggles."""
+"""Conditions that end a console which a script started: the training finished, failed, or has a straggler."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _TRAINING = (Role.CHIEF, Role.WORKER)
 
 @dataclass(slots=True)
 class Until:
-    """Ends when one of the conditions holds, when none can any more, or after so many seconds of training."""
+    """Is over when a condition holds, when none can hold any more, or after `seconds` of training."""
 
     conditions: tuple[str, ...] = ()
     seconds: float | None = None
-    """Counted from when every training task has shown its first step."""
+    """Counted from the time at which every training task has reported a step."""
     met: str | None = field(default=None, init=False)
-    """The condition that held."""
+    """Condition that held."""
     has_ended: bool = field(default=False, init=False)
-    """Whether all training tasks had ended."""
+    """True once all training tasks have ended."""
     _due: float | None = field(default=None, init=False)
 
     def is_over(self, snapshot: Snapshot, state: ClusterState) -> bool:
-        """Whether to end, as of this snapshot."""
+        """Decide whether this snapshot ends the wait."""
         if self.seconds is not None and self._due is None and state.expected_to_report <= state.reporting:
             self._due = snapshot.at + self.seconds
         if self._due is not None and snapshot.at >= self._due:
@@ -66,6 +66,6 @@ def _ended_with(view: TaskView, *, well: bool) -> bool:
 
 
 def has_ended_well(view: TaskView) -> bool:
-    """Whether a task that has ended exited 0, or was asked to end."""
+    """Decide whether a task that has ended exited 0, or was asked to end."""
     end = view.status.exit if view.status else None
     return end is not None and end.well

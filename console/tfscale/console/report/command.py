@@ -1,4 +1,4 @@
-"""`tfscale-console report`: reads its part of the command line, and writes the report."""
+"""`tfscale-console report`: its command line, and the writing of the report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asks for: recordings, or measurements."""
+    """Request of the command line: recordings, or measurements."""
 
     recordings: tuple[Path, ...]
     csv: Path | None
@@ -43,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> Request:
-    """The request. Raises UsageError."""
+    """Return the request. Raises UsageError."""
     parser = _Parser(prog="tfscale-console report", description="Say what went on in a recorded run, and why.")
     add = parser.add_argument
     add(
@@ -66,7 +66,7 @@ def _path(text: str | None) -> Path | None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Write the report; the exit status, which is 0 whatever was found. Raises TfscaleError."""
+    """Write the report, and return the exit status, which is 0 whatever was found. Raises TfscaleError."""
     request = parse(arguments)
     text = _WRITERS[request.format](make(request))
     if request.out is None:
@@ -81,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def make(request: Request) -> Report:
-    """The report. Raises UsageError where the file is not what it should be."""
+    """Return the report. Raises UsageError where a file is not what it should be."""
     if request.csv is not None:
         return report_measured(request.csv, read_csv(request.csv))
     runs = [(path, open_run(path)) for path in request.recordings]
@@ -89,7 +89,7 @@ def make(request: Request) -> Report:
 
 
 def as_json(report: Report) -> str:
-    """The diagnoses as a list."""
+    """Return the diagnoses as a list in JSON."""
     return json.dumps([encode(each) for each in report.diagnoses], indent=2, ensure_ascii=False) + "\n"
 
 

@@ -12,7 +12,7 @@ from tfscale.console.report.text import COLUMNS, cells
 
 
 def as_html(report: Report) -> str:
-    """The page."""
+    """Return the page."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     return template.render(
@@ -28,7 +28,7 @@ def as_html(report: Report) -> str:
 
 
 def shares(group: Group) -> list[tuple[str, float]]:
-    """(bucket, share of the time), the largest first."""
+    """Return (bucket, share of the time), the largest first."""
     whole = sum(group.spent.values())
     spent = sorted(group.spent.items(), key=lambda each: -each[1])
     return [(bucket.replace("_", " "), seconds / whole) for bucket, seconds in spent if seconds > 0]

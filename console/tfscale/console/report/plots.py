@@ -32,12 +32,12 @@ _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#99
 WIDTH, HEIGHT = 900, 260
 LEFT, RIGHT, TOP, BOTTOM = 70, 34, 10, 34
 MOST_LINES = 16
-"""Workers drawn one by one; of more, those that lie furthest from the middle."""
+"""Workers drawn one by one; where there are more, those furthest from the median."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Where numbers lie on the picture."""
+    """Position of numbers on the picture."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -52,7 +52,7 @@ class Axes:
         return self.height - BOTTOM - (value - low) / ((high - low) or 1.0) * (self.height - TOP - BOTTOM)
 
     def path(self, xs: Floats, ys: Floats) -> str:
-        """A line with a gap wherever something is unknown."""
+        """Return a line with a gap wherever a value is unknown."""
         parts, pen = [], "M"
         for x, y in zip(xs, ys, strict=True):
             if not math.isfinite(y):
@@ -64,7 +64,7 @@ class Axes:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from low to high."""
+    """Return round numbers from low to high."""
     if not high > low:
         return [low]
     raw = (high - low) / most
@@ -74,7 +74,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def steps_by_phase(report: Report, group: Group) -> str:
-    """The middle worker's step over time, its parts on top of each other."""
+    """Draw the median worker's step over time, its parts on top of each other."""
     parts, at = group.timeline.parts, group.timeline.at
     if parts.size == 0:
         return ""
@@ -89,7 +89,7 @@ def steps_by_phase(report: Report, group: Group) -> str:
 
 
 def per_worker(report: Report, group: Group) -> str:
-    """Each worker's own part of the step (its lag: all but the all-reduce) over time."""
+    """Draw each worker's own part of the step (its lag: all but the all-reduce) over time."""
     parts, at = group.timeline.parts, group.timeline.at
     if parts.size == 0:
         return ""
@@ -109,7 +109,7 @@ def per_worker(report: Report, group: Group) -> str:
 
 
 def worker_legend(group: Group) -> list[tuple[str, str]]:
-    """(colour, name) of the lines of `per_worker`."""
+    """Return (colour, name) of the lines of `per_worker`."""
     if group.timeline.parts.size == 0:
         return []
     shown = _furthest(group.timeline.parts[:4].sum(axis=0))
@@ -117,7 +117,7 @@ def worker_legend(group: Group) -> list[tuple[str, str]]:
 
 
 def events(report: Report, group: Group) -> str:
-    """A bar for each diagnosis, from its beginning to its end."""
+    """Draw a bar for each diagnosis, from its beginning to its end."""
     found = [each for each in report.diagnoses if not group.name or each.evidence.get("group") == group.name]
     if not found or not group.end > group.begin:
         return ""
@@ -139,7 +139,7 @@ def events(report: Report, group: Group) -> str:
 
 
 def scaling(group: Group) -> str:
-    """Throughput over one worker's against the number of workers: the forecast's band, and what would be ideal."""
+    """Draw throughput relative to one worker over the number of workers: the forecast's band, and the ideal."""
     if not group.scaling:
         return ""
     sizes = np.array([each.workers for each in group.scaling])
@@ -161,7 +161,7 @@ def scaling(group: Group) -> str:
 
 
 def measured_scaling(sizes: Sizes) -> str:
-    """Measured throughputs, the ideal, and the forecast with its band."""
+    """Draw the measured throughputs, the ideal, and the forecast with its band."""
     workers, rates = (np.array(column, dtype=float) for column in zip(*sizes.measured, strict=True))
     told = sizes.forecast
     most = float(told.workers if told else workers[-1])
@@ -187,7 +187,7 @@ def measured_scaling(sizes: Sizes) -> str:
 
 
 def _furthest(lag: Floats) -> list[int]:
-    """Columns of at most `MOST_LINES` workers, in their order."""
+    """Return the columns of at most `MOST_LINES` workers, in their order."""
     if lag.shape[1] <= MOST_LINES:
         return list(range(lag.shape[1]))
     level = np.array([np.median(column[np.isfinite(column)]) if np.isfinite(column).any() else 0.0 for column in lag.T])
@@ -222,7 +222,7 @@ def _picture(inside: str, name: str, height: float) -> str:
 
 
 def goodput_bar(shares: Sequence[tuple[str, float]]) -> str:
-    """One bar of (bucket, share), the shares adding up to 1."""
+    """Draw one bar of (bucket, share); the shares add up to 1."""
     x, parts = 0.0, []
     for number, (bucket, share) in enumerate(shares):
         width = share * WIDTH
@@ -236,5 +236,5 @@ def goodput_bar(shares: Sequence[tuple[str, float]]) -> str:
 
 
 def goodput_legend(shares: Sequence[tuple[str, float]]) -> list[tuple[str, str]]:
-    """(colour, name) of the bar's parts."""
+    """Return (colour, name) of the bar's parts."""
     return [(_LINES[number % len(_LINES)], f"{bucket} {share:.1%}") for number, (bucket, share) in enumerate(shares)]

@@ -55,7 +55,7 @@ def with_seconds(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The whole lines; one that was cut off at the end, as by `kill -9`, is left out."""
+    """Yield the whole lines; one that was cut off at the end, as by `kill -9`, is left out."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -86,7 +86,7 @@ def _events(path: Path, lines: Iterator[tuple[int, dict[str, Any]]]) -> Iterator
 
 
 def _event(document: dict[str, Any]) -> Event | None:
-    """Return what the rules need; they make the diagnoses anew."""
+    """Return the event of a line, None for a line that the rules do not need: they make the diagnoses anew."""
     match document.get("type"):
         case "frame":
             task, frame = frame_from_json(document)

@@ -1,4 +1,4 @@
-"""The report of what was recorded or measured: a replay through the engine that watches live, and what it found."""
+"""Making of a report: a run is replayed through the engine that watches live, and its findings are kept."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from tfscale.core.task import Task, subject_order
 
 
 class RunFindings:
-    """Everything that was found in a run, kept second by second as an engine's listener."""
+    """Listener that keeps the findings of a whole run."""
 
     def __init__(self) -> None:
         self.timeline = Timeline()
         self.findings = Findings()
-        """Of the last second."""
+        """Findings of the last second."""
         self.probe: ProbeStatus | None = None
         self.begin = 0.0
         """Arrival of the first event, Unix seconds; 0 where there was none."""
@@ -106,7 +106,7 @@ def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> Report:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """What tells the files apart: their stems, else their whole paths."""
+    """Return distinct names of the files: their stems, else their whole paths."""
     stems = [path.stem for path in paths]
     return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
 
@@ -171,7 +171,7 @@ def _group(
 
 
 def _scaling(subjects: Mapping[str, SubjectSummary], findings: Findings) -> tuple[Forecast, ...]:
-    """What the ring model says of other sizes, from the last steps of a run of one size; nothing of a single worker."""
+    """Return the ring model's forecasts of other sizes from the last steps; none for a single worker."""
     lags = [each.lag for each in subjects.values() if each.lag is not None]
     workers = len(lags)
     if workers < 2 or not findings.transfer or findings.step_time is None:
@@ -227,7 +227,7 @@ def _phases(group: Measured, column: int, low: int, high: int) -> dict[str, Any]
 
 
 def _in_steps(diagnosis: Diagnosis, group: Measured) -> Diagnosis:
-    """With the steps in which it began and ended, by which the file counts its time."""
+    """Return the diagnosis with the steps in which it began and ended, by which the file counts its time."""
     evidence = {**diagnosis.evidence, "begin_step": _step_at(group, diagnosis.begin)}
     if diagnosis.end is not None:
         evidence["end_step"] = _step_at(group, diagnosis.end)
@@ -240,5 +240,5 @@ def _in_steps(diagnosis: Diagnosis, group: Measured) -> Diagnosis:
 
 
 def _step_at(group: Measured, at: float) -> int:
-    """The first step that ended after this moment."""
+    """Return the first step that ended after `at`."""
     return int(group.step[min(int(np.searchsorted(group.end, at, side="right")), len(group.step) - 1)])

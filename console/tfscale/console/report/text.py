@@ -11,11 +11,11 @@ from tfscale.core.analysis.goodput import PRODUCTIVE
 from tfscale.core.analysis.words import duration
 
 COLUMNS = ("step_time", "update", "host", "input", "compute", "reduce", "wait")
-"""Of the table of workers."""
+"""Columns of the table of workers."""
 
 
 def as_text(report: Report) -> str:
-    """The whole report; ends with a newline."""
+    """Return the whole report; ends with a newline."""
     return "\n".join(_lines(report)) + "\n"
 
 
@@ -56,7 +56,7 @@ def _workers(group: Group) -> Iterator[str]:
 
 
 def cells(summary: SubjectSummary) -> Iterator[str]:
-    """A subject's numbers in words, by `COLUMNS`, and its ratio."""
+    """Yield a subject's numbers as text, by `COLUMNS`, and its ratio."""
     for name in COLUMNS:
         value = getattr(summary, name)
         yield "-" if value is None else duration(value)

@@ -1,4 +1,4 @@
-"""The live source: one stream from every agent, each on its own, so that one bad agent never holds up another."""
+"""The live source: one stream from every agent, each on its own, so that no agent holds up another."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ from tfscale.v1 import agent_pb2
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds. A retry waits twice as long as the one before, from `first` to `longest`, less up to half by chance.
+    """Seconds before a retry: each waits twice as long as the one before, from `first` to `longest`, less up to
+    half by chance.
 
-    An agent that is back is heard within 3 s: one retry may fail since gRPC, which tries at least every 0.96 s, has not
-    found it yet; the next does not.
+    An agent that is back is heard within 3 s: one retry may fail, since gRPC tries only every 0.96 s to connect; the
+    next succeeds.
     """
 
     first: float = 0.25
     longest: float = 1.75
     silence: float = 2.5
-    """Without a frame for this long, the stream is given up and opened again; an agent sends one a second."""
+    """Seconds without a frame after which the stream is opened anew; an agent sends one frame a second."""
 
 
 PAST = 600.0
-"""Seconds of the past that are asked for at first; an agent keeps as many..."""
+"""Seconds of the past that are requested at first; an agent keeps as many."""
 PAST_FRAMES = 12_000
-"""... but no more frames than this of all agents together."""
+"""Most frames of the past that are requested of all agents together."""
 TOGETHER = 0.1
-"""Seconds that a frame may wait for those of other agents, so that a thousand of them are no thousand turns."""
+"""Seconds that a frame may wait for frames of other agents, so that a thousand of them are handled together."""
 
 
 class LiveSource:
-    """Watches all agents of the cluster and tries again whatever ends."""
+    """Streams of all agents of the cluster; one that ends is opened again."""
 
     def __init__(self, channels: Channels, patience: Patience | None = None) -> None:
         self._channels = channels
@@ -99,13 +100,13 @@ class _Watch:
         self._link: tuple[LinkState, str] | None = None
         self._limit = asyncio.timeout(None)
         self._trouble: _LinkError | None = None
-        """Why nothing more is taken of the stream that is there."""
+        """Reason why nothing more is taken from the present stream."""
         self._agent: tuple[int, float] | None = None
         self._newest = -1
         self._since = clock() - min(PAST, PAST_FRAMES / len(channels.spec.agents))
         self._was_up = False
         self._is_doubted = False
-        """What it said last could not be read: it is up again once something can."""
+        """True after a message that could not be read, until one can."""
 
     async def run(self) -> None:
         self._say(LinkState.CONNECTING)
@@ -147,7 +148,7 @@ class _Watch:
             call.cancel()
 
     async def _take_in_turn(self, data: bytes) -> None:
-        """The past of many agents at once is more than the inbox holds: let it be emptied between them."""
+        """Take a message once the inbox has room: the past of many agents is more than it holds."""
         await self._inbox.room()
         if self._trouble is not None:
             return

@@ -1,4 +1,4 @@
-"""The recorded sources: all that a recording holds at once, or at its pace, from wherever one wants to look."""
+"""Sources of events that are there already: all at once, or at the pace at which they were recorded."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tfscale.core.cluster import ClusterSpec
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 HISTORY = 600.0
-"""Seconds before a moment that are folded to know what held then; a jump over more than this leaves out the rest."""
+"""Seconds before the target of a jump that are folded too, to know the state there."""
 _AHEAD = 64
-"""Events that may wait while time is made up for."""
+"""Events that may wait in the inbox while the player catches up."""
 
 
 class RecordedSource:
-    """Events that are there already, as fast as they are taken. Can be run once."""
+    """Events as fast as they are taken. Can be run once."""
 
     def __init__(self, spec: ClusterSpec, events: Iterable[Event], begin: float = 0.0) -> None:
-        """`begin` is the present until the first event, Unix seconds."""
+        """Read `events` when run; until the first, `begin` is the present, Unix seconds."""
         self.spec = spec
         self.events = events
         self._now = begin
@@ -40,7 +40,7 @@ class RecordedSource:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a replay has come, for the screen."""
+    """Position of a replay; times in Unix seconds."""
 
     at: float
     begin: float
@@ -50,7 +50,7 @@ class Position:
 
 
 class Player:
-    """A recording at the pace at which it was recorded, with the controls of a player."""
+    """Recording at the pace at which it was recorded, with the controls of a player."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -58,9 +58,9 @@ class Player:
         self._speed = 1.0
         self._is_paused = False
         self._rush: float | None = None
-        """Until this moment the events follow each other at once."""
+        """Time until which events follow each other at once, None at the usual pace."""
         self._jump: float | None = None
-        """Where to begin anew."""
+        """Time to begin anew at, None without a jump."""
         self._origin = (time.monotonic(), self._at)
         self._changed = asyncio.Event()
 
@@ -70,12 +70,12 @@ class Player:
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with the file, as far as that has been come to."""
+        """Damage of the file, None as far as it was read without one."""
         return self._recording.damage
 
     @property
     def is_rushing(self) -> bool:
-        """Whether time is being made up for, on the way to the moment that was asked for."""
+        """True while events follow each other at once, on the way to the requested time."""
         return self._rush is not None
 
     @property
@@ -86,28 +86,28 @@ class Player:
         return self._at
 
     def pause(self, is_paused: bool | None = None) -> None:
-        """Stand still, or go on; None: the other of the two."""
+        """Pause, or go on; None toggles."""
         self._is_paused = not self._is_paused if is_paused is None else is_paused
         self._rush = None
         self._set_off()
 
     def hold(self) -> None:
-        """Stand still once the moment that was asked for is come to."""
+        """Pause once the requested time is reached."""
         self._is_paused = True
 
     def faster(self, by: int = 1) -> None:
-        """By so many of `SPEEDS`; slower where negative."""
+        """Change the speed by so many steps of `SPEEDS`; slower where negative."""
         index = SPEEDS.index(self._speed) + by
         self._speed = SPEEDS[max(0, min(index, len(SPEEDS) - 1))]
         self._set_off()
 
     def step(self, seconds: float) -> None:
-        """Stand still so many seconds later, or earlier."""
+        """Go so many seconds on, or back where negative, and pause there."""
         self.seek(self._at + seconds)
         self.hold()
 
     def seek(self, at: float) -> None:
-        """Go to a moment, and on from there as before."""
+        """Go to a time, Unix seconds, and on from there as before."""
         at = max(self._recording.begin, min(at, self._recording.end))
         self._rush = at
         if not self._at <= at <= self._at + HISTORY:
@@ -115,7 +115,7 @@ class Player:
         self._changed.set()
 
     def rush(self) -> None:
-        """Go on without waiting, until paused."""
+        """Play without waiting, until paused."""
         self._rush = self._recording.end
         self._is_paused = True
         self._changed.set()
@@ -132,7 +132,7 @@ class Player:
                 self._jump = None
 
     async def _play(self, events: Iterator[Event], inbox: Inbox) -> None:
-        """Until the end, or a jump."""
+        """Play until the end, or a jump."""
         self._set_off()
         for event in events:
             await self._due(event.at)
@@ -144,7 +144,7 @@ class Player:
             await inbox.room(0 if self._rush is not None and isinstance(event, SecondPassed) else _AHEAD)
 
     async def _due(self, at: float) -> None:
-        """Return when an event of this moment is to be given, or something else was asked for."""
+        """Return when an event of this time is due, or a jump was requested."""
         while self._jump is None:
             if self._rush is not None:
                 if at <= self._rush:

@@ -1,4 +1,4 @@
-"""The simulated source: a cluster that is not there, at the pace of this host's clock."""
+"""The simulated source: a simulated cluster at the pace of this host's clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE = 10.0
 
 
 def simulated_spec(workers: int) -> ClusterSpec:
-    """So many workers, each on a host of its own."""
+    """Return a cluster of `workers` workers, each on a host of its own."""
     hosts = [f"10.{index // 62_500}.{index // 250 % 250}.{index % 250 + 2}" for index in range(workers)]
     tasks = {Task(Role.WORKER, index): host for index, host in enumerate(hosts)}
     return ClusterSpec(
@@ -29,10 +29,10 @@ def simulated_spec(workers: int) -> ClusterSpec:
 
 
 class SimulatedSource:
-    """`workers` equal workers in synchronous training, and what `faults` do to them, from when it is run on."""
+    """`workers` equal workers in synchronous training with `faults`, whose times count from `run` on."""
 
     def __init__(self, workers: int, faults: Sequence[Fault] = (), *, rate: float = RATE, seed: int = 0) -> None:
-        """Raises UsageError where a fault is of no task of it."""
+        """Make the cluster. Raises UsageError where a fault names no task of it."""
         self._spec = simulated_spec(workers)
         for fault in faults:
             if fault.task not in self._spec.tasks:
