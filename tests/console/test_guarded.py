@@ -5,7 +5,7 @@ from __future__ import annotations
 import fakes
 import pytest
 from tfscale.console.engine import Engine
-from tfscale.console.guarded import Guarded
+from tfscale.console.guarded import ResilientAnalysis
 from tfscale.console.model import Snapshot
 from tfscale.console.state import ClusterState
 from tfscale.core.analysis.diagnose import Findings
@@ -44,7 +44,7 @@ class Watched:
 def test_each_failure_is_told_once_and_the_picture_goes_on_without_what_was_found() -> None:
     told: list[str] = []
     analysis = Failing(fakes.straggler_findings(SPEC))
-    state = ClusterState(SPEC, Guarded(analysis, told.append))
+    state = ClusterState(SPEC, ResilientAnalysis(analysis, told.append))
     for event in fakes.healthy_events(SPEC):
         state.fold(event)
     assert state.snapshot(fakes.NOW).findings.diagnoses

@@ -20,7 +20,7 @@ from tfscale.console.notify import Notifier
 from tfscale.console.once import is_healthy, snapshot_line
 from tfscale.console.outputs import Csv, JsonLines, Parquet, Rotated
 from tfscale.console.state import ClusterState
-from tfscale.console.until import Until
+from tfscale.console.until import StopCondition
 from tfscale.core.analysis.diagnose import Findings
 from tfscale.core.records import Diagnosis, Exit, TaskState
 
@@ -121,7 +121,7 @@ def test_rotation_keeps_so_many_and_each_begins_with_its_header(tmp_path: Path) 
     ],
 )
 def test_until_the_tasks_have_ended(conditions: tuple[str, ...], code: int, met: str | None, over: bool) -> None:
-    running, until = state(*fakes.healthy_events(SPEC)), Until(conditions)
+    running, until = state(*fakes.healthy_events(SPEC)), StopCondition(conditions)
     assert not until.is_over(running.snapshot(1.0), running)
     for event in ended(code):
         running.fold(event)
@@ -130,12 +130,12 @@ def test_until_the_tasks_have_ended(conditions: tuple[str, ...], code: int, met:
 
 def test_until_somebody_straggles() -> None:
     slow = state(*fakes.healthy_events(SPEC), findings=fakes.straggler_findings(SPEC))
-    until = Until(("straggler",))
+    until = StopCondition(("straggler",))
     assert until.is_over(slow.snapshot(1.0), slow) and until.met == "straggler"
 
 
 def test_seconds_count_from_the_first_step_of_all() -> None:
-    until, folded = Until(seconds=5.0), state()
+    until, folded = StopCondition(seconds=5.0), state()
     assert not until.is_over(folded.snapshot(100.0), folded)
     for event in fakes.healthy_events(SPEC):
         folded.fold(event)
@@ -166,11 +166,11 @@ async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, capfd
     )
     link = {"type": "link", "task": "worker:0", "reason": ""}
     for state_ in ("up", "down", "refused", "up", "up"):
-        notifier.tell({**link, "state": state_})
+        notifier.report({**link, "state": state_})
     for sentence in ("slow", "slower"):
-        notifier.tell(told(fakes.straggler(sentence)))
-    notifier.tell(told(fakes.straggler("much slower", severity="critical")))
-    notifier.tell(told(fakes.straggler("much slower", end=fakes.NOW, severity="critical")))
+        notifier.report(told(fakes.straggler(sentence)))
+    notifier.report(told(fakes.straggler("much slower", severity="critical")))
+    notifier.report(told(fakes.straggler("much slower", end=fakes.NOW, severity="critical")))
     notifier.close()
     await notifier.run()
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -183,7 +183,7 @@ async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, capfd
     ]
     assert log.with_suffix(".words").read_text().splitlines()[2:4] == ["straggler serious", "straggler critical"]
     failing = Notifier("exit 3")
-    failing.tell(told(fakes.straggler()))
+    failing.report(told(fakes.straggler()))
     failing.close()
     await failing.run()
     assert "exited 3" in capfd.readouterr().err
@@ -220,8 +220,8 @@ async def test_a_webhook_gets_events_and_is_tried_again(
     url, handler = hook
     handler.statuses = [503, 200, 404]
     notifier = Notifier(webhook=url)
-    notifier.tell(told(fakes.straggler("first")))
-    notifier.tell(told(replace(fakes.straggler("second"), subject="worker:0")))
+    notifier.report(told(fakes.straggler("first")))
+    notifier.report(told(replace(fakes.straggler("second"), subject="worker:0")))
     notifier.close()
     await asyncio.wait_for(notifier.run(), 20)
     assert [line["sentence"] for line in handler.got] == ["first", "first", "second"]

@@ -25,11 +25,11 @@ from tfscale.console.events import (
     Stage,
 )
 from tfscale.console.faults import Fault
-from tfscale.console.recorder import CHAPTER, Recorder, RecorderError, Tape
+from tfscale.console.recorder import CHAPTER, ActiveRecording, RecordingWriter, RecordingWriterError
 from tfscale.console.recording import SIGNATURE, Recording, RecordingError
 from tfscale.console.simulation import SimulatedCluster
 from tfscale.console.sources.simulated import simulated_spec
-from tfscale.console.thinning import RUN, WEEK, WEEKLY, WHOLE, Allowance, thinned
+from tfscale.console.thinning import RUN, WEEK, WEEKLY, WHOLE, RecordingBudget, thinned
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.errors import UsageError
 
@@ -37,7 +37,7 @@ SPEC = fakes.spec(2)
 
 
 def record(path: Path, events: Sequence[Event], spec: ClusterSpec = SPEC, every: int = 4) -> Path:
-    recorder = Recorder(path, spec, events[0].at)
+    recorder = RecordingWriter(path, spec, events[0].at)
     for number, event in enumerate(events):
         recorder.take(event)
         if number % every == every - 1:
@@ -100,12 +100,12 @@ def test_a_chapter_in_the_middle_tells_what_stands_and_goes_on_from_there(tmp_pa
 def test_nothing_is_written_over_and_a_full_disk_is_said(tmp_path: Path) -> None:
     path = record(tmp_path / "a", [SecondPassed(1.0)])
     with pytest.raises(UsageError, match="is there already"):
-        Recorder(path, SPEC, 0.0)
+        RecordingWriter(path, SPEC, 0.0)
     with pytest.raises(UsageError, match="cannot be recorded to"):
-        Recorder(tmp_path / "no" / "a", SPEC, 0.0)
+        RecordingWriter(tmp_path / "no" / "a", SPEC, 0.0)
     (tmp_path / "full").symlink_to("/dev/full")
-    tape = Tape(SPEC)
-    with pytest.raises((RecorderError, UsageError)):
+    tape = ActiveRecording(SPEC)
+    with pytest.raises((RecordingWriterError, UsageError)):
         tape.begin(tmp_path / "full", 0.0)
 
 
@@ -177,7 +177,7 @@ def test_thinning_keeps_the_same_steps_of_all_and_counts_what_it_left_out() -> N
 
 
 def test_a_week_stays_within_its_bound() -> None:
-    allowance, written = Allowance(0.0, 64), 0
+    allowance, written = RecordingBudget(0.0, 64), 0
     for minute in range(int(WEEK / 60)):
         at = 60.0 * minute
         # 64 tasks at 100 steps a second, as they compress: 2 KB of steps and 50 bytes besides.

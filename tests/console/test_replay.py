@@ -17,7 +17,7 @@ from tfscale.console.engine import Engine
 from tfscale.console.events import Event, SecondPassed
 from tfscale.console.model import Snapshot
 from tfscale.console.recording import Recording
-from tfscale.console.replay import Remote
+from tfscale.console.replay import ReplayControls
 from tfscale.console.sources.recorded import HISTORY, Player, RecordedSource
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.core.errors import UsageError
@@ -96,7 +96,7 @@ async def test_it_stands_still_steps_and_jumps(path: Path) -> None:
         player.step(1)
         await until(lambda: told.snapshots[-1].at == fakes.NOW + 21)
         player.step(-5)
-        await until(lambda: told.snapshots[-1].at == fakes.NOW + 16 and not player.is_rushing)
+        await until(lambda: told.snapshots[-1].at == fakes.NOW + 16 and not player.is_catching_up)
         assert told.snapshots[-1].up == 3
         player.seek(fakes.NOW + 1e6)
         await until(lambda: told.snapshots[-1].at == fakes.NOW + LENGTH)
@@ -115,7 +115,7 @@ async def test_at_its_end_it_waits_to_be_told_more(path: Path) -> None:
 async def test_the_next_event_is_come_to_and_not_run_past(events: list[Event], path: Path) -> None:
     at = told_live(events)[0][0]
     async with playing(path) as (player, told):
-        remote = Remote(player)
+        controls = ReplayControls(player)
         await until(lambda: told.snapshots)
         seen = 0
 
@@ -123,30 +123,30 @@ async def test_the_next_event_is_come_to_and_not_run_past(events: list[Event], p
             nonlocal seen
             seen += 1
             told.snapshots.append(snapshot)
-            remote.see(snapshot)
+            controls.watch(snapshot)
 
         told.snapshot_taken = watch  # type: ignore[method-assign]
-        remote.next_event(told.snapshots[-1])
+        controls.next_event(told.snapshots[-1])
         await until(lambda: told.snapshots[-1].at >= at)
         await asyncio.sleep(0.1)
         assert told.snapshots[-1].at == at and player.position.is_paused
-        assert "paused" in remote.title()
+        assert "paused" in controls.title()
         player.seek(fakes.NOW + LENGTH)
         await until(lambda: told.snapshots[-1].at == fakes.NOW + LENGTH)
-        remote.last_event(told.snapshots[-1])
+        controls.last_event(told.snapshots[-1])
         await until(lambda: told.snapshots[-1].at == at)
 
 
 async def test_moments_are_named_as_people_do(path: Path) -> None:
-    remote = Remote(Player(Recording(path)))
-    begin, end = remote.player.position.begin, remote.player.position.end
+    controls = ReplayControls(Player(Recording(path)))
+    begin, end = controls.player.position.begin, controls.player.position.end
     clock = time.strftime("%H:%M:%S", time.localtime(begin + 10))
-    assert remote._moment(clock) == pytest.approx(begin + 10, abs=1)
-    assert remote._moment("+90s") == begin + 90
-    assert remote._moment("-5m") == begin - 300
-    assert remote._moment("50%") == pytest.approx((begin + end) / 2)
+    assert controls._time(clock) == pytest.approx(begin + 10, abs=1)
+    assert controls._time("+90s") == begin + 90
+    assert controls._time("-5m") == begin - 300
+    assert controls._time("50%") == pytest.approx((begin + end) / 2)
     with pytest.raises(UsageError, match="is no moment"):
-        remote.go_to("lunch")
+        controls.go_to("lunch")
 
 
 async def test_a_far_jump_folds_no_more_than_is_needed_to_know_what_holds(tmp_path: Path) -> None:

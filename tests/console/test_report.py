@@ -21,9 +21,9 @@ from test_recording import simulated
 from tfscale.console.cli import states
 from tfscale.console.engine import Engine
 from tfscale.console.events import SecondPassed
-from tfscale.console.recorder import Tape
+from tfscale.console.recorder import ActiveRecording
 from tfscale.console.report import command
-from tfscale.console.report.contents import MOST_POINTS, Timeline
+from tfscale.console.report.contents import MOST_POINTS, PhaseTimeline
 from tfscale.console.report.plots import events, per_worker, steps_by_phase, ticks
 from tfscale.console.report.recording import RecordingError, open_run
 from tfscale.console.report.replay import report_recorded
@@ -91,7 +91,7 @@ def test_json_is_the_list_of_diagnoses(recording: Callable[..., Path], capsys: p
 
 async def recorded_live(path: Path) -> list[Diagnosis]:
     """Record a simulated run as a console does that watches it; every diagnosis as that console found it last."""
-    spec, heard, tape = simulated_spec(3), Told(), Tape(simulated_spec(3))
+    spec, heard, tape = simulated_spec(3), Told(), ActiveRecording(simulated_spec(3))
     events = simulated(75, 3, "worker:1=1.8x@6s-30s", "worker:2=kill@45s-50s")
     tape.begin(path, events[0].at)
     await Engine(RecordedSource(spec, events), states(spec), tape.take).run(heard)
@@ -286,7 +286,7 @@ def test_mistakes_are_one_line_and_exit_2(arguments: list[str], says: str) -> No
 
 
 def test_a_long_run_has_coarser_points_not_more_of_them() -> None:
-    timeline = Timeline()
+    timeline = PhaseTimeline()
     for second in range(10_000):
         timeline.add(
             float(second),

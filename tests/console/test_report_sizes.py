@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 from tfscale.console.report import command
-from tfscale.console.report.contents import Group, Timeline
+from tfscale.console.report.contents import PhaseTimeline, RunGroup
 from tfscale.console.report.sizes import sizes
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.simulation import Simulation
 from tfscale.core.codec import frame_to_json
 
 
-def group(workers: int, step: float, examples: int | None = None) -> Group:
+def group(workers: int, step: float, examples: int | None = None) -> RunGroup:
     """A run of this many workers with steps of this many seconds."""
-    timeline = Timeline()
+    timeline = PhaseTimeline()
     summary = SubjectSummary(update=0.0, host=0.0, input=0.0, compute=step, reduce=0.0, wait=0.0)
     subjects = {f"worker:{index}": summary for index in range(workers)}
     timeline.add(1.0, Findings(step_time=step, steps_per_second=1 / step, subjects=subjects))
-    return Group(f"{workers}", timeline, {}, 10, 0.0, 1.0, workers=workers, examples=examples)
+    return RunGroup(f"{workers}", timeline, {}, 10, 0.0, 1.0, workers=workers, examples=examples)
 
 
 def test_runs_of_three_sizes_forecast_the_next() -> None:

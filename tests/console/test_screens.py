@@ -176,7 +176,7 @@ async def test_a_refused_restart_is_one_line_in_the_headline() -> None:
         snapshot = app.cluster.snapshot
         assert snapshot is not None and snapshot.command is not None
         assert snapshot.command.stage is Stage.FAILED and snapshot.command.message == why
-        assert why in snapshot.moments[-1].text
+        assert why in snapshot.timeline[-1].text
 
 
 async def test_marks_make_a_command_take_several() -> None:

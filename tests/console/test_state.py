@@ -15,8 +15,8 @@ from tfscale.console.events import (
     LinkState,
     Stage,
 )
-from tfscale.console.model import Moment
-from tfscale.console.state import MOMENTS_KEPT, OUTCOME_SHOWN, ClusterState
+from tfscale.console.model import TimelineEntry
+from tfscale.console.state import ENTRIES_KEPT, OUTCOME_SHOWN, ClusterState
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.records import Diagnosis, Exit, TaskState
@@ -34,7 +34,7 @@ def folded(*events: Event, findings: Findings | None = None) -> ClusterState:
 
 
 def said(state: ClusterState) -> list[tuple[str, str, str]]:
-    moments: tuple[Moment, ...] = state.snapshot(fakes.NOW).moments
+    moments: tuple[TimelineEntry, ...] = state.snapshot(fakes.NOW).timeline
     return [(each.severity, each.subject, each.text) for each in moments]
 
 
@@ -64,7 +64,7 @@ def test_a_death_is_told_once_with_its_time_and_its_signal() -> None:
     state.fold(arrived(TaskState.EXITED, 3, pid=None, exit=Exit(None, 9, fakes.NOW - 4)))
     deaths = [text for severity, subject, text in said(state) if severity == "critical" and subject == "worker:1"]
     assert deaths == ["killed SIGKILL"]
-    assert next(each.at for each in state.snapshot(fakes.NOW).moments if each.subject == "worker:1") == fakes.NOW - 4
+    assert next(each.at for each in state.snapshot(fakes.NOW).timeline if each.subject == "worker:1") == fakes.NOW - 4
 
 
 def test_a_task_that_is_met_running_is_no_event_and_a_restart_is() -> None:
@@ -166,19 +166,19 @@ def test_a_commands_outcome_stands_for_a_while_and_its_doing_is_told_once() -> N
 
 def test_what_stands_is_told_to_a_recording_that_begins_now() -> None:
     state = folded(*fakes.healthy_events(SPEC), LinkChanged(fakes.NOW, SECOND, LinkState.REFUSED, "why"))
-    standing = state.standing(5.0)
-    links = [(each.task, each.state, each.reason) for each in standing if isinstance(each, LinkChanged)]
+    known_links = state.known_links(5.0)
+    links = [(each.task, each.state, each.reason) for each in known_links if isinstance(each, LinkChanged)]
     assert links == [(FIRST, LinkState.UP, ""), (SECOND, LinkState.REFUSED, "why")]
-    assert [each.task for each in standing if isinstance(each, AgentDescribed)] == [FIRST, SECOND]
-    assert {each.at for each in standing} == {5.0}
+    assert [each.task for each in known_links if isinstance(each, AgentDescribed)] == [FIRST, SECOND]
+    assert {each.at for each in known_links} == {5.0}
 
 
 def test_moments_are_bounded_and_in_the_order_of_their_times() -> None:
     state = folded()
-    for number in range(MOMENTS_KEPT + 50):
+    for number in range(ENTRIES_KEPT + 50):
         state.fold(LinkChanged(float(number + 1), FIRST, LinkState.DOWN if number % 2 else LinkState.UP))
-    moments = state.snapshot(fakes.NOW).moments
-    assert len(moments) == MOMENTS_KEPT
+    moments = state.snapshot(fakes.NOW).timeline
+    assert len(moments) == ENTRIES_KEPT
     assert [each.at for each in moments] == sorted(each.at for each in moments)
 
 

@@ -12,10 +12,10 @@ from tfscale.console.events import Stage
 from tfscale.core.errors import UsageError
 from tfscale.core.task import Task
 
-ACTS = ("stack", "profile", *VERBS)
+TASK_COMMANDS = ("stack", "profile", *VERBS)
 
 
-async def act(name: str, task: Task, settings: Settings, connection: Connection) -> int:
+async def run_task_command(name: str, task: Task, settings: Settings, connection: Connection) -> int:
     """Carry out the command, and return the exit status. Raises UsageError and CommandError."""
     agents = connection.source.spec.agents
     if task not in agents:

@@ -19,17 +19,17 @@ from tfscale.console.commands import NoCommands
 from tfscale.console.config import Configuration, Settings, configure
 from tfscale.console.connect import Connection, connect
 from tfscale.console.engine import Engine
-from tfscale.console.guarded import Guarded
+from tfscale.console.guarded import ResilientAnalysis
 from tfscale.console.headless import Headless
 from tfscale.console.notify import Notifier
-from tfscale.console.once import Once, is_healthy, snapshot_line
+from tfscale.console.once import SnapshotOnce, is_healthy, snapshot_line
 from tfscale.console.outputs import Csv, JsonLines, Output, Parquet, Rotated
-from tfscale.console.recorder import Tape
+from tfscale.console.recorder import ActiveRecording
 from tfscale.console.recording import Recording
 from tfscale.console.remembered import Memory, state_path
 from tfscale.console.sources.recorded import Player, RecordedSource
 from tfscale.console.state import ClusterState
-from tfscale.console.until import Until
+from tfscale.console.until import StopCondition
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
@@ -37,7 +37,7 @@ from tfscale.core.task import Task
 
 WELL, NOTHING, UNHEALTHY = 0, 1, 3
 """Exit statuses; 2 is of UsageError."""
-ARGUMENTS = {**dict.fromkeys(acts.ACTS, "TASK"), "replay": "FILE", "export": "FILE", "config": ""}
+ARGUMENTS = {**dict.fromkeys(acts.TASK_COMMANDS, "TASK"), "replay": "FILE", "export": "FILE", "config": ""}
 """What may be asked for instead of watching, by its first word."""
 T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, T]]
@@ -67,7 +67,7 @@ def main() -> None:
 def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     """What the configuration asks for; the exit status."""
     settings = configuration.settings
-    if settings.read_only and configuration.command and configuration.command[0] in acts.ACTS:
+    if settings.read_only and configuration.command and configuration.command[0] in acts.TASK_COMMANDS:
         where = configuration.origins["read_only"]
         raise UsageError(f"{where}: {configuration.command[0]} reaches into a task, and this console may only look")
     if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
@@ -76,9 +76,9 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
         case ("config",):
             print(configuration.describe())
             return WELL
-        case (act, task) if act in acts.ACTS:
+        case (act, task) if act in acts.TASK_COMMANDS:
             connection = connect(settings, configuration.origins, environment)
-            return _closing(connection, partial(acts.act, act, Task.parse(task), settings, connection))
+            return _closing(connection, partial(acts.run_task_command, act, Task.parse(task), settings, connection))
         case ("export", path):
             return export(Path(path), settings)
         case ("replay", path) if not settings.headless:
@@ -102,7 +102,7 @@ def _replay(path: Path, settings: Settings) -> Connection:
 
 def run_once(settings: Settings, connection: Connection) -> int:
     """Print one snapshot. Raises UsageError where it cannot be written."""
-    once = Once(Engine(connection.source, states(connection.source.spec)))
+    once = SnapshotOnce(Engine(connection.source, states(connection.source.spec)))
     snapshot = _closing(connection, once.run)
     if snapshot is None:
         return NOTHING
@@ -121,11 +121,11 @@ def run_once(settings: Settings, connection: Connection) -> int:
 def run_headless(settings: Settings, connection: Connection) -> int:
     """Write what comes until the end, and say on stderr if there was nothing. Raises TfscaleError."""
     spec = connection.source.spec
-    tape = Tape(spec)
+    tape = ActiveRecording(spec)
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
-    engine = Engine(connection.source, guarded_states(spec, _say), tape.take)
-    until = Until(settings.until, settings.seconds)
+    engine = Engine(connection.source, resilient_states(spec, _say), tape.take)
+    until = StopCondition(settings.until, settings.seconds)
     notifier = Notifier(settings.on_event, settings.webhook)
     collected = _write(settings, engine, until, notifier, tape, lambda job: _closing(connection, job))
     if not collected:
@@ -138,8 +138,10 @@ def export(path: Path, settings: Settings) -> int:
     """Write what a recording holds, and on stderr where it is damaged. Raises TfscaleError."""
     recording = Recording(path)
     engine = Engine(RecordedSource(recording.spec, recording.events(), recording.begin), states(recording.spec))
-    until = Until(settings.until, settings.seconds)
-    collected = _write(settings, engine, until, Notifier(), Tape(recording.spec), lambda job: asyncio.run(job()))
+    until = StopCondition(settings.until, settings.seconds)
+    collected = _write(
+        settings, engine, until, Notifier(), ActiveRecording(recording.spec), lambda job: asyncio.run(job())
+    )
     if recording.damage:
         _say(recording.damage)
     return WELL if collected else NOTHING
@@ -148,9 +150,9 @@ def export(path: Path, settings: Settings) -> int:
 def _write(
     settings: Settings,
     engine: Engine,
-    until: Until,
+    until: StopCondition,
     notifier: Notifier,
-    tape: Tape,
+    tape: ActiveRecording,
     run: Callable[[Job[int]], int],
 ) -> int:
     """Headless, from opening its output to closing it; how many frames came. Raises TfscaleError."""
@@ -224,9 +226,9 @@ def states(spec: ClusterSpec) -> Callable[[], ClusterState]:
     return lambda: ClusterState(spec, Diagnostician(spec))
 
 
-def guarded_states(spec: ClusterSpec, tell: Callable[[str], None]) -> Callable[[], ClusterState]:
+def resilient_states(spec: ClusterSpec, tell: Callable[[str], None]) -> Callable[[], ClusterState]:
     """The same, for who watches for weeks: a diagnosis that fails is told, and all else goes on."""
-    return lambda: ClusterState(spec, Guarded(Diagnostician(spec), tell))
+    return lambda: ClusterState(spec, ResilientAnalysis(Diagnostician(spec), tell))
 
 
 def run_screens(settings: Settings, connection: Connection, environment: Mapping[str, str]) -> int:
@@ -237,15 +239,15 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
     from tfscale.console.app import ConsoleApp
 
     spec = connection.source.spec
-    tape = Tape(spec)
+    tape = ActiveRecording(spec)
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
     app = ConsoleApp(
-        Engine(connection.source, guarded_states(spec, lambda text: app.failed(text)), tape.take),
+        Engine(connection.source, resilient_states(spec, lambda text: app.failed(text)), tape.take),
         connection.commands,
         tape,
         ascii=settings.ascii or not (served or speaks_utf8(environment)),
-        until=Until(settings.until, settings.seconds),
+        until=StopCondition(settings.until, settings.seconds),
         memory=Memory.at(state_path(environment)),
         read_only=settings.read_only,
         palette=settings.theme,

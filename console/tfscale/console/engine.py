@@ -17,7 +17,7 @@ _QUICK = 0.004
 """Seconds that a diagnosis may hold up the keyboard. After a longer one the next runs in a thread."""
 
 
-class Listener(Protocol):
+class EngineListener(Protocol):
     """Receiver of every event, after it was folded, and of every snapshot."""
 
     def event_folded(self, event: Event) -> None: ...
@@ -40,7 +40,7 @@ class Engine:
         self._is_slow = False
         self._filling: asyncio.Task[None] | None = None
 
-    async def run(self, listener: Listener) -> None:
+    async def run(self, listener: EngineListener) -> None:
         """Fold and notify until the source has ended or was stopped, and no event is left; or until cancelled."""
         self._filling = asyncio.create_task(self.source.run(self.inbox))
         self._filling.add_done_callback(lambda _: self.inbox.close())
@@ -55,7 +55,7 @@ class Engine:
         if self._filling is not None:
             self._filling.cancel()
 
-    async def _fold(self, listener: Listener) -> None:
+    async def _fold(self, listener: EngineListener) -> None:
         while True:
             await self.inbox.wait()
             bunch = self.inbox.take(_BUNCH)
@@ -65,7 +65,7 @@ class Engine:
                 await self._take(event, listener)
             await asyncio.sleep(0)
 
-    async def _take(self, event: Event, listener: Listener) -> None:
+    async def _take(self, event: Event, listener: EngineListener) -> None:
         if isinstance(event, Rewound):
             self.state = self._new_state()
         self.state.fold(event)

@@ -11,22 +11,22 @@ from tfscale.core.analysis.findings import Findings
 from tfscale.core.records import Frame
 
 
-class Guarded:
+class ResilientAnalysis:
     """Analysis of a live console. `report` gets one line for each failure that differs from those before.
 
     While the analysis fails nothing is diagnosed; earlier findings may be outdated, and are not shown.
     """
 
-    def __init__(self, analysis: Analysis, tell: Callable[[str], None]) -> None:
+    def __init__(self, analysis: Analysis, report: Callable[[str], None]) -> None:
         self._analysis = analysis
-        self._tell = tell
-        self._told: set[str] = set()
+        self._report = report
+        self._reported: set[str] = set()
 
     def fold(self, task: str, frame: Frame) -> None:
         try:
             self._analysis.fold(task, frame)
         except Exception as error:
-            self._say(_described(error))
+            self._report_once(_description(error))
 
     def link(self, task: str, up: bool, at: float) -> None:
         self._analysis.link(task, up, at)
@@ -35,16 +35,16 @@ class Guarded:
         try:
             return self._analysis.diagnose(now)
         except Exception as error:
-            described = _described(error)
-            self._say(described)
-            return Findings(headline=f"nothing is diagnosed: {described}")
+            failure = _description(error)
+            self._report_once(failure)
+            return Findings(headline=f"nothing is diagnosed: {failure}")
 
-    def _say(self, described: str) -> None:
-        if described not in self._told:
-            self._told.add(described)
-            self._tell(f"{described}; all else goes on; please report it")
+    def _report_once(self, failure: str) -> None:
+        if failure not in self._reported:
+            self._reported.add(failure)
+            self._report(f"{failure}; all else goes on; please report it")
 
 
-def _described(error: Exception) -> str:
+def _description(error: Exception) -> str:
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"the diagnosis failed at {Path(place.filename).name}:{place.lineno} ({type(error).__name__}: {error})"

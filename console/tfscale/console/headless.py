@@ -11,7 +11,7 @@ from tfscale.console.events import Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.model import Snapshot
 from tfscale.console.notify import Notifier
 from tfscale.console.outputs import Output
-from tfscale.console.until import Until
+from tfscale.console.until import StopCondition
 from tfscale.core.codec import Json
 
 
@@ -25,14 +25,14 @@ class Headless:
         *,
         only: str | None = None,
         is_table: bool = False,
-        until: Until | None = None,
+        until: StopCondition | None = None,
         notifier: Notifier | None = None,
     ) -> None:
         self._engine = engine
         self._output = output
         self._only = only
         self._is_table = is_table
-        self._until = until or Until()
+        self._until = until or StopCondition()
         self._notifier = notifier
         self.collected = 0
         """Number of frames so far."""
@@ -56,13 +56,13 @@ class Headless:
         elif (line := rows.event_line(event)) is not None:
             self._write_event(line)
             if isinstance(event, LinkChanged) and event.state is not LinkState.CONNECTING:
-                self._tell(line)
+                self._notify(line)
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         for diagnosis in snapshot.changes:
             line = rows.diagnosis_line(diagnosis, snapshot.at)
             self._write_event(line)
-            self._tell(line)
+            self._notify(line)
         self._output.flush()
         if self._until.is_over(snapshot, self._engine.state):
             self._engine.stop()
@@ -85,6 +85,6 @@ class Headless:
         if self._only in (None, "events"):
             self._output.write(rows.event_row(line) if self._is_table else line)
 
-    def _tell(self, line: Json) -> None:
+    def _notify(self, line: Json) -> None:
         if self._notifier is not None:
-            self._notifier.tell(line)
+            self._notifier.report(line)

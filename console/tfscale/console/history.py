@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.laststeps import RecentSteps
-from tfscale.console.tracks import BLOCK, Grain, Tracks
+from tfscale.console.tracks import BLOCK, Resolution, SeriesStore
 from tfscale.console.transfer_series import TransferSeries
 from tfscale.console.wire import ArrivedFrame
 from tfscale.core.analysis.insight import MANY
@@ -27,7 +27,7 @@ SECONDS = 600
 """Seconds that are kept."""
 _OLDER = 6
 """Seconds of one slot in the older minutes of many tasks: one column of a chart of ten minutes."""
-_SURE = 10.0
+_LATE = 10.0
 """Seconds of late frames after which the agent's clock counts as wrong. A backlog is late too, but for less long."""
 _SKEW = 2.0
 _ENDINGS = 20
@@ -79,7 +79,7 @@ class Seconds:
 class _Rows:
     """The steps of several batches as columns, k in all."""
 
-    who: NDArray[np.int64]
+    owner: NDArray[np.int64]
     """(k,) index of the task."""
     sequence: NDArray[np.int64]
     end: NDArray[np.float64]
@@ -99,9 +99,11 @@ class History:
         self._pending: list[tuple[int, float, Frame]] = []
         self._newest = 0.0
         # Of many, counters of every other second: each is read for it.
-        steps, samples = (Grain(1, _OLDER), Grain(2, _OLDER)) if count > MANY else (Grain(), Grain())
-        self._steps = Tracks(len(_STEPS), count, steps, SECONDS, largest=[_LONGEST])
-        self._samples = Tracks(len(_SAMPLES), count, samples, SECONDS)
+        steps, samples = (
+            (Resolution(1, _OLDER), Resolution(2, _OLDER)) if count > MANY else (Resolution(), Resolution())
+        )
+        self._steps = SeriesStore(len(_STEPS), count, steps, SECONDS, largest=[_LONGEST])
+        self._samples = SeriesStore(len(_SAMPLES), count, samples, SECONDS)
         self._sampled = np.full(count, -1, np.int64)
         """Slot of each task's newest samples."""
         self._first_heard = np.full(count, np.nan)
@@ -121,21 +123,21 @@ class History:
 
     def seconds(self, task: Task, until: float, span: int = SECONDS) -> Seconds:
         """Return the task's `span` seconds before `until`."""
-        who, last = self._index[task], int(until)
-        values = self._steps.taken(who, last, span)
+        owner, last = self._index[task], int(until)
+        values = self._steps.read(owner, last, span)
         return Seconds(
             at=np.arange(last - span, last),
             steps=values[0],
             step_time=_step_time(values),
             longest=values[_LONGEST],
             parts=self._parts(values, last, span),
-            **dict(zip(_SAMPLES, self._samples.taken(who, last, span), strict=True)),
+            **dict(zip(_SAMPLES, self._samples.read(owner, last, span), strict=True)),
         )
 
     def step_times(self, until: float, span: int, tasks: Sequence[Task] | None = None) -> NDArray[np.float32]:
         """Return (n, span) mean seconds a step of these tasks, by default of all, in the seconds before `until`."""
-        who = slice(None) if tasks is None else np.array([self._index[task] for task in tasks], np.int64)
-        return _step_time(self._steps.taken(who, int(until), span))
+        owner = slice(None) if tasks is None else np.array([self._index[task] for task in tasks], np.int64)
+        return _step_time(self._steps.read(owner, int(until), span))
 
     @property
     def recent_steps(self) -> RecentSteps:
@@ -147,8 +149,8 @@ class History:
         known = self._endings.get(self._index[task], [])
         return [status for status in known if status.exit and status.exit.at <= until]
 
-    def _note_ending(self, who: int, status: TaskStatus) -> None:
-        known = self._endings.setdefault(who, [])
+    def _note_ending(self, owner: int, status: TaskStatus) -> None:
+        known = self._endings.setdefault(owner, [])
         if known and (known[-1].generation, known[-1].attempt) == (status.generation, status.attempt):
             known[-1] = status
         else:
@@ -169,35 +171,37 @@ class History:
         if not self._pending:
             return
         pending, self._pending = self._pending, []
-        who = np.array([index for index, _, _ in pending], np.int64)
+        owner = np.array([index for index, _, _ in pending], np.int64)
         at = np.array([at for _, at, _ in pending])
-        told = np.array([frame.at for _, _, frame in pending])
+        reported_at = np.array([frame.at for _, _, frame in pending])
         self._newest = max(self._newest, float(at.max()))
-        shift = self._shift(who, at, told)
+        shift = self._shift(owner, at, reported_at)
         frames = [frame for _, _, frame in pending]
-        self._put_samples(who, _whole(told + shift[who]), frames)
+        self._put_samples(owner, _seconds_of(reported_at + shift[owner]), frames)
         self._put_steps(frames, shift)
         self._steps.forget(self._newest)
         self._samples.forget(self._newest)
         self._transfers.forget(int(self._newest) - SECONDS - BLOCK)
 
-    def _shift(self, who: NDArray[np.int64], at: NDArray[np.float64], told: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _shift(
+        self, owner: NDArray[np.int64], at: NDArray[np.float64], reported_at: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Return (n,) seconds to add to each agent's times."""
-        np.fmin.at(self._first_heard, who, at)
-        np.minimum.at(self._delay, who, at - told)
-        is_late = (self._delay > _SKEW) & (self._newest - self._first_heard > _SURE)
+        np.fmin.at(self._first_heard, owner, at)
+        np.minimum.at(self._delay, owner, at - reported_at)
+        is_late = (self._delay > _SKEW) & (self._newest - self._first_heard > _LATE)
         return np.where(is_late | (self._delay < -_SKEW) & np.isfinite(self._delay), self._delay, 0.0)
 
-    def _put_samples(self, who: NDArray[np.int64], second: NDArray[np.int64], frames: Sequence[Frame]) -> None:
+    def _put_samples(self, owner: NDArray[np.int64], second: NDArray[np.int64], frames: Sequence[Frame]) -> None:
         """Keep one sample a slot, the first: reading the counters is the main cost."""
-        place = second // self._samples.grain.newest
-        fresh = np.flatnonzero(place != self._sampled[who])
+        place = second // self._samples.resolution.newest
+        fresh = np.flatnonzero(place != self._sampled[owner])
         if len(fresh):
-            who, second = who[fresh], second[fresh]
-            self._sampled[who] = place[fresh]
+            owner, second = owner[fresh], second[fresh]
+            self._sampled[owner] = place[fresh]
             samples = _samples([frames[index] for index in fresh.tolist()])
-            for block, mine, within, _ in self._samples.places(second, self._newest):
-                block[:, who[mine], within] = samples[:, mine]
+            for block, chosen, slot, _ in self._samples.slots(second, self._newest):
+                block[:, owner[chosen], slot] = samples[:, chosen]
 
     def _put_steps(self, frames: Sequence[Frame], shift: NDArray[np.float64]) -> None:
         batches = [
@@ -226,8 +230,8 @@ class History:
         return is_current
 
     def _add_up(self, rows: _Rows) -> None:
-        second = _whole(rows.end)
-        starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(rows.who, prepend=rows.who[0]))
+        second = _seconds_of(rows.end)
+        starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(rows.owner, prepend=rows.owner[0]))
         lag = rows.phases[:-1].sum(axis=0)
         total = lag + np.where(np.isnan(rows.phases[-1]), np.float32(0), rows.phases[-1])
         known, phases = ~np.isnan(lag), rows.phases
@@ -237,17 +241,17 @@ class History:
         measured = np.add.reduceat(known.astype(np.float32), starts)
         sums = np.stack([counts.astype(np.float32), measured, *np.add.reduceat(phases, starts, axis=1)])
         longest = np.where(measured > 0, np.maximum.reduceat(total, starts), np.float32(np.nan))
-        who = rows.who[starts]
-        for block, mine, within, share in self._steps.places(second[starts], self._newest):
-            place = who[mine], within
+        owner = rows.owner[starts]
+        for block, chosen, slot, weight in self._steps.slots(second[starts], self._newest):
+            place = owner[chosen], slot
             fresh = np.isnan(block[0][place])
-            block[: len(_SUMS), place[0][fresh], within[fresh]] = 0.0
+            block[: len(_SUMS), place[0][fresh], slot[fresh]] = 0.0
             for column, values in enumerate(sums):
-                np.add.at(block[column], place, share * values[mine])
-            np.fmax.at(block[_LONGEST], place, longest[mine])
+                np.add.at(block[column], place, weight * values[chosen])
+            np.fmax.at(block[_LONGEST], place, longest[chosen])
 
 
-def _whole(at: NDArray[np.float64]) -> NDArray[np.int64]:
+def _seconds_of(at: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the second of each time; an unknown time becomes 0, which is too old to be kept."""
     known = np.isfinite(at)
     return np.floor(at if known.all() else np.where(known, at, 0.0)).astype(np.int64)
@@ -261,11 +265,11 @@ def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> _Rows:
     lengths = np.array([len(batch.sequence) for batch in batches])
-    who = np.repeat(np.array(owners, np.int64), lengths)
+    owner = np.repeat(np.array(owners, np.int64), lengths)
     phases = [joined([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
     ends = moments(joined([batch.end for batch in batches], lengths, np.float64))
     sequence = joined([batch.sequence for batch in batches], lengths, np.int64)
-    return _Rows(who, sequence, ends + shift[who], possible(np.stack(phases)))
+    return _Rows(owner, sequence, ends + shift[owner], possible(np.stack(phases)))
 
 
 def _sampled(frame: Frame) -> tuple[float | None, ...]:

@@ -58,7 +58,7 @@ class TaskView:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimelineEntry:
     """One line of the event pane: a change of a diagnosis, a task, an agent or a command."""
 
     at: float
@@ -84,7 +84,7 @@ class Snapshot:
     findings: Findings
     changes: tuple[Diagnosis, ...] = ()
     """Diagnoses that began, changed or ended since the snapshot before."""
-    moments: tuple[Moment, ...] = ()
+    timeline: tuple[TimelineEntry, ...] = ()
     """Oldest first."""
     command: CommandProgressed | None = None
     """Newest progress of the command that is under way or has just ended."""

@@ -29,11 +29,11 @@ class Notifier:
     """
 
     def __init__(self, command: str | None = None, webhook: str | None = None) -> None:
-        self._ways: list[Callable[[Json], Awaitable[None]]] = []
+        self._channels: list[Callable[[Json], Awaitable[None]]] = []
         if command is not None:
-            self._ways.append(lambda line: _run(command, line))
+            self._channels.append(lambda line: _run(command, line))
         if webhook is not None:
-            self._ways.append(lambda line: _post(webhook, line))
+            self._channels.append(lambda line: _post(webhook, line))
         self._waiting: deque[Json] = deque()
         self._filled = asyncio.Event()
         self._severities: dict[tuple[str, str, float], str] = {}
@@ -41,7 +41,7 @@ class Notifier:
         self._dropped = 0
         self._is_closed = False
 
-    def tell(self, line: Json) -> None:
+    def report(self, line: Json) -> None:
         """Take a line of the type `diagnosis` or `link`."""
         if not self._is_news(line):
             return
@@ -62,15 +62,15 @@ class Notifier:
             await self._filled.wait()
             self._filled.clear()
             while self._waiting:
-                await self._tell_oldest()
+                await self._report_oldest()
 
-    async def _tell_oldest(self) -> None:
+    async def _report_oldest(self) -> None:
         if self._dropped:
             _say(f"{self._dropped} events came too fast to be told")
             self._dropped = 0
         line = self._waiting.popleft()
-        for way in self._ways:
-            await way(line)
+        for channel in self._channels:
+            await channel(line)
 
     def _is_news(self, line: Json) -> bool:
         if line["type"] == "link":

@@ -15,7 +15,7 @@ PATIENCE = 6
 _GRAVE = SEVERITIES[SEVERITIES.index("warning") :]
 
 
-class Once:
+class SnapshotOnce:
     """Watches until every agent has answered or is known to be down, and one second more for the frames they keep."""
 
     def __init__(self, engine: Engine) -> None:

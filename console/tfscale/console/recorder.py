@@ -12,7 +12,7 @@ import zstandard
 from tfscale.console.entries import encode
 from tfscale.console.events import AgentDescribed, Event, LinkChanged, Rewound
 from tfscale.console.recording import HEAD, MORE, OPEN, SIGNATURE, block_of
-from tfscale.console.thinning import Allowance, thinned
+from tfscale.console.thinning import RecordingBudget, thinned
 from tfscale.console.version import installed_version
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
@@ -28,15 +28,15 @@ _LEVEL = 1
 """Level of zstd. Level 3 takes three times as long, and saves nothing in columns of measured times."""
 
 
-class RecorderError(TfscaleError):
+class RecordingWriterError(TfscaleError):
     """Failure to write a recording."""
 
 
-class Recorder:
+class RecordingWriter:
     """Appends every event to a new file. `take` only remembers, `flush` writes."""
 
-    def __init__(self, path: Path, spec: ClusterSpec, begun: float, standing: Sequence[Event] = ()) -> None:
-        """Create the file; `standing` are the connections and agents known already.
+    def __init__(self, path: Path, spec: ClusterSpec, begun: float, known_links: Sequence[Event] = ()) -> None:
+        """Create the file; `known_links` are the connections and agents known already.
 
         Raises UsageError where the file exists, or cannot be created.
         """
@@ -52,10 +52,10 @@ class Recorder:
         self._cluster = spec.to_json()
         self._waiting: deque[Event] = deque()
         self._writing = threading.Lock()
-        self._standing: dict[tuple[type, Task], Event] = {}
-        self._remember(standing)
+        self._known_links: dict[tuple[type, Task], Event] = {}
+        self._remember(known_links)
         self._chapter_ends = begun
-        self._allowance = Allowance(begun, len(spec.tasks))
+        self._budget = RecordingBudget(begun, len(spec.tasks))
         header = recording_pb2.RecordingHeader(
             schema_version=SCHEMA_VERSION, version=installed_version() or "", begun=begun, cluster=self._cluster
         )
@@ -77,7 +77,7 @@ class Recorder:
         at = events[-1].at
         if at >= self._chapter_ends:
             self._open_chapter(events[0].at)
-        share = self._allowance.share(self.written, at)
+        share = self._budget.share(self.written, at)
         kept = [thinned(event, share) for event in events] if share > 1 else events
         self._write(block_of(MORE, at, self._compress(kept)))
         self._remember(events)
@@ -92,7 +92,7 @@ class Recorder:
     def _open_chapter(self, at: float) -> None:
         self._chapter_ends = at + CHAPTER
         self._stream = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
-        self._write(block_of(OPEN, at, self._compress(list(self._standing.values()))))
+        self._write(block_of(OPEN, at, self._compress(list(self._known_links.values()))))
 
     def _compress(self, events: list[Event]) -> bytes:
         data = encode(events, self._cluster)
@@ -101,7 +101,7 @@ class Recorder:
     def _remember(self, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, LinkChanged | AgentDescribed):
-                self._standing[type(event), event.task] = event
+                self._known_links[type(event), event.task] = event
 
     def _write(self, data: bytes) -> None:
         try:
@@ -109,16 +109,16 @@ class Recorder:
             while view:
                 view = view[self._file.write(view) or 0 :]
         except OSError as error:
-            raise RecorderError(f"{self.path}: {error.strerror}: what came after that is not recorded") from None
+            raise RecordingWriterError(f"{self.path}: {error.strerror}: what came after that is not recorded") from None
         self.written += len(data)
 
 
-class Tape:
+class ActiveRecording:
     """The recording that is under way, if any. It can begin and end while the console watches."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
-        self._recorder: Recorder | None = None
+        self._recorder: RecordingWriter | None = None
         self.problem: str | None = None
         """Reason why the last recording ended before `end`."""
 
@@ -127,9 +127,9 @@ class Tape:
         """File that is written, None while nothing is recorded."""
         return self._recorder.path if self._recorder else None
 
-    def begin(self, path: Path, at: float, standing: Sequence[Event] = ()) -> None:
+    def begin(self, path: Path, at: float, known_links: Sequence[Event] = ()) -> None:
         """Begin to record. Raises UsageError."""
-        self._recorder = Recorder(path, self._spec, at, standing)
+        self._recorder = RecordingWriter(path, self._spec, at, known_links)
         self.problem = None
 
     def end(self) -> None:
@@ -138,7 +138,7 @@ class Tape:
         if recorder is not None:
             try:
                 recorder.close()
-            except RecorderError as error:
+            except RecordingWriterError as error:
                 self.problem = str(error)
 
     def take(self, event: Event) -> None:
@@ -160,6 +160,6 @@ class Tape:
         try:
             if recorder is not None:
                 recorder.flush()
-        except RecorderError as error:
+        except RecordingWriterError as error:
             self._recorder = None
             self.problem = str(error)

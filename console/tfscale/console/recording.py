@@ -134,21 +134,21 @@ class Recording:
             if begin > len(self._data):
                 self._is_damaged(at, "cut off")
                 return
-            kind, length, moment, _ = _BLOCK.unpack_from(self._data, at)
+            kind, length, arrival, _ = _BLOCK.unpack_from(self._data, at)
             if kind not in (HEAD, OPEN, MORE) or length > _LARGEST:
                 self._is_damaged(at, "no block begins there")
                 return
             if begin + length > len(self._data):
                 self._is_damaged(at, "cut off")
                 return
-            yield _Block(kind, moment, begin, begin + length)
+            yield _Block(kind, arrival, begin, begin + length)
             at = begin + length
 
     def _payload(self, block: _Block) -> bytes:
         payload = self._data[block.begin : block.end]
         checked = _CHECKED.pack(block.kind, len(payload), block.at)
-        (told,) = struct.unpack_from("<I", self._data, block.begin - 4)
-        if zlib.crc32(payload, zlib.crc32(checked)) != told:
+        (expected,) = struct.unpack_from("<I", self._data, block.begin - 4)
+        if zlib.crc32(payload, zlib.crc32(checked)) != expected:
             raise _ChecksumError("its checksum is wrong")
         return payload
 

@@ -16,39 +16,39 @@ _SAME = 1.5
 """Seconds before now within which an event counts as the present one."""
 
 
-class Remote:
+class ReplayControls:
     """Controls of a player that also watch its snapshots."""
 
     def __init__(self, player: Player) -> None:
         self.player = player
-        self._looks_after: float | None = None
+        self._seeks_after: float | None = None
         """Time after which the next event is sought, None while none is."""
-        self._has_told_damage = False
+        self._is_damage_reported = False
 
-    def see(self, snapshot: Snapshot) -> None:
+    def watch(self, snapshot: Snapshot) -> None:
         """Pause the player where the sought event is."""
-        after = self._looks_after
+        after = self._seeks_after
         if after is None:
             return
-        if any(moment.at > after for moment in snapshot.moments) and snapshot.at > after:
-            self._looks_after = None
+        if any(entry.at > after for entry in snapshot.timeline) and snapshot.at > after:
+            self._seeks_after = None
             self.player.pause(True)
 
     def next_event(self, snapshot: Snapshot) -> None:
         """Go to the next line of the event pane, and pause there."""
-        self._looks_after = max((moment.at for moment in snapshot.moments), default=0.0)
-        self._looks_after = max(self._looks_after, snapshot.at)
-        self.player.rush()
+        self._seeks_after = max((entry.at for entry in snapshot.timeline), default=0.0)
+        self._seeks_after = max(self._seeks_after, snapshot.at)
+        self.player.play_fast()
 
     def last_event(self, snapshot: Snapshot) -> None:
         """Go back to the previous line of the event pane, or to the beginning, and pause there."""
-        before = [moment.at for moment in snapshot.moments if moment.at < self.player.now() - _SAME]
+        before = [entry.at for entry in snapshot.timeline if entry.at < self.player.now() - _SAME]
         self.player.seek(max(before, default=self.player.position.begin))
         self.player.hold()
 
     def go_to(self, words: str) -> None:
         """Go to `12:03`, `12:03:20` (the first such time), `+90s`, `-5m` (from here) or `50%`. Raises UsageError."""
-        self.player.seek(self._moment(words.strip()))
+        self.player.seek(self._time(words.strip()))
 
     def title(self) -> str:
         """Return position and speed in a few words."""
@@ -58,14 +58,14 @@ class Remote:
         pace = "paused" if position.is_paused else f"{position.speed:g}x"
         return f"replay {done} {pace}"
 
-    def news_of_damage(self) -> str | None:
+    def new_damage(self) -> str | None:
         """Return the damage of the file, the first time that it is asked for; else None."""
-        if self._has_told_damage or self.player.damage is None:
+        if self._is_damage_reported or self.player.damage is None:
             return None
-        self._has_told_damage = True
+        self._is_damage_reported = True
         return self.player.damage
 
-    def _moment(self, words: str) -> float:
+    def _time(self, words: str) -> float:
         position = self.player.position
         if (match := _CLOCK.fullmatch(words)) is not None:
             return _clock(position.begin, int(match[1]), int(match[2]), float(match[3] or 0.0))

@@ -13,7 +13,7 @@ _PART = 1.0
 """Seconds that are simulated at a time."""
 _SPIKES = 0.02
 """Share of steps in which some worker takes three times as long."""
-_CROWDED = 1.5
+_CPU_FACTOR = 1.5
 """Factor on a step's time on a host whose processors are taken by others."""
 
 
@@ -32,7 +32,7 @@ class SimulatedSteps:
         self.generation: NDArray[np.int64] = np.empty(0, np.int64)
         self.sequence: NDArray[np.int64] = np.empty(0, np.int64)
 
-    def until(self, at: float) -> None:
+    def advance_to(self, at: float) -> None:
         """Make the steps up to `at`, seconds since the beginning, and drop those that all workers have reported."""
         while self._clock < at:
             self._make_part()
@@ -81,5 +81,5 @@ def _slowness(fault: Fault) -> tuple[float, float] | None:
         case "thermal":
             return 1 / HOT_CLOCK, 0.0
         case "cpu":
-            return _CROWDED, 0.0
+            return _CPU_FACTOR, 0.0
     return None

@@ -36,16 +36,16 @@ from tfscale.core.records import (
 )
 from tfscale.core.task import Task
 
-_ABORT = 2.0
+_ABORT_DELAY = 2.0
 """Seconds after a death until the peers, whose collective it aborts, have exited."""
-_SILENCE = 2.5
+_CUT_NOTICED = 2.5
 """Seconds after which a connection that was cut is given up."""
-_KEPT = 600
+_FRAMES_KEPT = 600
 """Frames that an agent keeps for a console that comes back."""
 _BYTES = 7_450_000
-_USE = 0.86
+_GPU_UTILISATION = 0.86
 """Utilisation of a GPU, idle while Python and the input are at work. One that is never idle would be a finding."""
-_SAVES = 60.0
+_CHECKPOINT_PERIOD = 60.0
 """Seconds from one checkpoint to the next."""
 _GIB = 1 << 30
 _HW_SLOWDOWN, _HW_THERMAL = 0x08, 0x40
@@ -69,7 +69,7 @@ class SimulatedCluster:
         second = 0
         while True:
             for agent in agents:
-                yield from agent.say(second + self._phase[agent.task.index])
+                yield from agent.events(second + self._phase[agent.task.index])
             second += 1
 
 
@@ -93,41 +93,41 @@ class _Agent:
         self._hangs = [fault for fault in faults if fault.kind == "hang"]
         self._own = [fault for fault in faults if fault.task == task]
         self._sequence = 0
-        self._told = 0.0
+        self._reported_until = 0.0
         self._newest = (1, -1)
         self._link: LinkState | None = None
         self._kept: list[Frame] = []
 
-    def say(self, at: float) -> Iterator[Event]:
+    def events(self, at: float) -> Iterator[Event]:
         """Yield the agent's events at `at`, seconds since the beginning."""
-        moment = self._begin + at
-        self._kept = [*self._kept[1 - _KEPT :], self._frame(at)]
-        if self._ails("cut", at):
-            if self._ails("cut", at - _SILENCE) or self._link is None:
-                yield from self._is_linked(LinkState.DOWN, moment, "does not answer")
+        now = self._begin + at
+        self._kept = [*self._kept[1 - _FRAMES_KEPT :], self._frame(at)]
+        if self._has_fault("cut", at):
+            if self._has_fault("cut", at - _CUT_NOTICED) or self._link is None:
+                yield from self._link_events(LinkState.DOWN, now, "does not answer")
             return
         if self._link is not LinkState.UP:
-            yield from self._is_linked(LinkState.UP, moment)
-            yield AgentDescribed(moment, self.task, self._description())
+            yield from self._link_events(LinkState.UP, now)
+            yield AgentDescribed(now, self.task, self._description())
         for frame in self._kept:
-            yield FrameArrived(moment, self.task, frame)
+            yield FrameArrived(now, self.task, frame)
         self._kept = []
 
-    def _is_linked(self, state: LinkState, moment: float, reason: str = "") -> Iterator[Event]:
+    def _link_events(self, state: LinkState, now: float, reason: str = "") -> Iterator[Event]:
         if state is not self._link:
             self._link = state
-            yield LinkChanged(moment, self.task, state, reason)
+            yield LinkChanged(now, self.task, state, reason)
 
-    def _ails(self, kind: str, at: float) -> bool:
+    def _has_fault(self, kind: str, at: float) -> bool:
         return any(fault.kind == kind and fault.holds(at) for fault in self._own)
 
     def _frame(self, at: float) -> Frame:
-        self._steps.until(at)
+        self._steps.advance_to(at)
         batches = self._batches(at)
         status = self._status(at)
         runs = status.state is TaskState.RUNNING
         self._sequence += 1
-        self._told = at
+        self._reported_until = at
         return Frame(
             sequence=self._sequence,
             at=self._begin + at,
@@ -143,7 +143,7 @@ class _Agent:
     def _batches(self, at: float) -> tuple[StepBatch, ...]:
         """Return the steps that ended since the frame before, one batch a generation."""
         steps = self._steps
-        low, high = np.searchsorted(steps.end, [self._told, at], side="right")
+        low, high = np.searchsorted(steps.end, [self._reported_until, at], side="right")
         generations = steps.generation[low:high]
         edges = [0, *(np.flatnonzero(np.diff(generations)) + 1), high - low]
         return tuple(self._batch(low + begin, low + end) for begin, end in pairwise(edges) if end > begin)
@@ -181,7 +181,7 @@ class _Agent:
             return running
         if death.task == self.task:
             return replace(running, state=TaskState.EXITED, pid=None, exit=Exit(None, 9, self._begin + death.begin))
-        ended = death.begin + _ABORT
+        ended = death.begin + _ABORT_DELAY
         if at < ended:
             return running
         return replace(running, state=TaskState.EXITED, pid=None, exit=Exit(1, None, self._begin + ended))
@@ -199,7 +199,7 @@ class _Agent:
             tensorflow="2.21.0",
             keras="keras 3.15.1",
             collective="RING",
-            checkpoint=self._begin + at // _SAVES * _SAVES,
+            checkpoint=self._begin + at // _CHECKPOINT_PERIOD * _CHECKPOINT_PERIOD,
         )
 
     def _collective(self, at: float) -> Collective:
@@ -209,7 +209,7 @@ class _Agent:
         return Collective(left + inside, left, self._begin + stuck.begin if stuck and inside else None)
 
     def _host(self, at: float, runs: bool) -> HostSample:
-        taken = self._ails("cpu", at)
+        taken = self._has_fault("cpu", at)
         sent = _BYTES * 2.0 * self._steps_a_second() if runs else 300.0
         return HostSample(
             cpu=0.98 if taken else 0.35 if runs else 0.02,
@@ -228,12 +228,12 @@ class _Agent:
         return float((len(ends) - 1) / (ends[-1] - ends[0])) if len(ends) > 1 else 0.0
 
     def _gpu(self, at: float, runs: bool) -> GpuSample:
-        hot = self._ails("thermal", at)
+        hot = self._has_fault("thermal", at)
         return GpuSample(
             index=0,
             uuid=f"GPU-{self.task.index:08x}",
             name="NVIDIA A100-SXM4-40GB",
-            utilisation=_USE if runs else 0.0,
+            utilisation=_GPU_UTILISATION if runs else 0.0,
             memory_used=33 * _GIB if runs else 0,
             memory_total=40 * _GIB,
             power=(210.0 if hot else 330.0) if runs else 52.0,
@@ -246,7 +246,7 @@ class _Agent:
 
     def _training(self, at: float) -> Training:
         step = max(self._newest[1], 0)
-        if self._ails("nan", at):
+        if self._has_fault("nan", at):
             return Training(epoch=step // 1000, global_step=step, finite=False, learning_rate=0.001)
         return Training(step // 1000, step, 2.3 / (1 + step / 400), True, 0.001)
 

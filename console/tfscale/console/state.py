@@ -18,13 +18,13 @@ from tfscale.console.events import (
     Stage,
 )
 from tfscale.console.history import History
-from tfscale.console.model import Link, Moment, Snapshot, TaskView
+from tfscale.console.model import Link, Snapshot, TaskView, TimelineEntry
 from tfscale.core.analysis.diagnose import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
 from tfscale.core.task import Role, Task, subject_owner, subject_task
 
-MOMENTS_KEPT = 1000
+ENTRIES_KEPT = 1000
 OUTCOME_SHOWN = 12.0
 """Seconds for which the headline shows the outcome of a command."""
 
@@ -44,8 +44,8 @@ class ClusterState:
         self._spec = spec
         self._analysis = analysis
         self._history = History(spec.tasks)
-        self._known = {task: _Known(task, str(task), agent) for task, agent in spec.agents.items()}
-        self._moments: deque[Moment] = deque(maxlen=MOMENTS_KEPT)
+        self._known = {task: _KnownTask(task, str(task), agent) for task, agent in spec.agents.items()}
+        self._entries: deque[TimelineEntry] = deque(maxlen=ENTRIES_KEPT)
         self._findings = Findings()
         self._open: dict[tuple[str, str, float], Diagnosis] = {}
         self._command: CommandProgressed | None = None
@@ -92,7 +92,7 @@ class ClusterState:
         """Return the state of now with the findings of the last `snapshot`."""
         return self._freeze(now, ())
 
-    def standing(self, now: float) -> tuple[Event, ...]:
+    def known_links(self, now: float) -> tuple[Event, ...]:
         """Return the known connections and agents as events: a recording begins with them."""
         links = [LinkChanged(now, known.task, known.link.state, known.link.reason) for known in self._known.values()]
         described = [(known.task, known.description) for known in self._known.values() if known.description]
@@ -111,7 +111,7 @@ class ClusterState:
             tasks=views,
             findings=findings,
             changes=changes,
-            moments=tuple(sorted(self._moments, key=lambda moment: moment.at)),
+            timeline=tuple(sorted(self._entries, key=lambda entry: entry.at)),
             command=self._command,
             history=self._history,
         )
@@ -165,7 +165,7 @@ class ClusterState:
         for diagnosis in findings.diagnoses:
             key = (diagnosis.kind, diagnosis.subject, diagnosis.begin)
             before = self._open.get(key)
-            if before is None or _said(before) != _said(diagnosis):
+            if before is None or _news_in(before) != _news_in(diagnosis):
                 changes.append(diagnosis)
             if before is None or before.severity != diagnosis.severity or diagnosis.end is not None:
                 self._note_diagnosis(diagnosis, now)
@@ -175,11 +175,11 @@ class ClusterState:
         return tuple(changes)
 
     def _note_diagnosis(self, diagnosis: Diagnosis, now: float) -> None:
-        at, severity, said = now, diagnosis.severity, diagnosis.sentence
+        at, severity, text = now, diagnosis.severity, diagnosis.sentence
         if diagnosis.end is not None:
             lasted = diagnosis.end - diagnosis.begin
-            at, severity, said = diagnosis.end, "good", f"{diagnosis.kind} is over, after {lasted:.0f} s"
-        self._moments.append(Moment(at, severity, diagnosis.subject, said, diagnosis.kind, diagnosis))
+            at, severity, text = diagnosis.end, "good", f"{diagnosis.kind} is over, after {lasted:.0f} s"
+        self._entries.append(TimelineEntry(at, severity, diagnosis.subject, text, diagnosis.kind, diagnosis))
 
     def _views(self, findings: Findings) -> tuple[TaskView, ...]:
         replicas: dict[str, dict[str, SubjectSummary]] = {}
@@ -197,11 +197,11 @@ class ClusterState:
         )
 
     def _note(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
-        self._moments.append(Moment(at, severity, subject, text, kind))
+        self._entries.append(TimelineEntry(at, severity, subject, text, kind))
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownTask:
     """Newest knowledge of one task."""
 
     task: Task
@@ -219,10 +219,10 @@ class _Known:
         return TaskView(self.task, self.agent, self.link, self.description, self.frame, summary, replicas, diagnoses)
 
 
-def _said(diagnosis: Diagnosis) -> tuple[object, ...]:
+def _news_in(diagnosis: Diagnosis) -> tuple[object, ...]:
     """Return the parts of a diagnosis whose change is news. Its sentence and its numbers change every second."""
-    about = diagnosis.evidence
-    return diagnosis.severity, diagnosis.end, *(about.get(name) for name in ("phase", "cause", "followers"))
+    evidence = diagnosis.evidence
+    return diagnosis.severity, diagnosis.end, *(evidence.get(name) for name in ("phase", "cause", "followers"))
 
 
 def _is_over(command: CommandProgressed) -> bool:

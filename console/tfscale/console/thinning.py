@@ -18,28 +18,28 @@ WHOLE = 1_000_000_000
 """Bytes of these that may be written at any rate, before the time that has passed counts."""
 RUN = 32
 """Steps in a row that are kept or left out together, so that neighbours can be compared."""
-_SLOWEST = 1024
-_WHOLE = ("sequence", "global_step")
-_LOOK = 60.0
+_SMALLEST = 1024
+_COUNTS = ("sequence", "global_step")
+_INTERVAL = 60.0
 """Seconds between two decisions."""
 
 
 @dataclass(slots=True)
-class Allowance:
+class RecordingBudget:
     """Share of the steps that may be kept, from the bytes written since the beginning."""
 
     begun: float
     tasks: int
     _share: int = 1
-    _looked: float = 0.0
+    _decided: float = 0.0
 
     def share(self, written: int, at: float) -> int:
         """Return n where one in n runs of steps is to be kept; 1 keeps all."""
-        if at - self._looked >= _LOOK:
-            self._looked = at
+        if at - self._decided >= _INTERVAL:
+            self._decided = at
             allowed = self._allowed(at)
             if written > allowed:
-                self._share = min(2 * self._share, _SLOWEST)
+                self._share = min(2 * self._share, _SMALLEST)
             elif written < 0.95 * allowed:
                 self._share = max(self._share // 2, 1)
         return self._share
@@ -61,7 +61,7 @@ def _thin(batch: StepBatch, share: int) -> StepBatch:
     kept = [row for row, sequence in enumerate(batch.sequence) if sequence // RUN % share == 0]
     columns = {each.name: getattr(batch, each.name) for each in fields(batch)}
     fewer: dict[str, Any] = {
-        name: array("Q" if name in _WHOLE else "d" if name == "end" else "f", (column[row] for row in kept))
+        name: array("Q" if name in _COUNTS else "d" if name == "end" else "f", (column[row] for row in kept))
         for name, column in columns.items()
         if isinstance(column, Sequence) and not isinstance(column, str) and len(column)
     }

@@ -16,53 +16,55 @@ _FINE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Grain:
+class Resolution:
     """Seconds of one slot, divisors of BLOCK: in the newest minutes, and in those before."""
 
     newest: int = 1
     older: int = 1
 
 
-class Places(NamedTuple):
+class Slots(NamedTuple):
     """Slots of one block for some of many values."""
 
     block: NDArray[np.float32]
     """(columns, tasks, slots)"""
-    mine: NDArray[np.intp]
+    chosen: NDArray[np.intp]
     """Indices of the values that belong to the block."""
-    within: NDArray[np.int64]
+    slot: NDArray[np.int64]
     """Slot of each of these values."""
-    share: float
+    weight: float
     """Weight of one fine slot within a slot of the block."""
 
 
-class Tracks:
+class SeriesStore:
     """`columns` numbers of `tasks` tasks for each second; NaN unknown.
 
     Where slots are merged a column becomes the mean of its known values; those in `largest` become the maximum.
     """
 
-    def __init__(self, columns: int, tasks: int, grain: Grain, seconds: int, largest: Iterable[int] = ()) -> None:
-        self.grain = grain
+    def __init__(
+        self, columns: int, tasks: int, resolution: Resolution, seconds: int, largest: Iterable[int] = ()
+    ) -> None:
+        self.resolution = resolution
         self._seconds = seconds
         """Seconds that are kept."""
         self._largest = list(largest)
         self._blocks: dict[int, NDArray[np.float32]] = {}
-        self._unknown = np.broadcast_to(np.float32(np.nan), (columns, tasks, BLOCK // grain.newest))
+        self._unknown = np.broadcast_to(np.float32(np.nan), (columns, tasks, BLOCK // resolution.newest))
 
-    def places(self, second: NDArray[np.int64], newest: float) -> Iterable[Places]:
+    def slots(self, second: NDArray[np.int64], newest: float) -> Iterable[Slots]:
         """Yield the slots for values of these Unix seconds; values too old, or in the future, are left out."""
-        number = second // BLOCK
-        for each in sorted(set(number.tolist())):
-            if newest - self._seconds < (each + 1) * BLOCK and each * BLOCK <= newest + BLOCK:
-                block = self._blocks.get(each)
+        numbers = second // BLOCK
+        for number in sorted(set(numbers.tolist())):
+            if newest - self._seconds < (number + 1) * BLOCK and number * BLOCK <= newest + BLOCK:
+                block = self._blocks.get(number)
                 if block is None:
-                    block = self._blocks[each] = np.full(self._unknown.shape, np.nan, np.float32)
-                mine = np.flatnonzero(number == each)
-                grain = _grain(block)
-                yield Places(block, mine, (second[mine] - each * BLOCK) // grain, self.grain.newest / grain)
+                    block = self._blocks[number] = np.full(self._unknown.shape, np.nan, np.float32)
+                chosen, length = np.flatnonzero(numbers == number), _slot_seconds(block)
+                slot = (second[chosen] - number * BLOCK) // length
+                yield Slots(block, chosen, slot, self.resolution.newest / length)
 
-    def taken(self, who: int | slice | NDArray[np.int64], last: int, span: int) -> NDArray[np.float32]:
+    def read(self, task: int | slice | NDArray[np.int64], last: int, span: int) -> NDArray[np.float32]:
         """Return (columns, span) of one task or (columns, n, span) of several: the `span` seconds before `last`."""
         parts: list[NDArray[np.float32]] = []
         first = last - span
@@ -70,8 +72,9 @@ class Tracks:
             number, offset = divmod(first, BLOCK)
             stop = min(BLOCK, offset + last - first)
             block = self._blocks.get(number, self._unknown)
-            within = slice(offset, stop) if _grain(block) == 1 else np.arange(offset, stop) // _grain(block)
-            parts.append(block[:, who][..., within])
+            length = _slot_seconds(block)
+            slot = slice(offset, stop) if length == 1 else np.arange(offset, stop) // length
+            parts.append(block[:, task][..., slot])
             first += stop - offset
         return np.concatenate(parts, axis=-1)
 
@@ -81,11 +84,11 @@ class Tracks:
         for number, block in list(self._blocks.items()):
             if number < oldest:
                 del self._blocks[number]
-            elif number < fine and _grain(block) < self.grain.older:
+            elif number < fine and _slot_seconds(block) < self.resolution.older:
                 self._blocks[number] = self._coarse(block)
 
     def _coarse(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
-        parts = block.reshape(*block.shape[:2], BLOCK // self.grain.older, -1)
+        parts = block.reshape(*block.shape[:2], BLOCK // self.resolution.older, -1)
         known = ~np.isnan(parts)
         with np.errstate(invalid="ignore"):
             coarse = np.asarray(np.where(known, parts, 0.0).sum(axis=-1) / known.sum(axis=-1), np.float32)
@@ -93,5 +96,5 @@ class Tracks:
         return coarse
 
 
-def _grain(block: NDArray[np.float32]) -> int:
+def _slot_seconds(block: NDArray[np.float32]) -> int:
     return BLOCK // int(block.shape[-1])

@@ -14,7 +14,7 @@ _TRAINING = (Role.CHIEF, Role.WORKER)
 
 
 @dataclass(slots=True)
-class Until:
+class StopCondition:
     """Is over when a condition holds, when none can hold any more, or after `seconds` of training."""
 
     conditions: tuple[str, ...] = ()

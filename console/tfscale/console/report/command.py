@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
-from tfscale.console.report.contents import Report
+from tfscale.console.report.contents import RunReport
 from tfscale.console.report.csvfile import read_csv
 from tfscale.console.report.page import as_html
 from tfscale.console.report.recording import open_run
@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def make(request: Request) -> Report:
+def make(request: Request) -> RunReport:
     """Return the report. Raises UsageError where a file is not what it should be."""
     if request.csv is not None:
         return report_measured(request.csv, read_csv(request.csv))
@@ -88,12 +88,12 @@ def make(request: Request) -> Report:
     return report_recorded(*runs[0]) if len(runs) == 1 else report_runs(runs)
 
 
-def as_json(report: Report) -> str:
+def as_json(report: RunReport) -> str:
     """Return the diagnoses as a list in JSON."""
     return json.dumps([encode(each) for each in report.diagnoses], indent=2, ensure_ascii=False) + "\n"
 
 
-_WRITERS: dict[Format, Callable[[Report], str]] = {
+_WRITERS: dict[Format, Callable[[RunReport], str]] = {
     Format.TEXT: as_text,
     Format.JSON: as_json,
     Format.HTML: as_html,

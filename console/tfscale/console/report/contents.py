@@ -20,7 +20,7 @@ MOST_POINTS = 512
 
 
 @dataclass(slots=True)
-class Timeline:
+class PhaseTimeline:
     """Parts of each subject's step over time. The resolution is halved when the timeline is full."""
 
     subjects: list[str] = field(default_factory=list)
@@ -64,11 +64,11 @@ def _parts(summary: SubjectSummary) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RunGroup:
     """Subjects that do equal work, and their results."""
 
     name: str
-    timeline: Timeline
+    timeline: PhaseTimeline
     subjects: Mapping[str, SubjectSummary]
     """Summaries at the end of the run."""
     steps: int
@@ -90,12 +90,12 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunReport:
     """Report of one or more runs. Times are Unix seconds, or seconds from the first step on where it has no clock."""
 
     title: str
     facts: Mapping[str, str]
-    groups: tuple[Group, ...]
+    groups: tuple[RunGroup, ...]
     diagnoses: tuple[Diagnosis, ...]
     has_clock: bool = True
 

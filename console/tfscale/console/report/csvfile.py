@@ -29,7 +29,7 @@ class CsvError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredGroup:
     """Steps of one group: k steps of n workers."""
 
     group: str
@@ -44,7 +44,7 @@ class Measured:
     """(k,) end of each step, in seconds from the beginning of the first."""
 
 
-def read_csv(path: Path) -> tuple[Measured, ...]:
+def read_csv(path: Path) -> tuple[MeasuredGroup, ...]:
     """Return the groups of a file in their order. Raises CsvError."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -96,7 +96,7 @@ class _Rows:
         )
 
 
-def _measured(path: Path, rows: Iterable[_Row]) -> Iterator[Measured]:
+def _measured(path: Path, rows: Iterable[_Row]) -> Iterator[MeasuredGroup]:
     groups: dict[str, list[_Row]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
@@ -106,7 +106,7 @@ def _measured(path: Path, rows: Iterable[_Row]) -> Iterator[Measured]:
         yield _grid(path, name, members)
 
 
-def _grid(path: Path, name: str, rows: Sequence[_Row]) -> Measured:
+def _grid(path: Path, name: str, rows: Sequence[_Row]) -> MeasuredGroup:
     workers = tuple(sorted({row.worker for row in rows}))
     steps = np.unique([row.step for row in rows])
     column = {worker: position for position, worker in enumerate(workers)}
@@ -120,7 +120,7 @@ def _grid(path: Path, name: str, rows: Sequence[_Row]) -> Measured:
             raise CsvError(f"{path}: step {row.step} of {row.worker}{where} is there twice: tell them apart by `group`")
         seen[cell] = True
         phases[:, *cell] = row.phases
-    return Measured(name, workers, steps, phases, _ends(phases))
+    return MeasuredGroup(name, workers, steps, phases, _ends(phases))
 
 
 def _ends(phases: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.report.contents import PARTS, Group, Report
+from tfscale.console.report.contents import PARTS, RunGroup, RunReport
 from tfscale.console.report.sizes import Sizes
 from tfscale.core.analysis.phases import medians
 from tfscale.core.analysis.words import duration
@@ -73,7 +73,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [step * each for each in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def steps_by_phase(report: Report, group: Group) -> str:
+def steps_by_phase(report: RunReport, group: RunGroup) -> str:
     """Draw the median worker's step over time, its parts on top of each other."""
     parts, at = group.timeline.parts, group.timeline.at
     if parts.size == 0:
@@ -88,7 +88,7 @@ def steps_by_phase(report: Report, group: Group) -> str:
     return _picture("".join(areas) + _frame(report, axes), f"steps by phase {group.name}", HEIGHT)
 
 
-def per_worker(report: Report, group: Group) -> str:
+def per_worker(report: RunReport, group: RunGroup) -> str:
     """Draw each worker's own part of the step (its lag: all but the all-reduce) over time."""
     parts, at = group.timeline.parts, group.timeline.at
     if parts.size == 0:
@@ -108,7 +108,7 @@ def per_worker(report: Report, group: Group) -> str:
     return _picture("".join(lines) + _frame(report, axes), f"time of each worker {group.name}", HEIGHT)
 
 
-def worker_legend(group: Group) -> list[tuple[str, str]]:
+def worker_legend(group: RunGroup) -> list[tuple[str, str]]:
     """Return (colour, name) of the lines of `per_worker`."""
     if group.timeline.parts.size == 0:
         return []
@@ -116,7 +116,7 @@ def worker_legend(group: Group) -> list[tuple[str, str]]:
     return [(_LINES[number % len(_LINES)], group.timeline.subjects[column]) for number, column in enumerate(shown)]
 
 
-def events(report: Report, group: Group) -> str:
+def events(report: RunReport, group: RunGroup) -> str:
     """Draw a bar for each diagnosis, from its beginning to its end."""
     found = [each for each in report.diagnoses if not group.name or each.evidence.get("group") == group.name]
     if not found or not group.end > group.begin:
@@ -138,7 +138,7 @@ def events(report: Report, group: Group) -> str:
     return _picture("".join(bars) + _time_axis(report, axes), f"events {group.name}", height)
 
 
-def scaling(group: Group) -> str:
+def scaling(group: RunGroup) -> str:
     """Draw throughput relative to one worker over the number of workers: the forecast's band, and the ideal."""
     if not group.scaling:
         return ""
@@ -195,11 +195,11 @@ def _furthest(lag: Floats) -> list[int]:
     return sorted(int(column) for column in np.argsort(-away, kind="stable")[:MOST_LINES])
 
 
-def _frame(report: Report, axes: Axes) -> str:
+def _frame(report: RunReport, axes: Axes) -> str:
     return "".join(_tick_left(axes, tick, duration(tick)) for tick in ticks(*axes.y)) + _time_axis(report, axes)
 
 
-def _time_axis(report: Report, axes: Axes) -> str:
+def _time_axis(report: RunReport, axes: Axes) -> str:
     low, high = axes.x
     moments = [low + (high - low) * each / 6 for each in range(7)]
     return "".join(_tick_below(axes, at, report.when(at)) for at in moments)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tfscale.console.engine import Engine
 from tfscale.console.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.model import Snapshot
-from tfscale.console.report.contents import Group, Report, Timeline
-from tfscale.console.report.csvfile import Measured
+from tfscale.console.report.contents import PhaseTimeline, RunGroup, RunReport
+from tfscale.console.report.csvfile import MeasuredGroup
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.state import ClusterState
 from tfscale.core.analysis.diagnose import Diagnostician
@@ -41,7 +41,7 @@ class RunFindings:
     """Listener that keeps the findings of a whole run."""
 
     def __init__(self) -> None:
-        self.timeline = Timeline()
+        self.timeline = PhaseTimeline()
         self.findings = Findings()
         """Findings of the last second."""
         self.probe: ProbeStatus | None = None
@@ -84,15 +84,15 @@ def play(source: RecordedSource) -> RunFindings:
     return found
 
 
-def report_recorded(path: Path, source: RecordedSource, name: str = "") -> Report:
+def report_recorded(path: Path, source: RecordedSource, name: str = "") -> RunReport:
     """Return the report of one run; `name` tells it from others. Raises RecordingError as the source does."""
     found = play(source)
     group = _group(name, found, found.begin, found.end, found.steps, probe=found.probe)
     diagnoses = tuple(_of_run(each, name) for each in found.diagnoses)
-    return Report(f"run {source.spec.name}", _facts(path, source.spec, group, found.probe), (group,), diagnoses)
+    return RunReport(f"run {source.spec.name}", _facts(path, source.spec, group, found.probe), (group,), diagnoses)
 
 
-def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> Report:
+def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> RunReport:
     """Return the report of several runs side by side. Raises RecordingError where a source does."""
     names = _names([path for path, _ in runs])
     made = [report_recorded(path, source, name) for name, (path, source) in zip(names, runs, strict=True)]
@@ -102,7 +102,7 @@ def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> Report:
     }
     groups = tuple(group for each in made for group in each.groups)
     diagnoses = tuple(found for each in made for found in each.diagnoses)
-    return Report(f"{len(made)} runs", facts, groups, diagnoses)
+    return RunReport(f"{len(made)} runs", facts, groups, diagnoses)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -117,7 +117,7 @@ def _of_run(diagnosis: Diagnosis, name: str) -> Diagnosis:
     return replace(diagnosis, sentence=f"{name}: {diagnosis.sentence}", evidence={**diagnosis.evidence, "group": name})
 
 
-def report_measured(path: Path, groups: Iterable[Measured]) -> Report:
+def report_measured(path: Path, groups: Iterable[MeasuredGroup]) -> RunReport:
     """Return the report of measurements; times are seconds from each group's first step on."""
     played = [(group, play(RecordedSource(_spec(group.workers), _events(group)))) for group in groups]
     made = [
@@ -127,10 +127,10 @@ def report_measured(path: Path, groups: Iterable[Measured]) -> Report:
     diagnoses = tuple(_in_steps(each, group) for group, found in played for each in found.diagnoses)
     workers = {str(worker) for group, _ in played for worker in group.workers}
     facts = {"file": str(path), "workers": str(len(workers)), "steps": f"{max(group.steps for group in made):,}"}
-    return Report(path.name, facts, tuple(made), diagnoses, has_clock=False)
+    return RunReport(path.name, facts, tuple(made), diagnoses, has_clock=False)
 
 
-def _facts(path: Path, spec: ClusterSpec, group: Group, probe: ProbeStatus | None) -> dict[str, str]:
+def _facts(path: Path, spec: ClusterSpec, group: RunGroup, probe: ProbeStatus | None) -> dict[str, str]:
     facts = {
         "file": str(path),
         "tasks": ", ".join(map(str, spec.tasks)) if len(spec.tasks) <= 8 else str(len(spec.tasks)),
@@ -152,11 +152,11 @@ def _group(
     steps: int,
     is_whole: bool = True,
     probe: ProbeStatus | None = None,
-) -> Group:
+) -> RunGroup:
     findings = found.findings
     subjects = {name: findings.subjects[name] for name in sorted(findings.subjects, key=subject_order)}
     tasks = {name: each for name, each in subjects.items() if "/" not in name} or subjects
-    return Group(
+    return RunGroup(
         name,
         found.timeline,
         subjects,
@@ -181,7 +181,7 @@ def _scaling(subjects: Mapping[str, SubjectSummary], findings: Findings) -> tupl
     return tuple(ring_forecast(lag, findings.transfer, workers, size) for size in sizes if size <= 2 * workers)
 
 
-def _events(group: Measured) -> Iterator[Event]:
+def _events(group: MeasuredGroup) -> Iterator[Event]:
     """Yield the measurements as agents would have sent them, and a diagnosis after each second of them."""
     for worker in group.workers:
         yield LinkChanged(0.0, worker, LinkState.UP)
@@ -204,7 +204,7 @@ def _spec(workers: Iterable[Task]) -> ClusterSpec:
     return ClusterSpec("measured", addresses, addresses)
 
 
-def _frame(group: Measured, column: int, low: int, high: int) -> Frame:
+def _frame(group: MeasuredGroup, column: int, low: int, high: int) -> Frame:
     name = str(group.workers[column])
     first = min(int(group.step[0]), WARM_UP_STEPS)
     batch = StepBatch(
@@ -222,11 +222,11 @@ def _frame(group: Measured, column: int, low: int, high: int) -> Frame:
     return Frame(low, float(group.end[high - 1]), status, ProbeStatus(ProbeState.MEASURING), steps=(batch,))
 
 
-def _phases(group: Measured, column: int, low: int, high: int) -> dict[str, Any]:
+def _phases(group: MeasuredGroup, column: int, low: int, high: int) -> dict[str, Any]:
     return {phase: array("f", group.phases[row, low:high, column]) for row, phase in enumerate(PHASES)}
 
 
-def _in_steps(diagnosis: Diagnosis, group: Measured) -> Diagnosis:
+def _in_steps(diagnosis: Diagnosis, group: MeasuredGroup) -> Diagnosis:
     """Return the diagnosis with the steps in which it began and ended, by which the file counts its time."""
     evidence = {**diagnosis.evidence, "begin_step": _step_at(group, diagnosis.begin)}
     if diagnosis.end is not None:
@@ -239,6 +239,6 @@ def _in_steps(diagnosis: Diagnosis, group: Measured) -> Diagnosis:
     return replace(diagnosis, begin=max(0.0, diagnosis.begin), sentence=sentence, evidence=evidence)
 
 
-def _step_at(group: Measured, at: float) -> int:
+def _step_at(group: MeasuredGroup, at: float) -> int:
     """Return the first step that ended after `at`."""
     return int(group.step[min(int(np.searchsorted(group.end, at, side="right")), len(group.step) - 1)])

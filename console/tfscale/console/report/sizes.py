@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tfscale.console.report.contents import Group
+from tfscale.console.report.contents import RunGroup
 from tfscale.core.analysis.scaling import FEWEST_SIZES, Forecast, efficiency, forecast, nearest_published
 
 
@@ -33,7 +33,7 @@ class Sizes:
         return f"{point.name} {speedup} on {point.workers}"
 
 
-def sizes(groups: Sequence[Group]) -> Sizes | None:
+def sizes(groups: Sequence[RunGroup]) -> Sizes | None:
     """Return the sizes, from one group a run; None for fewer than two. Of runs of one size the quickest counts."""
     rates = [(group, rate) for group in groups if (rate := _steps_per_second(group)) is not None and group.workers]
     by_examples = all(group.examples for group, _ in rates)
@@ -45,11 +45,11 @@ def sizes(groups: Sequence[Group]) -> Sizes | None:
         return None
     measured = tuple(sorted(best.items()))
     workers, throughputs = zip(*measured, strict=True)
-    told = forecast(workers, throughputs, 2 * workers[-1]) if len(measured) >= FEWEST_SIZES else None
-    return Sizes(measured, "examples/s" if by_examples else "worker-steps/s", told)
+    predicted = forecast(workers, throughputs, 2 * workers[-1]) if len(measured) >= FEWEST_SIZES else None
+    return Sizes(measured, "examples/s" if by_examples else "worker-steps/s", predicted)
 
 
-def _steps_per_second(group: Group) -> float | None:
+def _steps_per_second(group: RunGroup) -> float | None:
     """Return the rate of the median step while it trained; pauses do not count."""
     lengths = group.timeline.parts.sum(axis=0)
     known = lengths[np.isfinite(lengths)]

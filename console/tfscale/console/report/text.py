@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfscale.console.report.contents import Group, Report
+from tfscale.console.report.contents import RunGroup, RunReport
 from tfscale.console.report.sizes import Sizes, sizes
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.goodput import PRODUCTIVE
@@ -14,12 +14,12 @@ COLUMNS = ("step_time", "update", "host", "input", "compute", "reduce", "wait")
 """Columns of the table of workers."""
 
 
-def as_text(report: Report) -> str:
+def as_text(report: RunReport) -> str:
     """Return the whole report; ends with a newline."""
     return "\n".join(_lines(report)) + "\n"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: RunReport) -> Iterator[str]:
     yield report.title
     yield from (f"  {name:<8} {value}" for name, value in report.facts.items())
     yield ""
@@ -39,7 +39,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _sizes(measured)
 
 
-def _events(report: Report) -> Iterator[str]:
+def _events(report: RunReport) -> Iterator[str]:
     if not report.diagnoses:
         yield "  nothing: nobody straggled, crashed or hung, and no limit was reached"
     for each in report.diagnoses:
@@ -48,7 +48,7 @@ def _events(report: Report) -> Iterator[str]:
         yield f"           {each.sentence}"
 
 
-def _workers(group: Group) -> Iterator[str]:
+def _workers(group: RunGroup) -> Iterator[str]:
     yield f"The last steps{f' of {group.name}' if group.name else ''}, medians"
     yield "  " + f"{'':<22}" + "".join(f"{name.replace('_', ' '):>11}" for name in (*COLUMNS, "ratio"))
     for subject, summary in group.subjects.items():
@@ -63,7 +63,7 @@ def cells(summary: SubjectSummary) -> Iterator[str]:
     yield "-" if summary.ratio is None else f"{summary.ratio:.2f}"
 
 
-def _spent(group: Group) -> Iterator[str]:
+def _spent(group: RunGroup) -> Iterator[str]:
     whole = sum(group.spent.values())
     yield f"Where the time went: goodput {group.spent[PRODUCTIVE] / whole:.0%} of {duration(whole)}"
     for bucket, seconds in sorted(group.spent.items(), key=lambda each: -each[1]):
@@ -71,7 +71,7 @@ def _spent(group: Group) -> Iterator[str]:
             yield f"  {bucket.replace('_', ' '):<14} {seconds / whole:>6.1%}  {duration(seconds)}"
 
 
-def _scaling(group: Group) -> Iterator[str]:
+def _scaling(group: RunGroup) -> Iterator[str]:
     yield "What other sizes would bring, by the ring model from the last steps (times one worker)"
     for each in group.scaling:
         low, high = each.low / each.workers, each.high / each.workers
@@ -83,9 +83,9 @@ def _sizes(measured: Sizes) -> Iterator[str]:
     yield f"Scaling over the runs, {measured.unit}"
     for (workers, throughput), share in zip(measured.measured, measured.efficiencies, strict=True):
         yield f"  {workers:>5} workers  {throughput:>10.4g}  efficiency {share:.0%}"
-    if (told := measured.forecast) is not None:
-        band = f"{told.low:.4g} to {told.high:.4g}"
-        yield f"  {told.workers:>5.0f} workers  {told.throughput:>10.4g}  forecast, {band}, by the {told.model} model"
+    if (best := measured.forecast) is not None:
+        band = f"{best.low:.4g} to {best.high:.4g}"
+        yield f"  {best.workers:>5.0f} workers  {best.throughput:>10.4g}  forecast, {band}, by the {best.model} model"
     else:
         yield "  a forecast needs three sizes"
     yield f"  published: {measured.published}"

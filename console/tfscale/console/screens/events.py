@@ -98,7 +98,7 @@ class EventsScreen(SnapshotScreen):
             self._show_evidence()
 
     def redraw(self) -> None:
-        moments = self.snapshot.moments if self.snapshot else ()
+        moments = self.snapshot.timeline if self.snapshot else ()
         words = self.query_one(InputLine).value
         rows = [moment for moment in moments if is_wanted(moment, words, self.least)]
         self.events.show(rows)

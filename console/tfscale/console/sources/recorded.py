@@ -57,7 +57,7 @@ class Player:
         self._at = recording.begin
         self._speed = 1.0
         self._is_paused = False
-        self._rush: float | None = None
+        self._catch_up_to: float | None = None
         """Time until which events follow each other at once, None at the usual pace."""
         self._jump: float | None = None
         """Time to begin anew at, None without a jump."""
@@ -74,9 +74,9 @@ class Player:
         return self._recording.damage
 
     @property
-    def is_rushing(self) -> bool:
+    def is_catching_up(self) -> bool:
         """True while events follow each other at once, on the way to the requested time."""
-        return self._rush is not None
+        return self._catch_up_to is not None
 
     @property
     def position(self) -> Position:
@@ -88,8 +88,8 @@ class Player:
     def pause(self, is_paused: bool | None = None) -> None:
         """Pause, or go on; None toggles."""
         self._is_paused = not self._is_paused if is_paused is None else is_paused
-        self._rush = None
-        self._set_off()
+        self._catch_up_to = None
+        self._restart_clock()
 
     def hold(self) -> None:
         """Pause once the requested time is reached."""
@@ -99,7 +99,7 @@ class Player:
         """Change the speed by so many steps of `SPEEDS`; slower where negative."""
         index = SPEEDS.index(self._speed) + by
         self._speed = SPEEDS[max(0, min(index, len(SPEEDS) - 1))]
-        self._set_off()
+        self._restart_clock()
 
     def step(self, seconds: float) -> None:
         """Go so many seconds on, or back where negative, and pause there."""
@@ -109,14 +109,14 @@ class Player:
     def seek(self, at: float) -> None:
         """Go to a time, Unix seconds, and on from there as before."""
         at = max(self._recording.begin, min(at, self._recording.end))
-        self._rush = at
+        self._catch_up_to = at
         if not self._at <= at <= self._at + HISTORY:
             self._jump = at
         self._changed.set()
 
-    def rush(self) -> None:
+    def play_fast(self) -> None:
         """Play without waiting, until paused."""
-        self._rush = self._recording.end
+        self._catch_up_to = self._recording.end
         self._is_paused = True
         self._changed.set()
 
@@ -125,39 +125,39 @@ class Player:
         while True:
             await self._play(events, inbox)
             if self._jump is None:
-                self._rush, self._is_paused = None, True
-                await self._until_told()
+                self._catch_up_to, self._is_paused = None, True
+                await self._wait_for_change()
             if self._jump is not None:
                 events = self._begin_anew(self._jump, inbox)
                 self._jump = None
 
     async def _play(self, events: Iterator[Event], inbox: Inbox) -> None:
         """Play until the end, or a jump."""
-        self._set_off()
+        self._restart_clock()
         for event in events:
-            await self._due(event.at)
+            await self._wait_for(event.at)
             if self._jump is not None:
                 return
             self._at = event.at
             inbox.put(event)
             # While rushing, somebody may find what is looked for in any second: do not run past it.
-            await inbox.room(0 if self._rush is not None and isinstance(event, SecondPassed) else _AHEAD)
+            await inbox.room(0 if self._catch_up_to is not None and isinstance(event, SecondPassed) else _AHEAD)
 
-    async def _due(self, at: float) -> None:
+    async def _wait_for(self, at: float) -> None:
         """Return when an event of this time is due, or a jump was requested."""
         while self._jump is None:
-            if self._rush is not None:
-                if at <= self._rush:
+            if self._catch_up_to is not None:
+                if at <= self._catch_up_to:
                     return
-                self._rush = None
-                self._set_off()
+                self._catch_up_to = None
+                self._restart_clock()
             began, position = self._origin
             left = None if self._is_paused else (at - position) / self._speed - (time.monotonic() - began)
             if left is not None and left <= 0:
                 return
-            await self._until_told(left)
+            await self._wait_for_change(left)
 
-    async def _until_told(self, patience: float | None = None) -> None:
+    async def _wait_for_change(self, patience: float | None = None) -> None:
         self._changed.clear()
         try:
             async with asyncio.timeout(patience):
@@ -165,12 +165,12 @@ class Player:
         except TimeoutError:
             pass
 
-    def _set_off(self) -> None:
+    def _restart_clock(self) -> None:
         self._origin = (time.monotonic(), self._at)
         self._changed.set()
 
     def _begin_anew(self, at: float, inbox: Inbox) -> Iterator[Event]:
         self._at = max(self._recording.begin, at - HISTORY)
         inbox.put(Rewound(self._at))
-        self._rush = at
+        self._catch_up_to = at
         return self._recording.events(self._at)

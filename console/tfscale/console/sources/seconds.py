@@ -10,7 +10,7 @@ from tfscale.console.events import SecondPassed
 from tfscale.console.sources import Inbox
 
 
-async def tell_seconds(inbox: Inbox, clock: Callable[[], float]) -> None:
+async def put_seconds(inbox: Inbox, clock: Callable[[], float]) -> None:
     """Put a `SecondPassed` in the inbox at every whole second, until cancelled.
 
     Seconds missed while the host slept are left out.

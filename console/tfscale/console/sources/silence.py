@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-_LOOKS = 5
+_CHECKS = 5
 """Checks within one timeout."""
 
 
@@ -36,12 +36,12 @@ class Silence:
     async def run(self) -> None:
         """End the waits that last too long, until cancelled."""
         loop = asyncio.get_running_loop()
-        nap = self._patience / _LOOKS
+        pause = self._patience / _CHECKS
         before = loop.time()
         while True:
-            await asyncio.sleep(nap)
+            await asyncio.sleep(pause)
             now = loop.time()
-            self._awake += min(now - before, 1.5 * nap)
+            self._awake += min(now - before, 1.5 * pause)
             before = now
             for limit, since in list(self._waits.items()):
                 if self._awake - since > self._patience:

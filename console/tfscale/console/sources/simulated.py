@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tfscale.console.faults import Fault
 from tfscale.console.simulation import SimulatedCluster
 from tfscale.console.sources import Clock, Inbox
-from tfscale.console.sources.seconds import sleep_until, tell_seconds
+from tfscale.console.sources.seconds import put_seconds, sleep_until
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import UsageError
 from tfscale.core.task import Role, Task
@@ -49,7 +49,7 @@ class SimulatedSource:
 
     async def run(self, inbox: Inbox) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(tell_seconds(inbox, self._clock))
+            group.create_task(put_seconds(inbox, self._clock))
             group.create_task(self._play(inbox))
 
     async def _play(self, inbox: Inbox) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from rich.text import Text
-from tfscale.console.model import Moment
+from tfscale.console.model import TimelineEntry
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
@@ -32,7 +32,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 """By the name in a diagnosis's evidence; of all others the number alone says enough."""
 
 
-def evidence(moment: Moment, look: Look) -> Text:
+def evidence(moment: TimelineEntry, look: Look) -> Text:
     """All that is known of an event."""
     palette, diagnosis = look.palette, moment.diagnosis
     text = Text(moment.text if diagnosis is None else diagnosis.sentence, style=f"bold {palette.text}")
