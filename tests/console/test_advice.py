@@ -8,7 +8,7 @@ import fakes
 import pages
 import pytest
 from tfscale.console.advice import advice, present_of, scaling
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
 from tfscale.core.analysis.diagnose import Findings
 from tfscale.core.records import Diagnosis
 

@@ -10,14 +10,14 @@ import fakes
 import pytest
 from textual.widgets import Input, Static
 from tfscale.console.app import ConsoleApp
-from tfscale.console.engine import Engine
-from tfscale.console.events import LinkState
-from tfscale.console.model import Link
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import LinkState
+from tfscale.console.engine.model import Link
+from tfscale.console.engine.state import ClusterState
 from tfscale.console.remembered import Memory, View
 from tfscale.console.screens.heat import HeatScreen
 from tfscale.console.screens.picker import PickerScreen
 from tfscale.console.screens.task import TaskScreen
-from tfscale.console.state import ClusterState
 from tfscale.console.widgets.columns import COLUMNS, USUAL
 from tfscale.console.widgets.heat_map import HeatMap
 from tfscale.console.widgets.summary import Headline, Keys, Legend, Metrics, Title

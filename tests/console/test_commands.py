@@ -6,7 +6,7 @@ import pytest
 from fake_agent import FakeCluster
 from tfscale.console.channels import Channels, CommandError
 from tfscale.console.commands import AgentCommands
-from tfscale.console.events import Stage
+from tfscale.console.engine.events import Stage
 from tfscale.core.task import Role, Task
 
 FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)

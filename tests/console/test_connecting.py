@@ -14,9 +14,9 @@ from fake_agent import FakeAgent, FakeCluster
 from tfscale.console.channels import Channels, CommandError
 from tfscale.console.cli import states
 from tfscale.console.connect import ask_agent
-from tfscale.console.engine import Engine
-from tfscale.console.events import Event, FrameArrived, LinkState
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event, FrameArrived, LinkState
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.sources.live import LiveSource
 from tfscale.core.cluster import Address, ClusterError
 from tfscale.core.task import Task

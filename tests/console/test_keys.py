@@ -14,7 +14,7 @@ from typing import Any
 import fakes
 import pages
 import pytest
-from test_recording import record, simulated
+from simulated_runs import record, simulated
 from textual.binding import Binding
 from textual.command import CommandPalette
 from textual.containers import VerticalScroll
@@ -24,8 +24,9 @@ from tfscale.console import screens, widgets
 from tfscale.console.app import ConsoleApp
 from tfscale.console.cli import states
 from tfscale.console.commands import NoCommands, Stack
-from tfscale.console.engine import Engine
-from tfscale.console.recording import Recording
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.state import ClusterState
+from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.screens.base import ACTING
 from tfscale.console.screens.events import EventsScreen
 from tfscale.console.screens.heat import HeatScreen
@@ -36,7 +37,6 @@ from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
-from tfscale.console.state import ClusterState
 from tfscale.console.widgets.summary import Keys
 from tfscale.core.task import Task
 from waiting import picture, settled, still, until

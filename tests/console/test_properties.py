@@ -14,13 +14,14 @@ import fakes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tfscale.agent import wire as agent_wire
-from tfscale.console import rows, wire
+from tfscale.console import wire
 from tfscale.console.cli import states
-from tfscale.console.events import Event, FrameArrived, SecondPassed
-from tfscale.console.model import Snapshot
-from tfscale.console.once import snapshot_line
-from tfscale.console.simulation import SimulatedCluster
+from tfscale.console.engine.events import Event, FrameArrived, SecondPassed
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.export import rows
+from tfscale.console.export.snapshot_once import snapshot_line
 from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulated_cluster import SimulatedCluster
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.step_bars import sentence, timeline
 from tfscale.console.widgets.summary import headline_lines

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import fakes
 import pytest
-from test_recording import record, simulated
+from simulated_runs import record, simulated
 from tfscale.console.app import ConsoleApp
 from tfscale.console.cli import states
 from tfscale.console.commands import NoCommands
-from tfscale.console.engine import Engine
-from tfscale.console.events import AgentDescribed, SecondPassed
-from tfscale.console.recorder import ActiveRecording
-from tfscale.console.recording import Recording
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import AgentDescribed, SecondPassed
+from tfscale.console.engine.state import ClusterState
+from tfscale.console.recording.recording_reader import Recording
+from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
-from tfscale.console.state import ClusterState
 from waiting import until
 
 

@@ -14,13 +14,13 @@ import fakes
 import pytest
 from textual.widgets import Input, Static
 from tfscale.console.app import ConsoleApp
-from tfscale.console.engine import Engine
-from tfscale.console.events import Event, Stage
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event, Stage
+from tfscale.console.engine.state import ClusterState
 from tfscale.console.screens.confirm import ConfirmScreen
 from tfscale.console.screens.help import HelpScreen
 from tfscale.console.screens.stack import StackScreen
 from tfscale.console.screens.task import TaskScreen
-from tfscale.console.state import ClusterState
 from tfscale.console.widgets.moments import Moments
 from tfscale.console.widgets.summary import Keys
 from tfscale.core.analysis.diagnose import Findings

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
 from tfscale.core.analysis import whatif
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.scaling import Forecast, Published, nearest_published, ring_forecast

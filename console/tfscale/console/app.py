@@ -15,13 +15,14 @@ from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.message import Message
 from tfscale.console.commands import Commands
-from tfscale.console.engine import Engine
-from tfscale.console.events import Event
-from tfscale.console.model import Snapshot
-from tfscale.console.recorder import ActiveRecording
-from tfscale.console.recording import SUFFIX
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.stop_condition import StopCondition
+from tfscale.console.recording.recording_reader import SUFFIX
+from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.remembered import Memory, View
-from tfscale.console.replay import ReplayControls
+from tfscale.console.replay_controls import ReplayControls
 from tfscale.console.screens.advice import AdviceScreen
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.screens.cluster import ClusterScreen
@@ -33,7 +34,6 @@ from tfscale.console.screens.prompt import PromptScreen
 from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
-from tfscale.console.until import StopCondition
 from tfscale.console.widgets.look import ASCII, PALETTES, UNICODE, Look, theme
 from tfscale.console.widgets.task_table import TaskTable
 from tfscale.core.errors import TfscaleError, UsageError

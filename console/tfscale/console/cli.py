@@ -14,22 +14,23 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from tfscale.console import _process as _process
-from tfscale.console import acts, rows
 from tfscale.console.commands import NoCommands
 from tfscale.console.config import Configuration, Settings, configure
 from tfscale.console.connect import Connection, connect
-from tfscale.console.engine import Engine
-from tfscale.console.guarded import ResilientAnalysis
-from tfscale.console.headless import Headless
-from tfscale.console.notify import Notifier
-from tfscale.console.once import SnapshotOnce, is_healthy, snapshot_line
-from tfscale.console.outputs import Csv, JsonLines, Output, Parquet, Rotated
-from tfscale.console.recorder import ActiveRecording
-from tfscale.console.recording import Recording
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.resilient_analysis import ResilientAnalysis
+from tfscale.console.engine.state import ClusterState
+from tfscale.console.engine.stop_condition import StopCondition
+from tfscale.console.export import rows
+from tfscale.console.export.headless import Headless
+from tfscale.console.export.notify import Notifier
+from tfscale.console.export.outputs import Csv, JsonLines, Output, Parquet, Rotated
+from tfscale.console.export.snapshot_once import SnapshotOnce, is_healthy, snapshot_line
+from tfscale.console.export.task_commands import TASK_COMMANDS, run_task_command
+from tfscale.console.recording.recording_reader import Recording
+from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.remembered import Memory, state_path
 from tfscale.console.sources.recorded import Player, RecordedSource
-from tfscale.console.state import ClusterState
-from tfscale.console.until import StopCondition
 from tfscale.core.analysis.diagnose import Diagnostician
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
@@ -37,7 +38,7 @@ from tfscale.core.task import Task
 
 WELL, NOTHING, UNHEALTHY = 0, 1, 3
 """Exit statuses; 2 is of UsageError."""
-ARGUMENTS = {**dict.fromkeys(acts.TASK_COMMANDS, "TASK"), "replay": "FILE", "export": "FILE", "config": ""}
+ARGUMENTS = {**dict.fromkeys(TASK_COMMANDS, "TASK"), "replay": "FILE", "export": "FILE", "config": ""}
 """What may be asked for instead of watching, by its first word."""
 T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, T]]
@@ -48,9 +49,9 @@ def main() -> None:
     """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`)."""
     try:
         if sys.argv[1:2] == ["report"]:
-            from tfscale.console.report import command as report
+            from tfscale.console.report import report_command
 
-            sys.exit(report.run(sys.argv[2:]))
+            sys.exit(report_command.run(sys.argv[2:]))
         status = run(configure(sys.argv[1:], os.environ, ARGUMENTS), os.environ)
     except TfscaleError as error:
         _say(str(error))
@@ -67,7 +68,7 @@ def main() -> None:
 def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     """What the configuration asks for; the exit status."""
     settings = configuration.settings
-    if settings.read_only and configuration.command and configuration.command[0] in acts.TASK_COMMANDS:
+    if settings.read_only and configuration.command and configuration.command[0] in TASK_COMMANDS:
         where = configuration.origins["read_only"]
         raise UsageError(f"{where}: {configuration.command[0]} reaches into a task, and this console may only look")
     if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
@@ -76,9 +77,9 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
         case ("config",):
             print(configuration.describe())
             return WELL
-        case (act, task) if act in acts.TASK_COMMANDS:
+        case (name, task) if name in TASK_COMMANDS:
             connection = connect(settings, configuration.origins, environment)
-            return _closing(connection, partial(acts.run_task_command, act, Task.parse(task), settings, connection))
+            return _closing(connection, partial(run_task_command, name, Task.parse(task), settings, connection))
         case ("export", path):
             return export(Path(path), settings)
         case ("replay", path) if not settings.headless:

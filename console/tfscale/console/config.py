@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import platformdirs
-from tfscale.console.faults import Fault
+from tfscale.console.export.rows import PARTS
 from tfscale.console.options import OPTIONS
-from tfscale.console.rows import PARTS
+from tfscale.console.sources.faults import Fault
 from tfscale.console.version import installed_version
 from tfscale.core.cluster import Address
 from tfscale.core.errors import UsageError

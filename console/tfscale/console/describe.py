@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfscale.console.events import CommandProgressed, Stage
+from tfscale.console.engine.events import CommandProgressed, Stage
 from tfscale.core.analysis.words import signal_name
 from tfscale.core.records import Exit, TaskState, TaskStatus
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfscale.console.faults import EXAMPLE, Fault
-from tfscale.console.outputs import FORMATS
-from tfscale.console.rows import PARTS
-from tfscale.console.until import CONDITIONS
+from tfscale.console.engine.stop_condition import CONDITIONS
+from tfscale.console.export.outputs import FORMATS
+from tfscale.console.export.rows import PARTS
+from tfscale.console.sources.faults import EXAMPLE, Fault
 from tfscale.core.cluster import parse_address
 from tfscale.core.errors import UsageError
 

@@ -7,8 +7,8 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined
 from tfscale.console.report import plots
 from tfscale.console.report.contents import RunGroup, RunReport
+from tfscale.console.report.report_text import COLUMNS, cells
 from tfscale.console.report.sizes import sizes
-from tfscale.console.report.text import COLUMNS, cells
 
 
 def as_html(report: RunReport) -> str:

@@ -11,9 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
-from tfscale.console.history import History
-from tfscale.console.laststeps import RecentSteps
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.history.history import History
+from tfscale.console.history.recent_steps import RecentSteps
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from tfscale.console.events import Event, FrameArrived
+from tfscale.console.engine.events import Event, FrameArrived
 from tfscale.core.cluster import ClusterSpec
 
 INBOX_LIMIT = 8192

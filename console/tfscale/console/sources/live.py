@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 from tfscale.console import wire
 from tfscale.console.channels import Channels, first_line
-from tfscale.console.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
+from tfscale.console.engine.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
 from tfscale.console.sources.arrivals import Arrivals
 from tfscale.console.sources.seconds import put_seconds

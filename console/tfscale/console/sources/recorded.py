@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tfscale.console.events import Event, Rewound, SecondPassed
-from tfscale.console.recording import Recording
+from tfscale.console.engine.events import Event, Rewound, SecondPassed
+from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources import Inbox
 from tfscale.core.cluster import ClusterSpec
 

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from tfscale.console.events import SecondPassed
+from tfscale.console.engine.events import SecondPassed
 from tfscale.console.sources import Inbox
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tfscale.console.faults import Fault
-from tfscale.console.simulation import SimulatedCluster
 from tfscale.console.sources import Clock, Inbox
+from tfscale.console.sources.faults import Fault
 from tfscale.console.sources.seconds import put_seconds, sleep_until
+from tfscale.console.sources.simulated_cluster import SimulatedCluster
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import UsageError
 from tfscale.core.task import Role, Task

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean
 
-from tfscale.console.model import TaskView
+from tfscale.console.engine.model import TaskView
 from tfscale.console.widgets import format, words
 from tfscale.console.widgets.look import Glyphs
 from tfscale.core.analysis.findings import SEVERITIES

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from tfscale.console.model import TimelineEntry
+from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look, style
 from tfscale.core.analysis.findings import SEVERITIES

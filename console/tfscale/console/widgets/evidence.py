@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from rich.text import Text
-from tfscale.console.model import TimelineEntry
+from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled

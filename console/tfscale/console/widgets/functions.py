@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfscale.console.model import Snapshot, TaskView
+from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.widgets import format
 from tfscale.core.records import Coordinator, WorkerFunctions
 from tfscale.core.task import Role

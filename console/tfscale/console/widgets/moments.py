@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 from textual.reactive import reactive
-from tfscale.console.model import Snapshot, TimelineEntry
+from tfscale.console.engine.model import Snapshot, TimelineEntry
 from tfscale.console.widgets import format
 from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look

@@ -20,7 +20,7 @@ from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from tfscale.console.laststeps import AlignedSteps
+from tfscale.console.history.recent_steps import AlignedSteps
 from tfscale.console.widgets import format
 from tfscale.console.widgets.bar import Piece, bar_of
 from tfscale.console.widgets.look import Look, style

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tfscale.console.describe import describe_exit
-from tfscale.console.events import LinkState
-from tfscale.console.model import TaskView
+from tfscale.console.engine.events import LinkState
+from tfscale.console.engine.model import TaskView
 from tfscale.console.widgets import format
 from tfscale.console.widgets.look import Glyphs
 from tfscale.core.analysis.words import signal_name
