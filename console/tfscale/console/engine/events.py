@@ -36,7 +36,7 @@ class Stage(StrEnum):
     FAILED = "failed"
     DONE = "done"
     WORKING = "working"
-    """At what the message says, while the task's state stays as it is."""
+    """Busy with what the message names; the task's state does not change."""
 
 
 @dataclass(frozen=True, slots=True)

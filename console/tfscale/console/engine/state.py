@@ -135,7 +135,7 @@ class ClusterState:
         if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
             return
         if event.task in self._commanded and _severity(after) != "critical":
-            # The command's own progress has said so already.
+            # The command's own progress has an entry already.
             return
         at = after.exit.at if after.exit and after.state is TaskState.EXITED else event.frame.at
         self._note(at, _severity(after), str(event.task), describe_change(after), "task")

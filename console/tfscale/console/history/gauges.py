@@ -27,16 +27,16 @@ class Gauges(NamedTuple):
     sent: float | None = None
 
 
-def gauges_of(host: Any, gpus: Iterable[Any], known: Callable[[Any, str], Any]) -> Gauges:
-    """Return the readings of records or of messages; `known(object, field)` returns None for an unset field."""
-    cpu, received, sent = (None, None, None) if host is None else _host_readings(host, known)
+def gauges_of(host: Any, gpus: Iterable[Any], read_field: Callable[[Any, str], Any]) -> Gauges:
+    """Return the readings of records or of messages; `read_field(object, field)` returns None for an unset field."""
+    cpu, received, sent = (None, None, None) if host is None else _host_readings(host, read_field)
     rows = list(map(_READ, gpus))
     if not rows:
         return Gauges(cpu=cpu, received=received, sent=sent)
     used, memory, clocks, power, heat = zip(*rows, strict=True)
     if not (all(used) and all(memory) and all(clocks) and all(power) and all(heat)):
-        # Only what counts as false may stand for what was not told.
-        used, memory, clocks, power, heat = (_known_values(gpus, name, known) for name in _GPU_FIELDS)
+        # A message gives 0 for an unset field: ask for each field whether it is set.
+        used, memory, clocks, power, heat = (_known_values(gpus, name, read_field) for name in _GPU_FIELDS)
     return Gauges(
         sum(used) / len(used) if used else None,
         sum(memory) if memory else None,
@@ -53,12 +53,12 @@ _GPU_FIELDS = ("utilisation", "memory_used", "clock", "power", "temperature")
 _READ = attrgetter(*_GPU_FIELDS)
 
 
-def _known_values(gpus: Iterable[Any], name: str, known: Callable[[Any, str], Any]) -> tuple[float, ...]:
-    return tuple(value for gpu in gpus if (value := known(gpu, name)) is not None)
+def _known_values(gpus: Iterable[Any], name: str, read_field: Callable[[Any, str], Any]) -> tuple[float, ...]:
+    return tuple(value for gpu in gpus if (value := read_field(gpu, name)) is not None)
 
 
-def _host_readings(host: Any, known: Callable[[Any, str], Any]) -> tuple[float | None, float | None, float | None]:
+def _host_readings(host: Any, read_field: Callable[[Any, str], Any]) -> tuple[float | None, float | None, float | None]:
     received = sent = None
     for link in host.interfaces:
         received, sent = (received or 0.0) + link.received, (sent or 0.0) + link.sent
-    return known(host, "cpu"), received, sent
+    return read_field(host, "cpu"), received, sent

@@ -162,7 +162,7 @@ class History:
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = {phase: sums[phase] / sums["measured"] for phase in PHASES}
         reduce = mean.pop("reduce")
-        # Where nobody is known to be waited for, all of the reduction is transfer.
+        # Without a known transfer of the second, the whole reduction counts as transfer.
         transfer = np.fmin(reduce, self._transfers.series(last, span))
         return {**mean, "transfer": np.where(np.isnan(reduce), reduce, transfer), "wait": reduce - transfer}
 

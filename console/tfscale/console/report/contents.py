@@ -1,4 +1,4 @@
-"""Contents of a report, whatever it is made from and however it is written."""
+"""Contents of a report, the same for all inputs and formats."""
 
 from __future__ import annotations
 

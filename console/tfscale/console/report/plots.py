@@ -163,10 +163,12 @@ def scaling(group: RunGroup) -> str:
 def measured_scaling(sizes: Sizes) -> str:
     """Draw the measured throughputs, the ideal, and the forecast with its band."""
     workers, rates = (np.array(column, dtype=float) for column in zip(*sizes.measured, strict=True))
-    told = sizes.forecast
-    most = float(told.workers if told else workers[-1])
+    prediction = sizes.forecast
+    most = float(prediction.workers if prediction else workers[-1])
     ideal = np.array([0.0, most * rates[0] / workers[0]])
-    axes = Axes((0.0, most * 1.02), (0.0, max(ideal[1], told.high if told else 0.0, float(rates.max())) * 1.05))
+    axes = Axes(
+        (0.0, most * 1.02), (0.0, max(ideal[1], prediction.high if prediction else 0.0, float(rates.max())) * 1.05)
+    )
     parts = [
         f'<path d="{axes.path(np.array([0.0, most]), ideal)}" class="ideal"><title>ideal</title></path>',
         f'<path d="{axes.path(workers, rates)}" fill="none" stroke="#0072B2" stroke-width="1.5"/>',
@@ -176,11 +178,13 @@ def measured_scaling(sizes: Sizes) -> str:
         parts.append(
             f'<circle cx="{axes.across(size):.1f}" cy="{axes.up(rate):.1f}" r="4" fill="#0072B2">{title}</circle>'
         )
-    if told:
-        x, title = f"{axes.across(told.workers):.1f}", f"<title>forecast, {told.model}</title>"
-        band = f'y1="{axes.up(told.low):.1f}" y2="{axes.up(told.high):.1f}"'
+    if prediction:
+        x, title = f"{axes.across(prediction.workers):.1f}", f"<title>forecast, {prediction.model}</title>"
+        band = f'y1="{axes.up(prediction.low):.1f}" y2="{axes.up(prediction.high):.1f}"'
         parts.append(f'<line x1="{x}" x2="{x}" {band} stroke="#D55E00" stroke-width="3"/>')
-        parts.append(f'<circle cx="{x}" cy="{axes.up(told.throughput):.1f}" r="4" fill="#D55E00">{title}</circle>')
+        parts.append(
+            f'<circle cx="{x}" cy="{axes.up(prediction.throughput):.1f}" r="4" fill="#D55E00">{title}</circle>'
+        )
     parts += [_tick_below(axes, tick, f"{tick:.4g}") for tick in ticks(*axes.x)]
     parts += [_tick_left(axes, tick, f"{tick:.4g}") for tick in ticks(*axes.y)]
     return _picture("".join(parts), "measured scaling", HEIGHT)

@@ -85,7 +85,7 @@ def play(source: RecordedSource) -> RunFindings:
 
 
 def report_recorded(path: Path, source: RecordedSource, name: str = "") -> RunReport:
-    """Return the report of one run; `name` tells it from others. Raises RecordingError as the source does."""
+    """Return the report of one run, called `name` beside others. Raises RecordingError as the source does."""
     found = play(source)
     group = _group(name, found, found.begin, found.end, found.steps, probe=found.probe)
     diagnoses = tuple(_of_run(each, name) for each in found.diagnoses)

@@ -66,7 +66,7 @@ def _path(text: str | None) -> Path | None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Write the report, and return the exit status, which is 0 whatever was found. Raises TfscaleError."""
+    """Write the report, and return exit status 0, also where something was found. Raises TfscaleError."""
     request = parse(arguments)
     text = _WRITERS[request.format](make(request))
     if request.out is None:

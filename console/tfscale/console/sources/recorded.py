@@ -140,7 +140,7 @@ class Player:
                 return
             self._at = event.at
             inbox.put(event)
-            # While rushing, somebody may find what is looked for in any second: do not run past it.
+            # While catching up, a listener may pause at any second: do not run past it.
             await inbox.room(0 if self._catch_up_to is not None and isinstance(event, SecondPassed) else _AHEAD)
 
     async def _wait_for(self, at: float) -> None:
