@@ -22,7 +22,9 @@ class Native(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         root = Path(self.root)
-        (root / LIBRARY).unlink(missing_ok=True)
+        for library in (root / LIBRARY).parents[1].rglob("*.so"):
+            # A library of an older version, beside a folder of its name, would be imported in the folder's place.
+            library.unlink()
         sources = [root / source for source in SOURCES]
         compiler = shlex.split(os.environ.get("CC") or "cc")
         try:

@@ -23,13 +23,13 @@ sys.path[:0] = [str(ROOT / name) for name in ("core", "console", "protos")]
 
 from tfscale.console.app import ConsoleApp  # noqa: E402
 from tfscale.console.commands import NoCommands  # noqa: E402
-from tfscale.console.engine import Engine  # noqa: E402
-from tfscale.console.events import SecondPassed  # noqa: E402
-from tfscale.console.faults import Fault  # noqa: E402
-from tfscale.console.simulation import SimulatedCluster  # noqa: E402
+from tfscale.console.engine.engine import Engine  # noqa: E402
+from tfscale.console.engine.events import SecondPassed  # noqa: E402
+from tfscale.console.engine.state import ClusterState  # noqa: E402
 from tfscale.console.sources import Inbox  # noqa: E402
+from tfscale.console.sources.faults import Fault  # noqa: E402
 from tfscale.console.sources.simulated import simulated_spec  # noqa: E402
-from tfscale.console.state import ClusterState  # noqa: E402
+from tfscale.console.sources.simulated_cluster import SimulatedCluster  # noqa: E402
 from tfscale.core.analysis.diagnostician import Diagnostician  # noqa: E402
 from tfscale.core.cluster import ClusterSpec  # noqa: E402
 

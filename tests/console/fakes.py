@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tfscale.console.channels import CommandError
 from tfscale.console.commands import Stack
-from tfscale.console.events import (
+from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
     Event,
@@ -18,9 +18,9 @@ from tfscale.console.events import (
     LinkState,
     Profile,
     SecondPassed,
-    Stage,
 )
-from tfscale.console.model import Link, TaskView
+from tfscale.console.engine.model import Link, Snapshot, TaskView
+from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources import Inbox
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.cluster import Address, ClusterSpec
@@ -36,6 +36,7 @@ from tfscale.core.records import (
     Pressure,
     ProbeState,
     ProbeStatus,
+    Stage,
     StepBatch,
     TaskState,
     TaskStatus,
@@ -310,6 +311,20 @@ class ScriptedSource:
         self.inbox.put(SecondPassed(self.now()))
 
 
+class Told:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.snapshots: list[Snapshot] = []
+
+    def event_folded(self, event: Event) -> None:
+        self.events.append(event)
+
+    def snapshot_taken(self, snapshot: Snapshot) -> None:
+        self.snapshots.append(snapshot)
+
+
 class FakeCommands:
     """Obeys without an agent; refuses with `error` where it is set."""
 
@@ -349,3 +364,17 @@ class FakeCommands:
         yield tuple(f"{task} line {number}" for number in range(tail))
         if follow:
             await asyncio.Event().wait()
+
+
+def folded(cluster: ClusterSpec, *events: Event, findings: Findings | None = None) -> ClusterState:
+    """A state that has folded these events."""
+    state = ClusterState(cluster, FakeAnalysis(findings))
+    for event in events:
+        state.fold(event)
+    return state
+
+
+def ended_events(cluster: ClusterSpec, code: int) -> list[Event]:
+    """All tasks have exited with this code."""
+    ended = status(TaskState.EXITED, pid=None, exit=Exit(code, None, NOW))
+    return [FrameArrived(NOW, task, frame(task, 5, of=ended)) for task in cluster.tasks]

@@ -6,13 +6,13 @@ from functools import cache
 from typing import Any
 
 import fakes
-from test_recording import simulated
+from simulated_runs import simulated
 from tfscale.console.app import ConsoleApp
 from tfscale.console.cli import states
-from tfscale.console.engine import Engine
-from tfscale.console.events import SecondPassed
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import SecondPassed
+from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources.simulated import simulated_spec
-from tfscale.console.state import ClusterState
 
 FAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
     "healthy": (40, ()),
@@ -34,10 +34,9 @@ def state_of(case: str, workers: int = 4) -> ClusterState:
     seconds, faults = FAULTS[case]
     state = states(simulated_spec(workers))()
     for event in simulated(seconds, workers, *faults):
+        state.fold(event)
         if isinstance(event, SecondPassed):
             state.snapshot(event.at)
-        else:
-            state.fold(event)
     return state
 
 

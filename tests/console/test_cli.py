@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from fake_agent import FakeCluster
-from test_recording import record, simulated
-from tfscale.console.events import FrameArrived
-from tfscale.console.recording import Recording, RecordingError
+from simulated_runs import record, simulated
+from tfscale.console.engine.events import FrameArrived
+from tfscale.console.recording.recording_reader import Recording, RecordingError
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.core.task import Task
 from waiting import until

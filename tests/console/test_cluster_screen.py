@@ -10,13 +10,13 @@ import fakes
 import pytest
 from textual.widgets import Input, Static
 from tfscale.console.app import ConsoleApp
-from tfscale.console.engine import Engine
-from tfscale.console.events import LinkState
-from tfscale.console.model import Link
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import LinkState
+from tfscale.console.engine.model import Link
+from tfscale.console.engine.state import ClusterState
 from tfscale.console.screens.heat import HeatScreen
 from tfscale.console.screens.picker import PickerScreen
 from tfscale.console.screens.task import TaskScreen
-from tfscale.console.state import ClusterState
 from tfscale.console.view_state import View, ViewFile
 from tfscale.console.widgets.columns import COLUMNS, USUAL
 from tfscale.console.widgets.heat_map import HeatMap

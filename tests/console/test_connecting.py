@@ -15,9 +15,9 @@ import pytest
 from fake_agent import FakeAgent, FakeCluster
 from tfscale.console.channels import Channels, CommandError
 from tfscale.console.cli import states
-from tfscale.console.engine import Engine
-from tfscale.console.events import Event, FrameArrived, LinkState
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event, FrameArrived, LinkState
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.source_factory import ask_agent
 from tfscale.console.sources.live import LiveSource
 from tfscale.core.cluster import Address, ClusterError, ClusterSpec, Tls

@@ -7,7 +7,7 @@ from dataclasses import replace
 import fakes
 import numpy as np
 import pytest
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.widgets.bar import mean_parts, parts_of, phase_bar
 from tfscale.console.widgets.columns import USUAL, layout
 from tfscale.console.widgets.figures import efficiency, figures_of, goodput, loss

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import fakes
 import pytest
-from tfscale.console.events import FrameArrived
-from tfscale.console.model import Snapshot
-from tfscale.console.state import ClusterState
+from tfscale.console.engine.events import FrameArrived
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.state import ClusterState
 from tfscale.console.widgets.functions import facts
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.records import Coordinator, ServerTraffic, WorkerFunctions

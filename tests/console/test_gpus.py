@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import fakes
-from tfscale.console.model import Link, LinkState, Snapshot, TaskView
+from tfscale.console.engine.events import LinkState
+from tfscale.console.engine.model import Link, Snapshot, TaskView
 from tfscale.console.widgets import gpus
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.cluster import Address

@@ -14,7 +14,7 @@ from typing import Any
 import fakes
 import pages
 import pytest
-from test_recording import record, simulated
+from simulated_runs import record, simulated
 from textual.binding import Binding
 from textual.command import CommandPalette
 from textual.containers import VerticalScroll
@@ -24,8 +24,9 @@ from tfscale.console import screens, widgets
 from tfscale.console.app import ConsoleApp
 from tfscale.console.cli import states
 from tfscale.console.commands import NoCommands, Stack
-from tfscale.console.engine import Engine
-from tfscale.console.recording import Recording
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.state import ClusterState
+from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.screens.base import ACTING
 from tfscale.console.screens.events import EventsScreen
 from tfscale.console.screens.heat import HeatScreen
@@ -36,7 +37,6 @@ from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
-from tfscale.console.state import ClusterState
 from tfscale.console.widgets.summary import Keys
 from tfscale.core.task import Task
 from waiting import picture, settled, still, until
@@ -335,7 +335,7 @@ async def test_a_profile_is_asked_for_by_seconds_and_tells_where_it_is() -> None
         app._engine.source.tick()
         await still(pilot)
         assert app.cluster.snapshot is not None
-        said = [moment.text for moment in app.cluster.snapshot.moments]
+        said = [moment.text for moment in app.cluster.snapshot.timeline]
         assert said[-2] == "profile: capturing for 7 s" and said[-1].startswith("profile done: 1.20 MB in /var")
         assert "tensorboard --logdir" in "".join(str(each.message) for each in app._notifications)
 

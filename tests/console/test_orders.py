@@ -4,9 +4,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import fakes
+from tfscale.console.engine.state import ClusterState
 from tfscale.console.screens.confirm import ConfirmScreen
 from tfscale.console.screens.orders import Orders
-from tfscale.console.state import ClusterState
 from tfscale.console.widgets.look import Look
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.task import Task

@@ -14,13 +14,14 @@ import fakes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tfscale.agent import wire as agent_wire
-from tfscale.console import rows, wire
+from tfscale.console import wire
 from tfscale.console.cli import states
-from tfscale.console.events import Event, FrameArrived
-from tfscale.console.model import Snapshot
-from tfscale.console.once import snapshot_line
-from tfscale.console.simulation import SimulatedCluster
+from tfscale.console.engine.events import Event, FrameArrived, SecondPassed
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.export import rows
+from tfscale.console.export.snapshot_once import snapshot_line
 from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulated_cluster import SimulatedCluster
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.step_bars import sentence, timeline
 from tfscale.console.widgets.summary import headline_lines
@@ -43,9 +44,11 @@ def watched(workers: int, events: Iterable[Event]) -> Iterator[Snapshot]:
     state, due = states(simulated_spec(workers))(), fakes.NOW
     for event in events:
         if event.at >= due:
+            state.fold(SecondPassed(due))
             yield state.snapshot(due)
             due += 1.0
         state.fold(event)
+    state.fold(SecondPassed(due))
     yield state.snapshot(due)
 
 
@@ -53,10 +56,10 @@ def look(snapshot: Snapshot) -> None:
     """At all that is drawn of the last steps, said, and written."""
     json.dumps(snapshot_line(snapshot), allow_nan=False)
     headline_lines(snapshot, Look(), 80)
-    last = snapshot.history.last_steps() if snapshot.history else None
+    last = snapshot.history.recent_steps if snapshot.history else None
     for at in (last.newest, last.common, last.oldest) if last else ():
         if at is not None and last is not None:
-            sentence(timeline(last.lined(at, 3)), Look())
+            sentence(timeline(last.aligned(at, 3)), Look())
 
 
 @settings(max_examples=10, deadline=None, derandomize=True)

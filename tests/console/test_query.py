@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import fakes
 import pytest
-from tfscale.console.events import LinkState
-from tfscale.console.model import Link, TaskView
+from tfscale.console.engine.events import LinkState
+from tfscale.console.engine.model import Link, TaskView
 from tfscale.console.widgets.arrange import Group, Order, arrange
 from tfscale.console.widgets.columns import COLUMNS, Scene
 from tfscale.console.widgets.look import UNICODE

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import fakes
 import pytest
-from test_recording import record, simulated
+from simulated_runs import record, simulated
 from tfscale.console.app import ConsoleApp
 from tfscale.console.cli import states
 from tfscale.console.commands import NoCommands
-from tfscale.console.engine import Engine
-from tfscale.console.events import AgentDescribed, SecondPassed
-from tfscale.console.recorder import Tape
-from tfscale.console.recording import Recording
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import AgentDescribed, SecondPassed
+from tfscale.console.engine.state import ClusterState
+from tfscale.console.recording.recording_reader import Recording
+from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
-from tfscale.console.state import ClusterState
 from waiting import until
 
 
@@ -87,7 +87,7 @@ async def test_a_recording_is_begun_and_ended_by_its_key(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     spec = fakes.spec(2)
     source = fakes.ScriptedSource(spec, fakes.healthy_events(spec))
-    tape = Tape(spec)
+    tape = ActiveRecording(spec)
     app = ConsoleApp(Engine(source, lambda: ClusterState(spec, fakes.FakeAnalysis()), tape.take), NoCommands(""), tape)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: app.cluster.snapshot is not None, pilot.pause)

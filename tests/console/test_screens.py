@@ -14,13 +14,13 @@ import fakes
 import pytest
 from textual.widgets import Input, Static
 from tfscale.console.app import ConsoleApp
-from tfscale.console.engine import Engine
-from tfscale.console.events import Event
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event
+from tfscale.console.engine.state import ClusterState
 from tfscale.console.screens.confirm import ConfirmScreen
 from tfscale.console.screens.help import HelpScreen
 from tfscale.console.screens.stack import StackScreen
 from tfscale.console.screens.task import TaskScreen
-from tfscale.console.state import ClusterState
 from tfscale.console.widgets.moments import Moments
 from tfscale.console.widgets.summary import Keys
 from tfscale.core.analysis.findings import Findings
@@ -177,7 +177,7 @@ async def test_a_refused_restart_is_one_line_in_the_headline() -> None:
         snapshot = app.cluster.snapshot
         assert snapshot is not None and snapshot.command is not None
         assert snapshot.command.stage is Stage.FAILED and snapshot.command.message == why
-        assert why in snapshot.moments[-1].text
+        assert why in snapshot.timeline[-1].text
 
 
 async def test_marks_make_a_command_take_several() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import fakes
 import pytest
-from tfscale.console.events import Event, SecondPassed
-from tfscale.console.faults import Fault
-from tfscale.console.model import Snapshot
-from tfscale.console.simulation import SimulatedCluster
-from tfscale.console.state import ClusterState
+from tfscale.console.engine.events import Event, SecondPassed
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.state import ClusterState
+from tfscale.console.sources.faults import Fault
+from tfscale.console.sources.simulated_cluster import SimulatedCluster
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.summary import headline, headline_lines
 from tfscale.core.analysis.diagnostician import Diagnostician

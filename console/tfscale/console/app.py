@@ -15,12 +15,13 @@ from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, Provider
 from textual.message import Message
 from tfscale.console.commands import Commands
-from tfscale.console.engine import Engine
-from tfscale.console.events import Event
-from tfscale.console.model import Snapshot
-from tfscale.console.recorder import Tape
-from tfscale.console.recording import SUFFIX
-from tfscale.console.replay import Remote
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.stop_condition import StopCondition
+from tfscale.console.recording.recording_reader import SUFFIX
+from tfscale.console.recording.recording_writer import ActiveRecording
+from tfscale.console.replay_controls import ReplayControls
 from tfscale.console.screens.advice import AdviceScreen
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.screens.cluster import ClusterScreen
@@ -32,7 +33,6 @@ from tfscale.console.screens.prompt import PromptScreen
 from tfscale.console.screens.steps import StepsScreen
 from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
-from tfscale.console.until import Until
 from tfscale.console.view_state import View, ViewFile
 from tfscale.console.widgets.look import ASCII, PALETTES, UNICODE, Look, theme
 from tfscale.console.widgets.task_table import TaskTable
@@ -94,10 +94,10 @@ class ConsoleApp(App[None]):
         self,
         engine: Engine,
         commands: Commands,
-        tape: Tape | None = None,
+        tape: ActiveRecording | None = None,
         *,
         ascii: bool = False,
-        until: Until | None = None,
+        until: StopCondition | None = None,
         view_file: ViewFile | None = None,
         read_only: bool = False,
         palette: str | None = None,
@@ -108,10 +108,10 @@ class ConsoleApp(App[None]):
         self._commands = commands
         self._orders = Orders(self, engine, commands)
         self._is_read_only = read_only
-        self._tape = tape or Tape(self._spec)
-        self._until = until or Until()
+        self._tape = tape or ActiveRecording(self._spec)
+        self._until = until or StopCondition()
         self._view_file = view_file or ViewFile()
-        self._remote = Remote(engine.source) if isinstance(engine.source, Player) else None
+        self._remote = ReplayControls(engine.source) if isinstance(engine.source, Player) else None
         self._waiting: Snapshot | None = None
         """The newest, while the one before it has not been on the screen for long enough."""
         self._shown: Snapshot | None = None
@@ -155,8 +155,8 @@ class ConsoleApp(App[None]):
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         """A listener of the engine."""
         if self._remote is not None:
-            self._remote.see(snapshot)
-            if self._remote.player.is_rushing and self._waiting is not None:
+            self._remote.watch(snapshot)
+            if self._remote.player.is_catching_up and self._waiting is not None:
                 self._waiting = snapshot
                 return
         if self._until.is_over(snapshot, self._engine.state):
@@ -237,7 +237,7 @@ class ConsoleApp(App[None]):
         now = self._engine.source.now()
         path = Path(f"{self._spec.name}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}{SUFFIX}")
         try:
-            self._tape.begin(path, now, self._engine.state.standing(now))
+            self._tape.begin(path, now, self._engine.state.known_links(now))
             self.notify(f"recording to {path}; R ends it")
         except TfscaleError as error:
             self.notify(str(error), severity="error")
@@ -249,7 +249,7 @@ class ConsoleApp(App[None]):
         note = "" if self._tape.path is None else f"{self._glyphs.running} recording"
         if self._remote is not None:
             note = self._remote.title()
-            if (damage := self._remote.news_of_damage()) is not None:
+            if (damage := self._remote.new_damage()) is not None:
                 self.notify(damage, severity="warning", timeout=30)
         self.cluster.title_line.note = note
 

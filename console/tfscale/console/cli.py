@@ -14,21 +14,22 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from tfscale.console import _process as _process
-from tfscale.console import acts, rows
 from tfscale.console.commands import NoCommands
 from tfscale.console.config import Configuration, Settings, configure
-from tfscale.console.engine import Engine
-from tfscale.console.guarded import Guarded
-from tfscale.console.headless import Headless
-from tfscale.console.notify import Notifier
-from tfscale.console.once import Once, is_healthy, snapshot_line
-from tfscale.console.outputs import Csv, JsonLines, Output, Parquet, Rotated
-from tfscale.console.recorder import Tape
-from tfscale.console.recording import Recording
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.resilient_analysis import ResilientAnalysis
+from tfscale.console.engine.state import ClusterState
+from tfscale.console.engine.stop_condition import StopCondition
+from tfscale.console.export import rows
+from tfscale.console.export.headless import Headless
+from tfscale.console.export.notify import Notifier
+from tfscale.console.export.outputs import Csv, JsonLines, Output, Parquet, Rotated
+from tfscale.console.export.snapshot_once import SnapshotOnce, is_healthy, snapshot_line
+from tfscale.console.export.task_commands import TASK_COMMANDS, run_task_command
+from tfscale.console.recording.recording_reader import Recording
+from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.source_factory import Connection, connect
 from tfscale.console.sources.recorded import Player, RecordedSource
-from tfscale.console.state import ClusterState
-from tfscale.console.until import Until
 from tfscale.console.view_state import ViewFile, state_path
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.cluster import Address, ClusterSpec
@@ -39,7 +40,7 @@ from tfscale.core.task import Task
 _logger = logging.getLogger(__name__)
 WELL, NOTHING, UNHEALTHY = 0, 1, 3
 """Exit statuses; 2 is of UsageError."""
-ARGUMENTS = {**dict.fromkeys(acts.ACTS, "TASK"), "replay": "FILE", "export": "FILE", "config": ""}
+ARGUMENTS = {**dict.fromkeys(TASK_COMMANDS, "TASK"), "replay": "FILE", "export": "FILE", "config": ""}
 """What may be asked for instead of watching, by its first word."""
 T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, T]]
@@ -50,9 +51,9 @@ def main() -> None:
     """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`)."""
     try:
         if sys.argv[1:2] == ["report"]:
-            from tfscale.console.report import command as report
+            from tfscale.console.report import report_command
 
-            sys.exit(report.run(sys.argv[2:]))
+            sys.exit(report_command.run(sys.argv[2:]))
         status = run(configure(sys.argv[1:], os.environ, ARGUMENTS), os.environ)
     except TfscaleError as error:
         print(f"tfscale-console: {error}", file=sys.stderr)
@@ -70,7 +71,7 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     """What the configuration asks for; the exit status."""
     settings = configuration.settings
     _start_log(settings, logging.StreamHandler())
-    if settings.read_only and configuration.command and configuration.command[0] in acts.ACTS:
+    if settings.read_only and configuration.command and configuration.command[0] in TASK_COMMANDS:
         where = configuration.origins["read_only"]
         raise UsageError(f"{where}: {configuration.command[0]} reaches into a task, and this console may only look")
     if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
@@ -79,9 +80,9 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
         case ("config",):
             print(configuration.describe())
             return WELL
-        case (act, task) if act in acts.ACTS:
+        case (name, task) if name in TASK_COMMANDS:
             connection = connect(settings, configuration.origins, environment)
-            return _closing(connection, partial(acts.act, act, Task.parse(task), settings, connection))
+            return _closing(connection, partial(run_task_command, name, Task.parse(task), settings, connection))
         case ("export", path):
             return export(Path(path), settings)
         case ("replay", path) if not settings.headless:
@@ -116,7 +117,7 @@ def _replay(path: Path, settings: Settings) -> Connection:
 
 def run_once(settings: Settings, connection: Connection) -> int:
     """Print one snapshot. Raises UsageError where it cannot be written."""
-    once = Once(Engine(connection.source, states(connection.source.spec)))
+    once = SnapshotOnce(Engine(connection.source, states(connection.source.spec)))
     snapshot = _closing(connection, once.run)
     if snapshot is None:
         return NOTHING
@@ -135,11 +136,11 @@ def run_once(settings: Settings, connection: Connection) -> int:
 def run_headless(settings: Settings, connection: Connection) -> int:
     """Write what comes until the end, and say on stderr if there was nothing. Raises TfscaleError."""
     spec = connection.source.spec
-    tape = Tape(spec)
+    tape = ActiveRecording(spec)
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
-    engine = Engine(connection.source, guarded_states(spec, lambda text: _logger.error("%s", text)), tape.take)
-    until = Until(settings.until, settings.seconds)
+    engine = Engine(connection.source, resilient_states(spec, lambda text: _logger.error("%s", text)), tape.take)
+    until = StopCondition(settings.until, settings.seconds)
     notifier = Notifier(settings.on_event, settings.webhook)
     collected = _write(settings, engine, until, notifier, tape, lambda job: _closing(connection, job))
     if not collected:
@@ -151,9 +152,11 @@ def run_headless(settings: Settings, connection: Connection) -> int:
 def export(path: Path, settings: Settings) -> int:
     """Write what a recording holds, and on stderr where it is damaged. Raises TfscaleError."""
     recording = Recording(path)
-    engine = Engine(RecordedSource(recording), states(recording.spec))
-    until = Until(settings.until, settings.seconds)
-    collected = _write(settings, engine, until, Notifier(), Tape(recording.spec), lambda job: asyncio.run(job()))
+    engine = Engine(RecordedSource(recording.spec, recording.events(), recording.begin), states(recording.spec))
+    until = StopCondition(settings.until, settings.seconds)
+    collected = _write(
+        settings, engine, until, Notifier(), ActiveRecording(recording.spec), lambda job: asyncio.run(job())
+    )
     if recording.damage:
         _logger.warning("%s", recording.damage)
     return WELL if collected else NOTHING
@@ -162,9 +165,9 @@ def export(path: Path, settings: Settings) -> int:
 def _write(
     settings: Settings,
     engine: Engine,
-    until: Until,
+    until: StopCondition,
     notifier: Notifier,
-    tape: Tape,
+    tape: ActiveRecording,
     run: Callable[[Job[int]], int],
 ) -> int:
     """Headless, from opening its output to closing it; how many frames came. Raises TfscaleError."""
@@ -238,9 +241,9 @@ def states(spec: ClusterSpec) -> Callable[[], ClusterState]:
     return lambda: ClusterState(spec, Diagnostician(spec))
 
 
-def guarded_states(spec: ClusterSpec, tell: Callable[[str], None]) -> Callable[[], ClusterState]:
+def resilient_states(spec: ClusterSpec, tell: Callable[[str], None]) -> Callable[[], ClusterState]:
     """The same, for who watches for weeks: a diagnosis that fails is told, and all else goes on."""
-    return lambda: ClusterState(spec, Guarded(Diagnostician(spec), tell))
+    return lambda: ClusterState(spec, ResilientAnalysis(Diagnostician(spec), tell))
 
 
 def run_screens(settings: Settings, connection: Connection, environment: Mapping[str, str]) -> int:
@@ -251,7 +254,7 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
     from tfscale.console.app import ConsoleApp
 
     spec = connection.source.spec
-    tape = Tape(spec)
+    tape = ActiveRecording(spec)
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
 
@@ -260,11 +263,11 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
         app.failed(problem)
 
     app = ConsoleApp(
-        Engine(connection.source, guarded_states(spec, failed), tape.take),
+        Engine(connection.source, resilient_states(spec, failed), tape.take),
         connection.commands,
         tape,
         ascii=settings.ascii or not (served or speaks_utf8(environment)),
-        until=Until(settings.until, settings.seconds),
+        until=StopCondition(settings.until, settings.seconds),
         view_file=ViewFile.at(state_path(environment)),
         read_only=settings.read_only,
         palette=settings.theme,

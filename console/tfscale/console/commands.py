@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 from tfscale.console import wire
 from tfscale.console.channels import Channels, CommandError, first_line
-from tfscale.console.events import CommandProgressed, Profile
+from tfscale.console.engine.events import CommandProgressed, Profile
 from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from tfscale.console.faults import Fault
+from tfscale.console.export.rows import PARTS
 from tfscale.console.options import OPTIONS
-from tfscale.console.rows import PARTS
+from tfscale.console.sources.faults import Fault
 from tfscale.core.cluster import Address
 from tfscale.core.errors import UsageError
 from tfscale.core.precedence import CommandLine, add_flags, choose, config_path, is_flag

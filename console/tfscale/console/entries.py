@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 from tfscale.console import wire
-from tfscale.console.events import (
+from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
     Event,

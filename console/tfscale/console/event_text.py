@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfscale.console.events import CommandProgressed
+from tfscale.console.engine.events import CommandProgressed
 from tfscale.core.records import Stage, TaskState, TaskStatus
 from tfscale.core.text import exit_phrase
 

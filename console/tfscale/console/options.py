@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from tfscale.console.faults import EXAMPLE, Fault
-from tfscale.console.outputs import FORMATS
-from tfscale.console.rows import PARTS
-from tfscale.console.until import CONDITIONS
+from tfscale.console.engine.stop_condition import CONDITIONS
+from tfscale.console.export.outputs import FORMATS
+from tfscale.console.export.rows import PARTS
+from tfscale.console.sources.faults import EXAMPLE, Fault
 from tfscale.core.cluster import parse_address
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS

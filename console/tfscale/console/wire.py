@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from tfscale.console import packed
-from tfscale.console.events import CommandProgressed, Profile
-from tfscale.console.gauges import Gauges, gauges_of
+from tfscale.console.engine.events import CommandProgressed, Profile
+from tfscale.console.history.gauges import Gauges, gauges_of
 from tfscale.console.printable import printable
 from tfscale.core.plausible import check_counts, check_steps, check_time, is_moment
 from tfscale.core.records import (

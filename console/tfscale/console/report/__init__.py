@@ -1,1 +1,1 @@
-"""The post-mortem: what was recorded or measured, played through the rules that watch live, as text, JSON or a page."""
+"""The report of a recorded or measured run, found by the rules that watch live; as text, JSON or a page."""

@@ -1,4 +1,4 @@
-"""What a report holds, whatever it is made from and however it is written."""
+"""Contents of a report, the same for all inputs and formats."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tfscale.core.records import Diagnosis
 from tfscale.core.text import clock
 
 PARTS = ("update", "host", "input", "compute", "transfer", "wait")
-"""Of a step: its phases, with what is spent in the all-reduce told apart from waiting for somebody slower."""
+"""Parts of a step: its phases, with the all-reduce split into transfer and waiting for a slower worker."""
 
 MOST_POINTS = 512
-"""Of a timeline; a longer run has coarser points, not more of them."""
+"""Points of a timeline; a longer run has coarser points, not more of them."""
 
 
 @dataclass(slots=True)
-class Timeline:
-    """Each subject's parts of a step over time; grows by looks, and halves its resolution when it is full."""
+class PhaseTimeline:
+    """Parts of each subject's step over time. The resolution is halved when the timeline is full."""
 
     subjects: list[str] = field(default_factory=list)
     _at: list[float] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Timeline:
     _skipped: int = 0
 
     def add(self, at: float, findings: Findings) -> None:
-        """Take in the medians of one look; where no steps come any more, that nothing is known."""
+        """Take in the medians of one diagnosis; where steps come no longer, the point is unknown."""
         self._skipped += 1
         if self._skipped < self._each or findings.step_time is None:
             return
@@ -45,7 +45,7 @@ class Timeline:
 
     @property
     def at(self) -> NDArray[np.float64]:
-        """(k,) when each point was looked at."""
+        """(k,) times of the points."""
         return np.asarray(self._at)
 
     @property
@@ -64,41 +64,41 @@ def _parts(summary: SubjectSummary) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Subjects that do equal work, and what was seen of them."""
+class RunGroup:
+    """Subjects that do equal work, and their results."""
 
     name: str
-    timeline: Timeline
+    timeline: PhaseTimeline
     subjects: Mapping[str, SubjectSummary]
-    """As they were at the end."""
+    """Summaries at the end of the run."""
     steps: int
     begin: float
     end: float
     spent: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by bucket of goodput; empty where the whole run was not watched."""
+    """Seconds by bucket of goodput; empty where not the whole run was watched."""
     scaling: tuple[Forecast, ...] = ()
-    """Throughput of other sizes, over that of one worker, by the ring model."""
+    """Throughput of other sizes relative to one worker, by the ring model."""
     workers: int = 0
     """Replicas that trained together."""
     examples: int | None = None
-    """Of a step, all workers together."""
+    """Examples of a step, all workers together; None unknown."""
 
     @property
     def rate(self) -> float | None:
-        """Steps a second, over the whole."""
+        """Steps a second over the whole run."""
         return self.steps / (self.end - self.begin) if self.steps and self.end > self.begin else None
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """The post-mortem. Times are Unix seconds, or seconds from the first step on where it has no clock."""
+class RunReport:
+    """Report of one or more runs. Times are Unix seconds, or seconds from the first step on where it has no clock."""
 
     title: str
     facts: Mapping[str, str]
-    groups: tuple[Group, ...]
+    groups: tuple[RunGroup, ...]
     diagnoses: tuple[Diagnosis, ...]
     has_clock: bool = True
 
     def when(self, at: float) -> str:
-        """A moment as people read it."""
+        """Return a time as people read it."""
         return clock(at) if self.has_clock else f"{at:.1f} s"

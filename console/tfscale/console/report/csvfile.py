@@ -1,7 +1,7 @@
-"""Anybody's measurements: a CSV file with one row a step and worker, as columns of steps.
+"""Measurements of other tools: a CSV file with one row a step and worker, read as columns of steps.
 
 Needs `step`, `worker`, `input_s`, `compute_s`, `reduce_s` and `update_s`, in seconds and in any order; `host_s` and
-`group` may be there too, other columns are left alone. An empty cell is unknown. Workers of one group do equal work and
+`group` are optional, other columns are ignored. An empty cell is unknown. Workers of one group do equal work and
 meet in the same collective.
 """
 
@@ -25,12 +25,12 @@ OPTIONAL = ("host_s", "group")
 
 
 class CsvError(UsageError):
-    """The file does not hold what a report needs; the message says in which line."""
+    """File without what a report needs; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """The steps of one group: k steps of n workers."""
+class MeasuredGroup:
+    """Steps of one group: k steps of n workers."""
 
     group: str
     """Empty where the file has no groups."""
@@ -41,11 +41,11 @@ class Measured:
     """(5, k, n) seconds in the order of PHASES, NaN unknown."""
 
     end: NDArray[np.float64]
-    """(k,) when each step ended, in seconds from the beginning of the first."""
+    """(k,) end of each step, in seconds from the beginning of the first."""
 
 
-def read_csv(path: Path) -> tuple[Measured, ...]:
-    """The groups of a file, in the order in which they come. Raises CsvError."""
+def read_csv(path: Path) -> tuple[MeasuredGroup, ...]:
+    """Return the groups of a file in their order. Raises CsvError."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             return tuple(_measured(path, _Rows(path, csv.reader(file))))
@@ -63,7 +63,7 @@ class _Row:
 
 
 class _Rows:
-    """The rows of a file, each checked; every error names the file and the line."""
+    """Checked rows of a file; every error names the file and the line."""
 
     def __init__(self, path: Path, reader: Iterator[list[str]]) -> None:
         self._path, self._reader = path, reader
@@ -96,7 +96,7 @@ class _Rows:
         )
 
 
-def _measured(path: Path, rows: Iterable[_Row]) -> Iterator[Measured]:
+def _measured(path: Path, rows: Iterable[_Row]) -> Iterator[MeasuredGroup]:
     groups: dict[str, list[_Row]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
@@ -106,7 +106,7 @@ def _measured(path: Path, rows: Iterable[_Row]) -> Iterator[Measured]:
         yield _grid(path, name, members)
 
 
-def _grid(path: Path, name: str, rows: Sequence[_Row]) -> Measured:
+def _grid(path: Path, name: str, rows: Sequence[_Row]) -> MeasuredGroup:
     workers = tuple(sorted({row.worker for row in rows}))
     steps = np.unique([row.step for row in rows])
     column = {worker: position for position, worker in enumerate(workers)}
@@ -120,11 +120,11 @@ def _grid(path: Path, name: str, rows: Sequence[_Row]) -> Measured:
             raise CsvError(f"{path}: step {row.step} of {row.worker}{where} is there twice: tell them apart by `group`")
         seen[cell] = True
         phases[:, *cell] = row.phases
-    return Measured(name, workers, steps, phases, _ends(phases))
+    return MeasuredGroup(name, workers, steps, phases, _ends(phases))
 
 
 def _ends(phases: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The steps laid end to end; each lasts as long as it does for the middle one of its workers."""
+    """Return the ends of the steps laid end to end; each lasts as long as for the median worker."""
     whole = np.nansum(phases.astype(np.float64), axis=0)
     return np.asarray(np.cumsum(np.median(whole, axis=1)))
 
@@ -143,7 +143,7 @@ def _step(where: str, text: str) -> int:
 
 
 def _seconds(where: str, name: str, cells: Mapping[str, str]) -> float:
-    """A duration; one that is in no column takes no time, one that is empty is unknown."""
+    """Return a duration; 0 without such a column, NaN where the cell is empty."""
     text = cells.get(name, "0")
     try:
         value = float(text) if text else math.nan

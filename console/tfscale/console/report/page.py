@@ -6,13 +6,13 @@ from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
 from tfscale.console.report import plots
-from tfscale.console.report.contents import Group, Report
+from tfscale.console.report.contents import RunGroup, RunReport
+from tfscale.console.report.report_text import COLUMNS, cells
 from tfscale.console.report.sizes import sizes
-from tfscale.console.report.text import COLUMNS, cells
 
 
-def as_html(report: Report) -> str:
-    """The page."""
+def as_html(report: RunReport) -> str:
+    """Return the page."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     return template.render(
@@ -27,8 +27,8 @@ def as_html(report: Report) -> str:
     )
 
 
-def shares(group: Group) -> list[tuple[str, float]]:
-    """(bucket, share of the time), the largest first."""
+def shares(group: RunGroup) -> list[tuple[str, float]]:
+    """Return (bucket, share of the time), the largest first."""
     whole = sum(group.spent.values())
     spent = sorted(group.spent.items(), key=lambda each: -each[1])
     return [(bucket.replace("_", " "), seconds / whole) for bucket, seconds in spent if seconds > 0]

@@ -12,7 +12,7 @@ from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.report.contents import PARTS, Group, Report
+from tfscale.console.report.contents import PARTS, RunGroup, RunReport
 from tfscale.console.report.sizes import Sizes
 from tfscale.core.analysis.steps.phases import medians
 from tfscale.core.text import duration
@@ -32,12 +32,12 @@ _LINES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#99
 WIDTH, HEIGHT = 900, 260
 LEFT, RIGHT, TOP, BOTTOM = 70, 34, 10, 34
 MOST_LINES = 16
-"""Workers drawn one by one; of more, those that lie furthest from the middle."""
+"""Workers drawn one by one; where there are more, those furthest from the median."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Where numbers lie on the picture."""
+    """Position of numbers on the picture."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -52,7 +52,7 @@ class Axes:
         return self.height - BOTTOM - (value - low) / ((high - low) or 1.0) * (self.height - TOP - BOTTOM)
 
     def path(self, xs: Floats, ys: Floats) -> str:
-        """A line with a gap wherever something is unknown."""
+        """Return a line with a gap wherever a value is unknown."""
         parts, pen = [], "M"
         for x, y in zip(xs, ys, strict=True):
             if not math.isfinite(y):
@@ -64,7 +64,7 @@ class Axes:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from low to high."""
+    """Return round numbers from low to high."""
     if not high > low:
         return [low]
     raw = (high - low) / most
@@ -73,8 +73,8 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [step * each for each in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def steps_by_phase(report: Report, group: Group) -> str:
-    """The middle worker's step over time, its parts on top of each other."""
+def steps_by_phase(report: RunReport, group: RunGroup) -> str:
+    """Draw the median worker's step over time, its parts on top of each other."""
     parts, at = group.timeline.parts, group.timeline.at
     if parts.size == 0:
         return ""
@@ -88,8 +88,8 @@ def steps_by_phase(report: Report, group: Group) -> str:
     return _picture("".join(areas) + _frame(report, axes), f"steps by phase {group.name}", HEIGHT)
 
 
-def per_worker(report: Report, group: Group) -> str:
-    """Each worker's own part of the step (its lag: all but the all-reduce) over time."""
+def per_worker(report: RunReport, group: RunGroup) -> str:
+    """Draw each worker's own part of the step (its lag: all but the all-reduce) over time."""
     parts, at = group.timeline.parts, group.timeline.at
     if parts.size == 0:
         return ""
@@ -108,16 +108,16 @@ def per_worker(report: Report, group: Group) -> str:
     return _picture("".join(lines) + _frame(report, axes), f"time of each worker {group.name}", HEIGHT)
 
 
-def worker_legend(group: Group) -> list[tuple[str, str]]:
-    """(colour, name) of the lines of `per_worker`."""
+def worker_legend(group: RunGroup) -> list[tuple[str, str]]:
+    """Return (colour, name) of the lines of `per_worker`."""
     if group.timeline.parts.size == 0:
         return []
     shown = _furthest(group.timeline.parts[:4].sum(axis=0))
     return [(_LINES[number % len(_LINES)], group.timeline.subjects[column]) for number, column in enumerate(shown)]
 
 
-def events(report: Report, group: Group) -> str:
-    """A bar for each diagnosis, from its beginning to its end."""
+def events(report: RunReport, group: RunGroup) -> str:
+    """Draw a bar for each diagnosis, from its beginning to its end."""
     found = [each for each in report.diagnoses if not group.name or each.evidence.get("group") == group.name]
     if not found or not group.end > group.begin:
         return ""
@@ -138,8 +138,8 @@ def events(report: Report, group: Group) -> str:
     return _picture("".join(bars) + _time_axis(report, axes), f"events {group.name}", height)
 
 
-def scaling(group: Group) -> str:
-    """Throughput over one worker's against the number of workers: the forecast's band, and what would be ideal."""
+def scaling(group: RunGroup) -> str:
+    """Draw throughput relative to one worker over the number of workers: the forecast's band, and the ideal."""
     if not group.scaling:
         return ""
     sizes = np.array([each.workers for each in group.scaling])
@@ -161,12 +161,14 @@ def scaling(group: Group) -> str:
 
 
 def measured_scaling(sizes: Sizes) -> str:
-    """Measured throughputs, the ideal, and the forecast with its band."""
+    """Draw the measured throughputs, the ideal, and the forecast with its band."""
     workers, rates = (np.array(column, dtype=float) for column in zip(*sizes.measured, strict=True))
-    told = sizes.forecast
-    most = float(told.workers if told else workers[-1])
+    prediction = sizes.forecast
+    most = float(prediction.workers if prediction else workers[-1])
     ideal = np.array([0.0, most * rates[0] / workers[0]])
-    axes = Axes((0.0, most * 1.02), (0.0, max(ideal[1], told.high if told else 0.0, float(rates.max())) * 1.05))
+    axes = Axes(
+        (0.0, most * 1.02), (0.0, max(ideal[1], prediction.high if prediction else 0.0, float(rates.max())) * 1.05)
+    )
     parts = [
         f'<path d="{axes.path(np.array([0.0, most]), ideal)}" class="ideal"><title>ideal</title></path>',
         f'<path d="{axes.path(workers, rates)}" fill="none" stroke="#0072B2" stroke-width="1.5"/>',
@@ -176,18 +178,20 @@ def measured_scaling(sizes: Sizes) -> str:
         parts.append(
             f'<circle cx="{axes.across(size):.1f}" cy="{axes.up(rate):.1f}" r="4" fill="#0072B2">{title}</circle>'
         )
-    if told:
-        x, title = f"{axes.across(told.workers):.1f}", f"<title>forecast, {told.model}</title>"
-        band = f'y1="{axes.up(told.low):.1f}" y2="{axes.up(told.high):.1f}"'
+    if prediction:
+        x, title = f"{axes.across(prediction.workers):.1f}", f"<title>forecast, {prediction.model}</title>"
+        band = f'y1="{axes.up(prediction.low):.1f}" y2="{axes.up(prediction.high):.1f}"'
         parts.append(f'<line x1="{x}" x2="{x}" {band} stroke="#D55E00" stroke-width="3"/>')
-        parts.append(f'<circle cx="{x}" cy="{axes.up(told.throughput):.1f}" r="4" fill="#D55E00">{title}</circle>')
+        parts.append(
+            f'<circle cx="{x}" cy="{axes.up(prediction.throughput):.1f}" r="4" fill="#D55E00">{title}</circle>'
+        )
     parts += [_tick_below(axes, tick, f"{tick:.4g}") for tick in ticks(*axes.x)]
     parts += [_tick_left(axes, tick, f"{tick:.4g}") for tick in ticks(*axes.y)]
     return _picture("".join(parts), "measured scaling", HEIGHT)
 
 
 def _furthest(lag: Floats) -> list[int]:
-    """Columns of at most `MOST_LINES` workers, in their order."""
+    """Return the columns of at most `MOST_LINES` workers, in their order."""
     if lag.shape[1] <= MOST_LINES:
         return list(range(lag.shape[1]))
     level = np.array([np.median(column[np.isfinite(column)]) if np.isfinite(column).any() else 0.0 for column in lag.T])
@@ -195,11 +199,11 @@ def _furthest(lag: Floats) -> list[int]:
     return sorted(int(column) for column in np.argsort(-away, kind="stable")[:MOST_LINES])
 
 
-def _frame(report: Report, axes: Axes) -> str:
+def _frame(report: RunReport, axes: Axes) -> str:
     return "".join(_tick_left(axes, tick, duration(tick)) for tick in ticks(*axes.y)) + _time_axis(report, axes)
 
 
-def _time_axis(report: Report, axes: Axes) -> str:
+def _time_axis(report: RunReport, axes: Axes) -> str:
     low, high = axes.x
     moments = [low + (high - low) * each / 6 for each in range(7)]
     return "".join(_tick_below(axes, at, report.when(at)) for at in moments)
@@ -222,7 +226,7 @@ def _picture(inside: str, name: str, height: float) -> str:
 
 
 def goodput_bar(shares: Sequence[tuple[str, float]]) -> str:
-    """One bar of (bucket, share), the shares adding up to 1."""
+    """Draw one bar of (bucket, share); the shares add up to 1."""
     x, parts = 0.0, []
     for number, (bucket, share) in enumerate(shares):
         width = share * WIDTH
@@ -236,5 +240,5 @@ def goodput_bar(shares: Sequence[tuple[str, float]]) -> str:
 
 
 def goodput_legend(shares: Sequence[tuple[str, float]]) -> list[tuple[str, str]]:
-    """(colour, name) of the bar's parts."""
+    """Return (colour, name) of the bar's parts."""
     return [(_LINES[number % len(_LINES)], f"{bucket} {share:.1%}") for number, (bucket, share) in enumerate(shares)]

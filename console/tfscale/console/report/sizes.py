@@ -1,4 +1,4 @@
-"""How throughput grows with the number of workers, over several recorded runs of different size."""
+"""Throughput over the number of workers, from several recorded runs of different size."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tfscale.console.report.contents import Group
+from tfscale.console.report.contents import RunGroup
 from tfscale.core.analysis.run.scaling import FEWEST_SIZES, Forecast, efficiency, forecast, nearest_published
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Measured (workers, throughput), the smallest first, and what the best model says of twice the largest."""
+    """Measured (workers, throughput), the smallest first, and the best model's forecast for twice the largest."""
 
     measured: tuple[tuple[int, float], ...]
     unit: str
@@ -21,20 +21,20 @@ class Sizes:
 
     @property
     def efficiencies(self) -> tuple[float, ...]:
-        """Of each size, against as many of the smallest."""
+        """Efficiency of each size, against as many workers of the smallest."""
         fewest, least = self.measured[0]
         return tuple(efficiency(workers / fewest, throughput, least) for workers, throughput in self.measured)
 
     @property
     def published(self) -> str:
-        """What others have published of a similar size."""
+        """Published result of a similar size."""
         point = nearest_published(self.measured[-1][0])
         speedup = f"{point.low:g}x" if point.low == point.high else f"{point.low:g} to {point.high:g}x"
         return f"{point.name} {speedup} on {point.workers}"
 
 
-def sizes(groups: Sequence[Group]) -> Sizes | None:
-    """From one group a run; None where fewer than two sizes were measured. Of runs of one size the quickest counts."""
+def sizes(groups: Sequence[RunGroup]) -> Sizes | None:
+    """Return the sizes, from one group a run; None for fewer than two. Of runs of one size the quickest counts."""
     rates = [(group, rate) for group in groups if (rate := _steps_per_second(group)) is not None and group.workers]
     by_examples = all(group.examples for group, _ in rates)
     best: dict[int, float] = {}
@@ -45,12 +45,12 @@ def sizes(groups: Sequence[Group]) -> Sizes | None:
         return None
     measured = tuple(sorted(best.items()))
     workers, throughputs = zip(*measured, strict=True)
-    told = forecast(workers, throughputs, 2 * workers[-1]) if len(measured) >= FEWEST_SIZES else None
-    return Sizes(measured, "examples/s" if by_examples else "worker-steps/s", told)
+    predicted = forecast(workers, throughputs, 2 * workers[-1]) if len(measured) >= FEWEST_SIZES else None
+    return Sizes(measured, "examples/s" if by_examples else "worker-steps/s", predicted)
 
 
-def _steps_per_second(group: Group) -> float | None:
-    """Of the middle step while it trained, whatever came between."""
+def _steps_per_second(group: RunGroup) -> float | None:
+    """Return the rate of the median step while it trained; pauses do not count."""
     lengths = group.timeline.parts.sum(axis=0)
     known = lengths[np.isfinite(lengths)]
     middle = float(np.median(known)) if known.size else 0.0

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look

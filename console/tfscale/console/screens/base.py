@@ -8,7 +8,7 @@ from contextlib import suppress
 from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.summary import Keys
 from tfscale.core.task import Task

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.screens.heat import HeatScreen
 from tfscale.console.screens.picker import PickerScreen

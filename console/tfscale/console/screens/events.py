@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.event_list import EventList, is_wanted
 from tfscale.console.widgets.evidence import evidence
@@ -98,7 +98,7 @@ class EventsScreen(SnapshotScreen):
             self._show_evidence()
 
     def redraw(self) -> None:
-        moments = self.snapshot.moments if self.snapshot else ()
+        moments = self.snapshot.timeline if self.snapshot else ()
         words = self.query_one(InputLine).value
         rows = [moment for moment in moments if is_wanted(moment, words, self.least)]
         self.events.show(rows)

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.heat_map import HeatMap
 from tfscale.console.widgets.look import Look

@@ -12,9 +12,9 @@ from typing import Any
 from textual.app import App
 from tfscale.console.channels import CommandError
 from tfscale.console.commands import PROFILE_SECONDS, Commands
-from tfscale.console.engine import Engine
-from tfscale.console.events import CommandProgressed
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import CommandProgressed
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.screens.confirm import ConfirmScreen, Question, cost
 from tfscale.console.screens.prompt import PromptScreen
 from tfscale.console.screens.stack import StackScreen

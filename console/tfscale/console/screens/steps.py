@@ -11,9 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
-from tfscale.console.history import History
-from tfscale.console.laststeps import LastSteps
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.history.history import History
+from tfscale.console.history.recent_steps import RecentSteps
 from tfscale.console.screens.base import SnapshotScreen
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
@@ -99,7 +99,7 @@ class StepsScreen(SnapshotScreen):
         history = self.snapshot.history if self.snapshot else None
         if history is None:
             return
-        steps = history.last_steps()
+        steps = history.recent_steps
         newest, oldest = steps.common, steps.oldest
         self._newest = newest
         if history is not self._of or newest is None or (self.last or 0) > newest:
@@ -107,21 +107,21 @@ class StepsScreen(SnapshotScreen):
             self._of, self.is_held = history, False
         if newest is None or oldest is None:
             self._shown_of = ()
-            self._say(timeline(steps.lined(0, 1)), Text("no worker has told of a step", style=self.look.palette.dim))
+            self._say(timeline(steps.aligned(0, 1)), Text("no worker has told of a step", style=self.look.palette.dim))
             return
         if not self.is_held or self.last is None:
             self.last = newest
         self.last = max(self.last, min(newest, oldest + self.count - 1))
         self._say(self._draw(steps, self.last), self._how(newest))
 
-    def _draw(self, steps: LastSteps, last: int) -> Timeline:
+    def _draw(self, steps: RecentSteps, last: int) -> Timeline:
         """The bars; not anew for the same steps, which `p` and a snapshot without newer ones bring again."""
         is_judged = self.snapshot is not None and any(view.summary for view in self.snapshot.tasks)
-        shown_of = steps, last, steps.told(last), self.count, self._is_sorted, is_judged
+        shown_of = steps, last, steps.reporters(last), self.count, self._is_sorted, is_judged
         shown = self.bars.timeline
         if shown is None or shown_of != self._shown_of:
-            self._shown_of, shown = shown_of, timeline(steps.lined(last, self.count))
-            if not self.is_held or set(self._order) != set(shown.lined.tasks):
+            self._shown_of, shown = shown_of, timeline(steps.aligned(last, self.count))
+            if not self.is_held or set(self._order) != set(shown.aligned.tasks):
                 self._order = self._ordered(shown)
             self.bars.show(shown, self._order)
         return shown
@@ -150,7 +150,7 @@ class StepsScreen(SnapshotScreen):
         return Text(f"{self.look.sign(found.severity)} {found.sentence}", style=f"bold {colour}", no_wrap=True)
 
     def _ordered(self, shown: Timeline) -> Sequence[Task]:
-        tasks = shown.lined.tasks
+        tasks = shown.aligned.tasks
         if not self._is_sorted or not len(shown.lag):
             return tasks
         # By the window's medians, which are calmer than one step.

@@ -1,4 +1,4 @@
-"""Where events come from. A source fills an `Inbox` until it is cancelled; who empties it cannot tell them apart."""
+"""Sources of events. A source fills an `Inbox` until it is cancelled; all sources look the same to its reader."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from tfscale.console.events import Event, FrameArrived
+from tfscale.console.engine.events import Event, FrameArrived
 from tfscale.core.cluster import ClusterSpec
 
 INBOX_LIMIT = 8192
-"""Events. At 1,000 tasks and a frame a second, eight seconds of a console that does not come to read."""
+"""Events: at 1,000 tasks and a frame a second, eight seconds of a console that is held up."""
 
 
 class Inbox:
-    """A bounded queue of events; beyond `limit` it drops the oldest frame and counts it, never anything else.
+    """Bounded queue of events. Beyond `limit` it drops the oldest frame and counts it, never another event.
 
-    `tap` sees every event at the moment when it comes, also one that is dropped later.
+    `tap` is called with every event when it arrives, also with one that is dropped later.
     """
 
     def __init__(self, limit: int = INBOX_LIMIT, tap: Callable[[Event], None] | None = None) -> None:
@@ -40,13 +40,13 @@ class Inbox:
         self._filled.set()
 
     async def wait(self) -> None:
-        """Return when there is something to take, or nothing more to come. What was taken before is done with."""
+        """Return when there is an event to take, or the inbox is closed. The events taken before count as done."""
         self._in_hand = 0
         self._taken.set()
         await self._filled.wait()
 
     def take(self, most: int) -> list[Event]:
-        """Up to `most` events, oldest first; none when it is empty."""
+        """Return up to `most` events, oldest first; none when the inbox is empty."""
         taken = [self._events.popleft() for _ in range(min(most, len(self._events)))]
         if not self._events and not self.is_closed:
             self._filled.clear()
@@ -55,12 +55,12 @@ class Inbox:
         return taken
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Let readers know that no event will follow."""
         self.is_closed = True
         self._filled.set()
 
     async def room(self, left: int = INBOX_LIMIT // 2) -> None:
-        """Return when at most `left` events wait or are in hand: for who has many at once, and can wait with them."""
+        """Return when at most `left` events wait or are in hand: for a source that can hold back its events."""
         while len(self._events) + self._in_hand > left:
             self._taken.clear()
             await self._taken.wait()
@@ -74,23 +74,23 @@ class Inbox:
 
 
 class Source(Protocol):
-    """Gives the events of a cluster."""
+    """Source of the events of a cluster."""
 
     @property
     def spec(self) -> ClusterSpec:
-        """The cluster that the events are of."""
+        """Cluster that the events are of."""
 
     def now(self) -> float:
-        """The source's present: the clock of this host, or the moment that a replay has come to."""
+        """Return the source's present, Unix seconds: the host's clock, or the position of a replay."""
 
     async def run(self, inbox: Inbox) -> None:
-        """Fill the inbox until cancelled, or until there is nothing more to come."""
+        """Fill the inbox until cancelled, or until there are no more events."""
 
 
 class Clock:
-    """Unix seconds of this host that never go back: events are in the order of their times.
+    """Clock of this host, Unix seconds, that never goes back, so that events are in the order of their times.
 
-    Where the host's clock is set back, this one goes on at the pace of the monotonic clock until it is caught up with.
+    Where the host's clock is set back, this one follows the monotonic clock until the host's has caught up.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""Takes what many streams bring in one go: waking up each of them would cost more than what it brings."""
+"""Messages of many streams, handled together: to wake each stream costs more than to handle its message."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 _BUNCH = 16
-"""Taken at a time; then the keyboard has its turn."""
+"""Messages handled at a time; then the keyboard has its turn."""
 _LIMIT = 32 << 20
 """Bytes that may wait."""
 
 
 class Arrivals:
-    """What was put is taken in order, up to `seconds` after the first of it came."""
+    """Queue whose messages are handled in order, up to `seconds` after the first of them arrived."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -24,7 +24,7 @@ class Arrivals:
         self._emptied = asyncio.Event()
 
     async def put(self, take: Callable[[bytes], Awaitable[None]], data: bytes) -> None:
-        """Have `take` called with it. Waits only while there is no room."""
+        """Have `take` called with `data` later. Waits only while there is no room."""
         while self._bytes > _LIMIT:
             await self._emptied.wait()
         self._waiting.append((take, data))
@@ -33,13 +33,13 @@ class Arrivals:
         self._filled.set()
 
     async def taken(self) -> None:
-        """Return when all that was put until now has been taken."""
+        """Return when everything put until now has been taken."""
         put = self._put
         while self._done < put:
             await self._emptied.wait()
 
     async def run(self) -> None:
-        """Take what comes, until cancelled, or until a `take` raises."""
+        """Handle messages until cancelled, or until a `take` raises."""
         while True:
             await self._filled.wait()
             await asyncio.sleep(self._seconds)

@@ -1,4 +1,4 @@
-"""The live source: one stream from every agent, each on its own, so that one bad agent never holds up another."""
+"""The live source: one stream from every agent, each on its own, so that no agent holds up another."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import grpc
 import grpc.aio
 from tfscale.console import wire
 from tfscale.console.channels import Channels, first_line
-from tfscale.console.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
+from tfscale.console.engine.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
 from tfscale.console.sources.arrivals import Arrivals
-from tfscale.console.sources.seconds import tell_seconds
+from tfscale.console.sources.seconds import put_seconds
 from tfscale.console.sources.silence import Silence
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import SCHEMA_VERSION, Description
@@ -26,28 +26,29 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds. A retry waits twice as long as the one before, from `first` to `longest`, less up to half by chance.
+    """Seconds before a retry: each waits twice as long as the one before, from `first` to `longest`, less up to
+    half by chance.
 
-    An agent that is back is heard within 3 s: one retry may fail since gRPC, which tries at least every 0.96 s, has not
-    found it yet; the next does not.
+    An agent that is back is heard within 3 s: one retry may fail, since gRPC tries only every 0.96 s to connect; the
+    next succeeds.
     """
 
     first: float = 0.25
     longest: float = 1.75
     silence: float = 2.5
-    """Without a frame for this long, the stream is given up and opened again; an agent sends one a second."""
+    """Seconds without a frame after which the stream is opened anew; an agent sends one frame a second."""
 
 
 PAST = 600.0
-"""Seconds of the past that are asked for at first; an agent keeps as many..."""
+"""Seconds of the past that are requested at first; an agent keeps as many."""
 PAST_FRAMES = 12_000
-"""... but no more frames than this of all agents together."""
-TOGETHER = 0.1
-"""Seconds that a frame may wait for those of other agents, so that a thousand of them are no thousand turns."""
+"""Most frames of the past that are requested of all agents together."""
+GATHERED = 0.1
+"""Seconds that a frame may wait for frames of other agents, so that a thousand of them are handled together."""
 
 
 class LiveSource:
-    """Watches all agents of the cluster and tries again whatever ends."""
+    """Streams of all agents of the cluster; one that ends is opened again."""
 
     def __init__(self, channels: Channels, patience: Patience | None = None) -> None:
         self._channels = channels
@@ -62,14 +63,14 @@ class LiveSource:
         return self._clock()
 
     async def run(self, inbox: Inbox) -> None:
-        arrivals, silence = Arrivals(TOGETHER), Silence(self._patience.silence)
+        arrivals, silence = Arrivals(GATHERED), Silence(self._patience.silence)
         async with asyncio.TaskGroup() as group:
             for task in self.spec.agents:
                 watch = _Watch(self._channels, task, self._patience, self._clock, inbox, arrivals, silence)
                 group.create_task(watch.run())
             group.create_task(arrivals.run())
             group.create_task(silence.run())
-            group.create_task(tell_seconds(inbox, self._clock))
+            group.create_task(put_seconds(inbox, self._clock))
 
 
 class _LinkError(Exception):
@@ -101,17 +102,17 @@ class _Watch:
         self._inbox = inbox
         self._link: tuple[LinkState, str] | None = None
         self._limit = asyncio.timeout(None)
-        self._trouble: _LinkError | None = None
-        """Why nothing more is taken of the stream that is there."""
+        self._failure: _LinkError | None = None
+        """Reason why nothing more is taken from the present stream."""
         self._agent: tuple[int, float] | None = None
         self._newest = -1
         self._since = clock() - min(PAST, PAST_FRAMES / len(channels.spec.agents))
         self._was_up = False
         self._is_doubted = False
-        """What it said last could not be read: it is up again once something can."""
+        """True after a message that could not be read, until one can."""
 
     async def run(self) -> None:
-        self._say(LinkState.CONNECTING)
+        self._set_link(LinkState.CONNECTING)
         delay = self._patience.first
         while True:
             try:
@@ -119,8 +120,8 @@ class _Watch:
             except _LinkError as error:
                 # What was heard comes before the end.
                 await self._arrivals.taken()
-                error = self._trouble or error
-                self._say(error.state, error.reason)
+                error = self._failure or error
+                self._set_link(error.state, error.reason)
                 delay = self._patience.longest if error.state is not LinkState.DOWN else delay
             if self._was_up:
                 self._was_up, delay = False, self._patience.first
@@ -130,17 +131,17 @@ class _Watch:
     async def _follow(self) -> None:
         request = agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=self._since)
         call = self._channels.watch(self._task, request)
-        self._limit, self._trouble = asyncio.timeout(None), None
+        self._limit, self._failure = asyncio.timeout(None), None
         try:
             async with self._limit:
-                while self._trouble is None:
+                while self._failure is None:
                     self._silence.begin(self._limit)
                     data = await call.read()
                     self._silence.end(self._limit)
                     if not isinstance(data, bytes):
                         raise _LinkError(LinkState.DOWN, "the agent ended the stream")
                     await self._arrivals.put(self._take_in_turn, data)
-                raise self._trouble
+                raise self._failure
         except TimeoutError:
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
@@ -150,9 +151,9 @@ class _Watch:
             call.cancel()
 
     async def _take_in_turn(self, data: bytes) -> None:
-        """The past of many agents at once is more than the inbox holds: let it be emptied between them."""
+        """Take a message once the inbox has room: the past of many agents is more than it holds."""
         await self._inbox.room()
-        if self._trouble is not None:
+        if self._failure is not None:
             return
         try:
             self._take(wire.reply(data))
@@ -165,7 +166,7 @@ class _Watch:
             self._give_up(_LinkError(LinkState.DOWN, f"what it says cannot be read: {error}"))
 
     def _give_up(self, error: _LinkError) -> None:
-        self._trouble = error
+        self._failure = error
         self._silence.cut(self._limit)
 
     def _take(self, reply: wire.Reply) -> None:
@@ -175,11 +176,11 @@ class _Watch:
                 f"speaks schema {reply.schema_version}, this console {SCHEMA_VERSION}: update the older",
             )
         if reply.description is not None:
-            self._meet(reply.description)
+            self._identify(reply.description)
         for data in reply.frames:
-            self._give(data)
+            self._put_frame(data)
 
-    def _meet(self, description: Description) -> None:
+    def _identify(self, description: Description) -> None:
         if description.task != str(self._task):
             raise _LinkError(
                 LinkState.REFUSED, f"is the agent of {description.task}: correct [agents] in the cluster file"
@@ -188,23 +189,23 @@ class _Watch:
         if agent != self._agent:
             self._agent, self._newest = agent, -1
         if not self._is_doubted:
-            self._take_for_up()
+            self._set_up()
         self._inbox.put(AgentDescribed(self._clock(), self._task, description))
 
-    def _take_for_up(self) -> None:
+    def _set_up(self) -> None:
         self._was_up, self._is_doubted = True, False
-        self._say(LinkState.UP)
+        self._set_link(LinkState.UP)
 
-    def _give(self, data: bytes) -> None:
+    def _put_frame(self, data: bytes) -> None:
         frame = wire.frame(data)
         if self._is_doubted:
-            self._take_for_up()
+            self._set_up()
         # A snapshot after a reconnect begins with frames that came before it was cut.
         if frame.sequence > self._newest:
             self._newest, self._since = frame.sequence, frame.at
             self._inbox.put(FrameArrived(self._clock(), self._task, frame, data))
 
-    def _say(self, state: LinkState, reason: str = "") -> None:
+    def _set_link(self, state: LinkState, reason: str = "") -> None:
         if (state, reason) != self._link:
             self._log(state, reason)
             self._link = (state, reason)

@@ -1,48 +1,46 @@
-"""The recorded sources: all that a recording holds at once, or at its pace, from wherever one wants to look."""
+"""Sources of events that are there already: all at once, or at the pace at which they were recorded."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tfscale.console.events import Event, Rewound, SecondPassed
-from tfscale.console.recording import Recording
+from tfscale.console.engine.events import Event, Rewound, SecondPassed
+from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources import Inbox
 from tfscale.core.cluster import ClusterSpec
 
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 HISTORY = 600.0
-"""Seconds before a moment that are folded to know what held then; a jump over more than this leaves out the rest."""
+"""Seconds before the target of a jump that are folded too, to know the state there."""
 _AHEAD = 64
-"""Events that may wait while time is made up for."""
+"""Events that may wait in the inbox while the player catches up."""
 
 
 class RecordedSource:
-    """All of a recording, as fast as it is taken."""
+    """Events as fast as they are taken. Can be run once."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._position = recording.begin
-
-    @property
-    def spec(self) -> ClusterSpec:
-        return self._recording.spec
+    def __init__(self, spec: ClusterSpec, events: Iterable[Event], begin: float = 0.0) -> None:
+        """Read `events` when run; until the first, `begin` is the present, Unix seconds."""
+        self.spec = spec
+        self.events = events
+        self._now = begin
 
     def now(self) -> float:
-        return self._position
+        return self._now
 
     async def run(self, inbox: Inbox) -> None:
-        for event in self._recording.events():
-            self._position = event.at
+        for event in self.events:
+            self._now = event.at
             inbox.put(event)
             await inbox.room()
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a replay has come, for the screen."""
+    """Position of a replay; times in Unix seconds."""
 
     at: float
     begin: float
@@ -52,17 +50,17 @@ class Position:
 
 
 class Player:
-    """A recording at the pace at which it was recorded, with the controls of a player."""
+    """Recording at the pace at which it was recorded, with the controls of a player."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._at = recording.begin
         self._speed = 1.0
         self._is_paused = False
-        self._rush: float | None = None
-        """Until this moment the events follow each other at once."""
+        self._catch_up_to: float | None = None
+        """Time until which events follow each other at once, None at the usual pace."""
         self._jump: float | None = None
-        """Where to begin anew."""
+        """Time to begin anew at, None without a jump."""
         self._origin = (time.monotonic(), self._at)
         self._changed = asyncio.Event()
 
@@ -72,13 +70,13 @@ class Player:
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with the file, as far as that has been come to."""
+        """Damage of the file, None as far as it was read without one."""
         return self._recording.damage
 
     @property
-    def is_rushing(self) -> bool:
-        """Whether time is being made up for, on the way to the moment that was asked for."""
-        return self._rush is not None
+    def is_catching_up(self) -> bool:
+        """True while events follow each other at once, on the way to the requested time."""
+        return self._catch_up_to is not None
 
     @property
     def position(self) -> Position:
@@ -88,37 +86,37 @@ class Player:
         return self._at
 
     def pause(self, is_paused: bool | None = None) -> None:
-        """Stand still, or go on; None: the other of the two."""
+        """Pause, or go on; None toggles."""
         self._is_paused = not self._is_paused if is_paused is None else is_paused
-        self._rush = None
-        self._set_off()
+        self._catch_up_to = None
+        self._restart_clock()
 
     def hold(self) -> None:
-        """Stand still once the moment that was asked for is come to."""
+        """Pause once the requested time is reached."""
         self._is_paused = True
 
     def faster(self, by: int = 1) -> None:
-        """By so many of `SPEEDS`; slower where negative."""
+        """Change the speed by so many steps of `SPEEDS`; slower where negative."""
         index = SPEEDS.index(self._speed) + by
         self._speed = SPEEDS[max(0, min(index, len(SPEEDS) - 1))]
-        self._set_off()
+        self._restart_clock()
 
     def step(self, seconds: float) -> None:
-        """Stand still so many seconds later, or earlier."""
+        """Go so many seconds on, or back where negative, and pause there."""
         self.seek(self._at + seconds)
         self.hold()
 
     def seek(self, at: float) -> None:
-        """Go to a moment, and on from there as before."""
+        """Go to a time, Unix seconds, and on from there as before."""
         at = max(self._recording.begin, min(at, self._recording.end))
-        self._rush = at
+        self._catch_up_to = at
         if not self._at <= at <= self._at + HISTORY:
             self._jump = at
         self._changed.set()
 
-    def rush(self) -> None:
-        """Go on without waiting, until paused."""
-        self._rush = self._recording.end
+    def play_fast(self) -> None:
+        """Play without waiting, until paused."""
+        self._catch_up_to = self._recording.end
         self._is_paused = True
         self._changed.set()
 
@@ -127,39 +125,39 @@ class Player:
         while True:
             await self._play(events, inbox)
             if self._jump is None:
-                self._rush, self._is_paused = None, True
-                await self._until_told()
+                self._catch_up_to, self._is_paused = None, True
+                await self._wait_for_change()
             if self._jump is not None:
                 events = self._begin_anew(self._jump, inbox)
                 self._jump = None
 
     async def _play(self, events: Iterator[Event], inbox: Inbox) -> None:
-        """Until the end, or a jump."""
-        self._set_off()
+        """Play until the end, or a jump."""
+        self._restart_clock()
         for event in events:
-            await self._due(event.at)
+            await self._wait_for(event.at)
             if self._jump is not None:
                 return
             self._at = event.at
             inbox.put(event)
-            # While rushing, somebody may find what is looked for in any second: do not run past it.
-            await inbox.room(0 if self._rush is not None and isinstance(event, SecondPassed) else _AHEAD)
+            # While catching up, a listener may pause at any second: do not run past it.
+            await inbox.room(0 if self._catch_up_to is not None and isinstance(event, SecondPassed) else _AHEAD)
 
-    async def _due(self, at: float) -> None:
-        """Return when an event of this moment is to be given, or something else was asked for."""
+    async def _wait_for(self, at: float) -> None:
+        """Return when an event of this time is due, or a jump was requested."""
         while self._jump is None:
-            if self._rush is not None:
-                if at <= self._rush:
+            if self._catch_up_to is not None:
+                if at <= self._catch_up_to:
                     return
-                self._rush = None
-                self._set_off()
+                self._catch_up_to = None
+                self._restart_clock()
             began, position = self._origin
             left = None if self._is_paused else (at - position) / self._speed - (time.monotonic() - began)
             if left is not None and left <= 0:
                 return
-            await self._until_told(left)
+            await self._wait_for_change(left)
 
-    async def _until_told(self, patience: float | None = None) -> None:
+    async def _wait_for_change(self, patience: float | None = None) -> None:
         self._changed.clear()
         try:
             async with asyncio.timeout(patience):
@@ -167,12 +165,12 @@ class Player:
         except TimeoutError:
             pass
 
-    def _set_off(self) -> None:
+    def _restart_clock(self) -> None:
         self._origin = (time.monotonic(), self._at)
         self._changed.set()
 
     def _begin_anew(self, at: float, inbox: Inbox) -> Iterator[Event]:
         self._at = max(self._recording.begin, at - HISTORY)
         inbox.put(Rewound(self._at))
-        self._rush = at
+        self._catch_up_to = at
         return self._recording.events(self._at)

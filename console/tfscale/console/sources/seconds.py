@@ -1,4 +1,4 @@
-"""The seconds of a source that goes with the clock of this host."""
+"""Seconds of a source that follows the clock of this host."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from tfscale.console.events import SecondPassed
+from tfscale.console.engine.events import SecondPassed
 from tfscale.console.sources import Inbox
 
 
-async def tell_seconds(inbox: Inbox, clock: Callable[[], float]) -> None:
-    """Put a `SecondPassed` in the inbox at every whole second, until cancelled. Seconds missed while the host slept
-    are left out."""
+async def put_seconds(inbox: Inbox, clock: Callable[[], float]) -> None:
+    """Put a `SecondPassed` in the inbox at every whole second, until cancelled.
+
+    Seconds missed while the host slept are left out.
+    """
     while True:
         due = math.floor(clock()) + 1.0
         await sleep_until(due, clock)
@@ -20,7 +22,7 @@ async def tell_seconds(inbox: Inbox, clock: Callable[[], float]) -> None:
 
 
 async def sleep_until(at: float, clock: Callable[[], float]) -> None:
-    """Return when the clock shows `at`, Unix seconds; at once where it does already."""
+    """Return when the clock shows `at`, Unix seconds."""
     # The loop's clock and this one do not agree to the microsecond.
     while (left := at - clock()) > 0:  # noqa: ASYNC110
         await asyncio.sleep(left)

@@ -1,45 +1,47 @@
-"""Ends the wait for whoever is silent, among many, by a clock that stands still while the console does not listen."""
+"""Read timeouts that do not count the time in which the console's own loop was held up."""
 
 from __future__ import annotations
 
 import asyncio
 
-_LOOKS = 5
-"""In a patience."""
+_CHECKS = 5
+"""Checks within one timeout."""
 
 
 class Silence:
-    """Lets each wait last `patience` seconds for which the console itself was there to hear: one that was held up
-    finds what was said meanwhile, instead of a thousand broken connections."""
+    """Timeout of `patience` seconds for many reads.
+
+    A console that was held up finds the messages that came meanwhile, instead of a thousand broken connections.
+    """
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
         self._awake = 0.0
-        """Seconds."""
+        """Seconds in which the loop was not held up."""
         self._waits: dict[asyncio.Timeout, float] = {}
 
     def begin(self, limit: asyncio.Timeout) -> None:
-        """From now on something should be heard within `limit`, which has no deadline of its own."""
+        """Begin to wait within `limit`, which has no deadline of its own."""
         self._waits[limit] = self._awake
 
     def end(self, limit: asyncio.Timeout) -> None:
-        """Something was heard, or is not waited for any more."""
+        """End the wait: a message came, or none is expected any more."""
         self._waits.pop(limit, None)
 
     def cut(self, limit: asyncio.Timeout) -> None:
-        """Nothing shall be waited for any more: the wait ends like one that was too long."""
+        """End the wait at once, as if it had lasted too long."""
         if self._waits.pop(limit, None) is not None:
             limit.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
-        """Look for who is silent, until cancelled."""
+        """End the waits that last too long, until cancelled."""
         loop = asyncio.get_running_loop()
-        nap = self._patience / _LOOKS
+        pause = self._patience / _CHECKS
         before = loop.time()
         while True:
-            await asyncio.sleep(nap)
+            await asyncio.sleep(pause)
             now = loop.time()
-            self._awake += min(now - before, 1.5 * nap)
+            self._awake += min(now - before, 1.5 * pause)
             before = now
             for limit, since in list(self._waits.items()):
                 if self._awake - since > self._patience:

@@ -1,14 +1,14 @@
-"""The simulated source: a cluster that is not there, at the pace of this host's clock."""
+"""The simulated source: a simulated cluster at the pace of this host's clock."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from tfscale.console.faults import Fault
-from tfscale.console.simulation import SimulatedCluster
 from tfscale.console.sources import Clock, Inbox
-from tfscale.console.sources.seconds import sleep_until, tell_seconds
+from tfscale.console.sources.faults import Fault
+from tfscale.console.sources.seconds import put_seconds, sleep_until
+from tfscale.console.sources.simulated_cluster import SimulatedCluster
 from tfscale.core.cluster import Address, ClusterSpec
 from tfscale.core.errors import UsageError
 from tfscale.core.task import Role, Task
@@ -18,7 +18,7 @@ RATE = 10.0
 
 
 def simulated_spec(workers: int) -> ClusterSpec:
-    """So many workers, each on a host of its own."""
+    """Return a cluster of `workers` workers, each on a host of its own."""
     hosts = [f"10.{index // 62_500}.{index // 250 % 250}.{index % 250 + 2}" for index in range(workers)]
     tasks = {Task(Role.WORKER, index): host for index, host in enumerate(hosts)}
     return ClusterSpec(
@@ -29,10 +29,10 @@ def simulated_spec(workers: int) -> ClusterSpec:
 
 
 class SimulatedSource:
-    """`workers` equal workers in synchronous training, and what `faults` do to them, from when it is run on."""
+    """`workers` equal workers in synchronous training with `faults`, whose times count from `run` on."""
 
     def __init__(self, workers: int, faults: Sequence[Fault] = (), *, rate: float = RATE, seed: int = 0) -> None:
-        """Raises UsageError where a fault is of no task of it."""
+        """Make the cluster. Raises UsageError where a fault names no task of it."""
         self._spec = simulated_spec(workers)
         for fault in faults:
             if fault.task not in self._spec.tasks:
@@ -49,7 +49,7 @@ class SimulatedSource:
 
     async def run(self, inbox: Inbox) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(tell_seconds(inbox, self._clock))
+            group.create_task(put_seconds(inbox, self._clock))
             group.create_task(self._play(inbox))
 
     async def _play(self, inbox: Inbox) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfscale.console.model import TaskView
+from tfscale.console.engine.model import TaskView
 from tfscale.console.widgets.columns import BY_NAME, Column, Scene, Value
 from tfscale.console.widgets.query import Query
 from tfscale.core.task import Task

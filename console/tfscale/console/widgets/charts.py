@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 from textual.reactive import reactive
-from tfscale.console.history import SECONDS, Seconds
+from tfscale.console.history.history import SECONDS, Seconds
 from tfscale.console.widgets.bar import scale_for
 from tfscale.console.widgets.chart import Area, columns, draw
 from tfscale.console.widgets.look import LETTERS, PARTS, Look

@@ -8,7 +8,7 @@ from enum import StrEnum
 from operator import attrgetter
 from statistics import fmean
 
-from tfscale.console.model import TaskView
+from tfscale.console.engine.model import TaskView
 from tfscale.console.widgets.look import Glyphs
 from tfscale.console.widgets.readings import gpus_of, host_cpu, host_of, newest_step, over_gpus, summary_value, traffic
 from tfscale.console.widgets.state_text import flag_text, state_text

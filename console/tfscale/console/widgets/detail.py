@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 from textual.reactive import reactive
-from tfscale.console.model import Snapshot, TaskView
+from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.widgets import functions, gpus
 from tfscale.console.widgets.bar import parts_of, phase_bar
 from tfscale.console.widgets.hanging import hanging

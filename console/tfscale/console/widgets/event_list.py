@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from tfscale.console.model import Moment
+from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.widgets.look import Look, style
 from tfscale.core.analysis.findings import SEVERITIES
 from tfscale.core.text import clock
@@ -22,7 +22,7 @@ FIELDS = ("severity", "subject", "kind")
 """What may stand before a colon in a filter."""
 
 
-def is_wanted(moment: Moment, words: str, least: str) -> bool:
+def is_wanted(moment: TimelineEntry, words: str, least: str) -> bool:
     """Whether every word is in the event: `kind:straggler` in that field, others anywhere. What is less severe than
     `least` is not wanted; that something is over counts as much as what it was."""
     severity = moment.diagnosis.severity if moment.diagnosis else moment.severity
@@ -30,7 +30,7 @@ def is_wanted(moment: Moment, words: str, least: str) -> bool:
     return rank >= SEVERITIES.index(least) and all(_holds(moment, word) for word in words.lower().split())
 
 
-def _holds(moment: Moment, word: str) -> bool:
+def _holds(moment: TimelineEntry, word: str) -> bool:
     field, colon, value = word.partition(":")
     if colon and field in FIELDS:
         return value in str(getattr(moment, field)).lower()
@@ -58,25 +58,25 @@ class EventList(ScrollView, can_focus=True):
     class Chosen(Message):
         """More is wanted of the event under the cursor."""
 
-        def __init__(self, moment: Moment) -> None:
+        def __init__(self, moment: TimelineEntry) -> None:
             super().__init__()
             self.moment = moment
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: Sequence[Moment] = ()
+        self._rows: Sequence[TimelineEntry] = ()
         self._at = -1
 
     @property
-    def rows(self) -> Sequence[Moment]:
+    def rows(self) -> Sequence[TimelineEntry]:
         return self._rows
 
     @property
-    def cursor(self) -> Moment | None:
+    def cursor(self) -> TimelineEntry | None:
         """The event under the cursor."""
         return self._rows[self._at] if 0 <= self._at < len(self._rows) else None
 
-    def show(self, rows: Sequence[Moment]) -> None:
+    def show(self, rows: Sequence[TimelineEntry]) -> None:
         """Show these, oldest first."""
         before, was_newest = self.cursor, self._at == len(self._rows) - 1
         self._rows = rows

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from rich.text import Text
-from tfscale.console.model import Moment
+from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
 from tfscale.core.text import celsius, clock, count, data_rate, data_size, elapsed, percent, step_time
@@ -32,7 +32,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 """By the name in a diagnosis's evidence; of all others the number alone says enough."""
 
 
-def evidence(moment: Moment, look: Look) -> Text:
+def evidence(moment: TimelineEntry, look: Look) -> Text:
     """All that is known of an event."""
     palette, diagnosis = look.palette, moment.diagnosis
     text = Text(moment.text if diagnosis is None else diagnosis.sentence, style=f"bold {palette.text}")

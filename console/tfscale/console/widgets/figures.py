@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.model import Snapshot
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.run.goodput import PRODUCTIVE
 from tfscale.core.records import Training

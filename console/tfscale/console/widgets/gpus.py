@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfscale.console.model import Snapshot, TaskView
+from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.core.records import GpuSample, HostSample
 from tfscale.core.task import Role
 from tfscale.core.text import count, data_size, percent

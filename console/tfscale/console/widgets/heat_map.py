@@ -13,8 +13,8 @@ from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from tfscale.console.events import LinkState
-from tfscale.console.model import Snapshot
+from tfscale.console.engine.events import LinkState
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.widgets.bar import merged
 from tfscale.console.widgets.look import HEAT, Look, style
 from tfscale.console.widgets.measures import MEASURES, Measure, Spot, spots

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from tfscale.console.model import TaskView
+from tfscale.console.engine.model import TaskView
 from tfscale.console.widgets.readings import gpus_of, host_cpu, host_of, over_gpus, summary_value
 from tfscale.core.records import GpuSample
 from tfscale.core.task import Task

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 from textual.reactive import reactive
-from tfscale.console.model import Moment, Snapshot
+from tfscale.console.engine.model import Snapshot, TimelineEntry
 from tfscale.console.widgets.hanging import hanging
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.plain import spelled
@@ -23,21 +23,21 @@ class Moments(SnapshotWidget):
     snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
 
     def watch_snapshot(self, before: Snapshot | None, after: Snapshot | None) -> None:
-        if before is None or after is None or before.moments != after.moments:
+        if before is None or after is None or before.timeline != after.timeline:
             self.refresh()
 
     def render(self) -> Text:
         palette, height = self.look.palette, self.size.height
         title = Text("events ", style=palette.dim, no_wrap=True)
         title.append(self.look.glyphs.rule * max(0, self.size.width - 7), style=palette.faint)
-        moments = self.snapshot.moments[-max(0, height - 1) :] if self.snapshot and height > 1 else ()
+        moments = self.snapshot.timeline[-max(0, height - 1) :] if self.snapshot and height > 1 else ()
         lines = _lines(moments, height - 1, self.size.width, self.look)
         if not lines:
             lines = [Text("nothing so far", style=palette.dim)]
         return spelled(Text("\n").join([title, *lines]), self.look)
 
 
-def _lines(moments: Sequence[Moment], height: int, width: int, look: Look) -> list[Text]:
+def _lines(moments: Sequence[TimelineEntry], height: int, width: int, look: Look) -> list[Text]:
     """One line each; where there are lines to spare, the newest ones in full."""
     spare = height - len(moments)
     lines: list[Text] = []
@@ -48,7 +48,7 @@ def _lines(moments: Sequence[Moment], height: int, width: int, look: Look) -> li
     return lines
 
 
-def _line(moment: Moment, look: Look) -> Text:
+def _line(moment: TimelineEntry, look: Look) -> Text:
     text = Text()
     text.append(f"{clock(moment.at)}  ", style=look.palette.dim)
     text.append(f"{look.sign(moment.severity)} ", style=look.severity(moment.severity))

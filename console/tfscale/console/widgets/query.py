@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tfscale.console.model import TaskView
+from tfscale.console.engine.model import TaskView
 from tfscale.console.widgets.columns import BY_NAME, Column, Drawn, Scene, Value
 from tfscale.core.errors import UsageError
 from tfscale.core.task import Role

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from tfscale.console.model import TaskView
+from tfscale.console.engine.model import TaskView
 from tfscale.core.records import GpuSample, HostSample
 
 

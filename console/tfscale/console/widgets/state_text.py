@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tfscale.console.events import LinkState
-from tfscale.console.model import TaskView
+from tfscale.console.engine.events import LinkState
+from tfscale.console.engine.model import TaskView
 from tfscale.console.widgets.look import Glyphs
 from tfscale.core.records import ActivityKind, Diagnosis, Exit, TaskState
 from tfscale.core.text import elapsed_briefly, exit_phrase, signal_name

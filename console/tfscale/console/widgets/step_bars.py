@@ -20,7 +20,7 @@ from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from tfscale.console.laststeps import Lined
+from tfscale.console.history.recent_steps import AlignedSteps
 from tfscale.console.widgets.bar import Piece, bar_of
 from tfscale.console.widgets.look import Look, style
 from tfscale.console.widgets.task_table import TaskTable
@@ -38,7 +38,7 @@ _NUMBERS = 20
 class Timeline:
     """k steps of n tasks in seconds, NaN where a task has not told."""
 
-    lined: Lined
+    aligned: AlignedSteps
     starts: NDArray[np.float64]
     """(k,) of each step, from the first one's."""
     length: float
@@ -51,17 +51,17 @@ class Timeline:
     """(6, k, n) in the order of ORDER."""
 
 
-def timeline(lined: Lined) -> Timeline:
+def timeline(aligned: AlignedSteps) -> Timeline:
     """Where everything lies on the time axis."""
-    lag = np.asarray(lined.phases[:-1].sum(axis=0), np.float64)
-    reduce = np.asarray(lined.phases[-1], np.float64)
-    network = transfer(reduce) if reduce.size else np.full(len(lined.sequence), np.nan)
+    lag = np.asarray(aligned.phases[:-1].sum(axis=0), np.float64)
+    reduce = np.asarray(aligned.phases[-1], np.float64)
+    network = transfer(reduce) if reduce.size else np.full(len(aligned.sequence), np.nan)
     wait = reduce - network[:, None]
     shown = np.nan_to_num(reduce - wait)
-    parts = np.stack([*np.nan_to_num(lined.phases[:-1]), np.nan_to_num(wait), shown])
-    lengths = np.nan_to_num(longest(lag + np.nan_to_num(reduce))) if lag.size else np.zeros(len(lined.sequence))
+    parts = np.stack([*np.nan_to_num(aligned.phases[:-1]), np.nan_to_num(wait), shown])
+    lengths = np.nan_to_num(longest(lag + np.nan_to_num(reduce))) if lag.size else np.zeros(len(aligned.sequence))
     ends = np.cumsum(lengths)
-    return Timeline(lined, ends - lengths, float(ends[-1]) if len(ends) else 0.0, lag, wait, parts)
+    return Timeline(aligned, ends - lengths, float(ends[-1]) if len(ends) else 0.0, lag, wait, parts)
 
 
 class StepBars(ScrollView, can_focus=True):
@@ -106,7 +106,7 @@ class StepBars(ScrollView, can_focus=True):
         """Draw these steps, of these of its tasks in this order."""
         self._timeline, self._rows = shown, rows
         self._at = {task: row for row, task in enumerate(rows)}
-        self._places = {task: place for place, task in enumerate(shown.lined.tasks)}
+        self._places = {task: place for place, task in enumerate(shown.aligned.tasks)}
         self._last = last_to_enter(shown)
         self._longest = max((len(str(task)) for task in rows), default=0)
         self._drawn.clear()
@@ -142,7 +142,7 @@ class StepBars(ScrollView, can_focus=True):
 
     def _headings(self, shown: Timeline, name: int, width: int) -> list[Segment]:
         line = [" "] * width
-        for number, start in zip(shown.lined.sequence.tolist(), shown.starts.tolist(), strict=True):
+        for number, start in zip(shown.aligned.sequence.tolist(), shown.starts.tolist(), strict=True):
             at = round(start / max(shown.length, 1e-9) * width)
             line[at : at + len(f"step {number:,}")] = f"step {number:,}"
         text = "".join(line)[:width]
@@ -205,7 +205,7 @@ def sentence(shown: Timeline, look: Look) -> Text:
     palette, text = look.palette, Text(no_wrap=True, overflow="ellipsis")
     if not len(shown.lag):
         return text.append("no steps so far", style=palette.dim)
-    text.append(f"step {int(shown.lined.sequence[-1]):,}: ", style=palette.dim)
+    text.append(f"step {int(shown.aligned.sequence[-1]):,}: ", style=palette.dim)
     last = last_to_enter(shown)
     if not last:
         alone = shown.lag.shape[1] < 2
@@ -213,9 +213,9 @@ def sentence(shown: Timeline, look: Look) -> Text:
         return text.append(said, style=palette.text)
     column = last.pop()
     others = np.delete(shown.wait[-1], column)
-    network = float(np.nanmin(shown.lined.phases[-1, -1]))
+    network = float(np.nanmin(shown.aligned.phases[-1, -1]))
     waited = float(np.nanmedian(others)) if not np.isnan(others).all() else None
-    text.append(f"{shown.lined.tasks[column]} entered last", style=f"bold {palette.text}")
+    text.append(f"{shown.aligned.tasks[column]} entered last", style=f"bold {palette.text}")
     text.append(f"; the others waited {step_time(waited)} for it (median)", style=palette.text)
     return text.append(f"; then the network took {step_time(network)}", style=palette.dim)
 

@@ -12,8 +12,8 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
-from tfscale.console.events import CommandProgressed, LinkState
-from tfscale.console.model import Snapshot, TaskView
+from tfscale.console.engine.events import CommandProgressed, LinkState
+from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.widgets.bar import legend
 from tfscale.console.widgets.figures import Figure, figures_of
 from tfscale.console.widgets.look import Look

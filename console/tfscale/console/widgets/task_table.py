@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from tfscale.console.model import Snapshot, TaskView
+from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.widgets.arrange import Group, Key, Line, Order, Row, arrange
 from tfscale.console.widgets.bar import length_of, mean_parts, parts_of, phase_bar, scale_for
 from tfscale.console.widgets.columns import USUAL, Drawn, Placed, Scene, layout

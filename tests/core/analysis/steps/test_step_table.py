@@ -94,6 +94,28 @@ def test_a_new_generation_or_attempt_begins_anew_and_older_ones_are_ignored(batc
     assert table.newest("worker:0") == 1
 
 
+def test_a_new_generation_counts_everybodys_attempts_anew(batch: Batch) -> None:
+    table = StepTable()
+    table.add(batch("worker:0", 0, 5))
+    table.add(batch("worker:1", 0, 5, attempt=3))
+    table.add(batch("worker:0", 0, 5, generation=2))
+    assert table.add(batch("worker:1", 0, 5, generation=2)), "its attempt 3 was of the generation before"
+    assert len(table.aligned(BOTH)) == 5 and table.resets == 2
+
+
+def test_steps_are_given_as_reported(batch: Batch) -> None:
+    table = StepTable()
+    assert table.oldest() is None
+    table.add(batch("worker:0", 20, 3))
+    table.add(batch("worker:1", 21, 1, input=[]))
+    ends, phases = table.reported(BOTH, 19, 22)
+    assert table.oldest() == 20
+    assert [table.newest_end(subject) for subject in BOTH] == [ends[0, 3], ends[1, 2]]
+    assert np.isnan(ends).tolist() == [[True, False, False, False], [True, True, False, True]]
+    assert np.isnan(phases[0]).any(axis=0).tolist() == [True, False, False, False]
+    assert np.isnan(phases[1, :, 2]).tolist() == [False, False, True, False, False]
+
+
 def test_memory_is_bounded_and_the_newest_steps_are_kept(batch: Batch) -> None:
     table = StepTable(keep=10.0)
     for first in range(0, 40_000, 500):

@@ -7,6 +7,7 @@ reported, or reported as unknown.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ KEEP_SECONDS = 30.0
 """Seconds of steps that are kept."""
 CELLS = 800_000
 """Bound on steps x subjects: a thousand fast workers keep less time instead of more memory."""
-_FEWEST_STEPS, _MOST_STEPS = 768, 16_384
+FEWEST_STEPS, MOST_STEPS = 768, 16_384
 """Bounds on the steps of each subject, whatever `keep` and `cells` say."""
 _MOST_UNWRITTEN = 256
 """Batches that are written together (chosen): few make numpy's calls the cost, many delay the console's next key."""
@@ -88,6 +89,7 @@ class _Row:
     position: int
     """Index of the row."""
     attempt: int = 0
+    """0 before its first step of this generation."""
     newest: int = -1
     """Sequence of the newest step, -1 before the first."""
     global_step: int | None = None
@@ -101,7 +103,12 @@ class StepTable:
     """Seconds of steps that are kept."""
     cells: int = CELLS
     """Bound on steps x subjects."""
+    fewest: int = FEWEST_STEPS
+    most: int = MOST_STEPS
+    """Bounds on the steps of each subject."""
     generation: int = -1
+    resets: int = 0
+    """Number of times that a new attempt made all older steps void."""
     base: int = 0
     """Sequence of the collective in column 0."""
     _rows: dict[str, _Row] = field(default_factory=dict)
@@ -116,15 +123,18 @@ class StepTable:
     _gapless: Sequence[int] = ()
     """The last sequence that was checked for gaps: batches of one second mostly share one object."""
 
-    def add(self, batch: StepBatch) -> None:
-        """Write a batch where it belongs. Steps of older generations and attempts, and steps too old, are left out."""
+    def add(self, batch: StepBatch) -> bool:
+        """Write a batch where it belongs, and return whether it is of the current attempt.
+
+        Steps of older generations and attempts, and steps too old to keep, are left out.
+        """
         if len(batch.sequence) == 0 or not self._is_current(batch):
-            return
+            return False
         row = self._row(batch.subject)
         row.attempt = batch.attempt
         if batch.sequence is not self._gapless and _has_gaps(batch.sequence):
             self._add_scattered(row, batch)
-            return
+            return True
         self._gapless = batch.sequence
         first, last = int(batch.sequence[0]), int(batch.sequence[-1])
         self._make_room(first, last)
@@ -135,6 +145,7 @@ class StepTable:
         elif last >= self.base:
             self._write(row.position, slice(0, last + 1 - self.base), batch, slice(self.base - first, None))
         self._remember(row, batch, last, -1)
+        return True
 
     def _add_scattered(self, row: _Row, batch: StepBatch) -> None:
         sequence = np.asarray(batch.sequence, dtype=np.int64)
@@ -154,6 +165,13 @@ class StepTable:
         row = self._rows.get(subject)
         return row.newest if row and row.newest >= 0 else None
 
+    def newest_end(self, subject: str) -> float:
+        """Return the end of the subject's newest step, Unix seconds; NaN unknown or no longer kept."""
+        self._write_all()
+        row = self._rows[subject]
+        place = row.newest - self.base
+        return float(self._end[row.position, place]) if 0 <= place < self._end.shape[1] else math.nan
+
     def global_step(self, subject: str) -> int | None:
         """Return the subject's newest global step, None where its program does not count them."""
         row = self._rows.get(subject)
@@ -162,6 +180,24 @@ class StepTable:
     def subjects(self) -> tuple[str, ...]:
         """Return every subject with a step in this generation, in the order of its first batch."""
         return tuple(name for name, row in self._rows.items() if row.newest >= 0)
+
+    def oldest(self) -> int | None:
+        """Return the oldest collective of which a step is kept, None before the first step."""
+        self._write_all()
+        is_reported = ~np.isnan(self._end).all(axis=0) | ~np.isnan(self._phases).all(axis=(0, 1))
+        return self.base + int(is_reported.argmax()) if is_reported.any() else None
+
+    def reported(
+        self, subjects: Sequence[str], first: int, last: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+        """Return ((n, k) ends, (n, 5, k) phases) of the collectives `first` to `last` as reported; NaN unknown."""
+        self._write_all()
+        positions, places = self._positions(subjects), np.arange(first, last + 1) - self.base
+        within = np.clip(places, 0, max(0, self._end.shape[1] - 1))
+        is_kept = places == within
+        ends = np.where(is_kept, self._end[positions[:, None], within], np.nan)
+        phases = self._phases[positions[:, None, None], _ALL_PHASES, within[None, None]]
+        return ends, valid_durations(np.where(is_kept, phases, np.float32(np.nan)))
 
     def aligned(self, subjects: Sequence[str], first: int = 0, complete: float = 1.0) -> AlignedSteps:
         """Return the steps from collective `first` on that at least this share of `subjects` have reported complete."""
@@ -295,22 +331,25 @@ class StepTable:
 
     def _is_current(self, batch: StepBatch) -> bool:
         row = self._rows.get(batch.subject)
-        if batch.generation < self.generation or (
-            row is not None and batch.generation == self.generation and batch.attempt < row.attempt
-        ):
+        attempt = row.attempt if row and batch.generation == self.generation else 0
+        if batch.generation < self.generation or batch.attempt < attempt:
             return False
-        if batch.generation > self.generation or (row is not None and batch.attempt > row.attempt):
+        if batch.generation > self.generation or 0 < attempt < batch.attempt:
             self._reset(batch.generation)
         return True
 
     def _reset(self, generation: int) -> None:
         """Forget all steps: a new attempt numbers its collectives anew, so that older steps are not aligned with it."""
-        self.generation = generation
+        is_generation, self.generation = generation > self.generation, generation
+        self.resets += 1
         self._unwritten, self._cached_key = [], None
         self._end = np.full((0, 0), np.nan)
         self._phases = np.full((0, len(PHASES), 0), np.nan, np.float32)
         for row in self._rows.values():
             row.newest, row.global_step = -1, None
+            if is_generation:
+                # Attempts are counted within a generation.
+                row.attempt = 0
 
     def _row(self, subject: str) -> _Row:
         if subject not in self._rows:
@@ -332,9 +371,9 @@ class StepTable:
             return
         self._write_all()
         wide = width if len(self._rows) <= width else max(2 * width, len(self._rows))
-        limit = min(max(_FEWEST_STEPS, self.cells // wide), _MOST_STEPS)
+        limit = min(max(self.fewest, self.cells // wide), self.most)
         base = max(self._oldest_kept(), last + 1 - limit * 3 // 4)
-        self._move(base, min(limit, max(_FEWEST_STEPS, 2 * (last + 1 - base))), wide)
+        self._move(base, min(limit, max(self.fewest, 2 * (last + 1 - base))), wide)
 
     def _oldest_kept(self) -> int:
         """Return the first collective within `keep` seconds of the newest, of the subject that is furthest."""

@@ -1,0 +1,99 @@
+"""Events that reach the console: from the agents' streams, from the operator's commands, and from the clock.
+
+Every event carries `at`, Unix seconds on the console's own clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tfscale.core.records import Description, Frame, Stage
+from tfscale.core.task import Task
+
+
+class LinkState(StrEnum):
+    """State of the console's connection to one agent."""
+
+    CONNECTING = "connecting"
+    UP = "up"
+    DOWN = "down"
+    """The agent does not answer, or fell silent; the connection is tried again."""
+    REFUSED = "refused"
+    """The agent answers, but not to this console or not for this task; tried again, seldom."""
+    VERSION = "version"
+    """The agent speaks another schema than this console; tried again, seldom."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameArrived:
+    """Arrival of a frame of the task's agent. Each frame arrives exactly once."""
+
+    at: float
+    task: Task
+    frame: Frame
+    message: bytes | None = field(default=None, compare=False, repr=False)
+    """The frame's bytes as received, None where it did not travel. A recording writes them without encoding."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDescribed:
+    """An agent's description of itself; the first event of every new connection."""
+
+    at: float
+    task: Task
+    description: Description
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChanged:
+    """Change of the connection to the task's agent, or of the reason why it is down."""
+
+    at: float
+    task: Task
+    state: LinkState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandProgressed:
+    """Progress of a command of this console."""
+
+    at: float
+    verb: str
+    """`restart`, `stop`, `start` or `profile`."""
+    stage: Stage
+    tasks: tuple[Task, ...]
+    generation: int
+    """Generation that the command issues; 0 where it issues none."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Progress of a profile; `file` and `bytes` once it is written. Both paths are on the task's host."""
+
+    doing: str
+    folder: str
+    file: str = ""
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SecondPassed:
+    """End of a second: what came before is diagnosed now.
+
+    It is recorded like other events, so that a replay diagnoses at the same times, from the same events.
+    """
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """Jump of a replay to another time: everything folded so far is void."""
+
+    at: float
+
+
+Event = FrameArrived | AgentDescribed | LinkChanged | CommandProgressed | SecondPassed | Rewound

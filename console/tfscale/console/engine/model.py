@@ -1,0 +1,99 @@
+"""Frozen values that the screens and the exports read, made by `ClusterState`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tfscale.console.engine.events import CommandProgressed, LinkState
+from tfscale.console.history.history import History
+from tfscale.core.analysis.findings import Findings, SubjectSummary
+from tfscale.core.cluster import Address
+from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
+from tfscale.core.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Connection to one agent; `since` is Unix seconds of its last change."""
+
+    state: LinkState = LinkState.CONNECTING
+    reason: str = ""
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """Everything known of one task. The last frame of an unreachable agent stays."""
+
+    task: Task
+    agent: Address
+    link: Link = Link()
+    description: Description | None = None
+    frame: Frame | None = None
+    """Newest frame, without its steps."""
+    summary: SubjectSummary | None = None
+    replicas: Mapping[str, SubjectSummary] = field(default_factory=dict)
+    """Summaries by subject, where the task's replicas are measured one by one."""
+    diagnoses: tuple[Diagnosis, ...] = ()
+    """Open diagnoses about the task."""
+
+    @property
+    def status(self) -> TaskStatus | None:
+        return self.frame.status if self.frame else None
+
+    @property
+    def host(self) -> str:
+        return self.description.host if self.description else self.agent.host
+
+    @property
+    def is_up(self) -> bool:
+        """True while the task's agent is connected and reports that the task runs."""
+        return self.link.state is LinkState.UP and self.status is not None and self.status.state is TaskState.RUNNING
+
+    @property
+    def is_stale(self) -> bool:
+        """True where the agent is unreachable, so that all else may be outdated."""
+        return self.link.state is not LinkState.UP
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """One line of the event pane: a change of a diagnosis, a task, an agent or a command."""
+
+    at: float
+    severity: str
+    """Severity as in `Diagnosis`, or `good` where something bad ended."""
+    subject: str
+    text: str
+    kind: str = ""
+    """Kind of the diagnosis; else `task`, `agent` or `command`."""
+    diagnosis: Diagnosis | None = None
+    """The diagnosis as it was then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole cluster at one time. Screens and exports read nothing else."""
+
+    at: float
+    run: str
+    strategy: str | None
+    generation: int | None
+    tasks: tuple[TaskView, ...]
+    findings: Findings
+    changes: tuple[Diagnosis, ...] = ()
+    """Diagnoses that began, changed or ended since the snapshot before."""
+    timeline: tuple[TimelineEntry, ...] = ()
+    """Oldest first."""
+    command: CommandProgressed | None = None
+    """Newest progress of the command that is under way or has just ended."""
+    history: History | None = field(default=None, compare=False, repr=False)
+    """Seconds and steps before `at`. Later snapshots share it; reading changes nothing."""
+
+    @property
+    def up(self) -> int:
+        return sum(view.is_up for view in self.tasks)
+
+    def view(self, task: Task) -> TaskView:
+        return next(view for view in self.tasks if view.task == task)

@@ -1,0 +1,234 @@
+"""The fold: events in, frozen `Snapshot` out. It has no clock, no input or output and no threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tfscale.console.engine.events import (
+    AgentDescribed,
+    CommandProgressed,
+    Event,
+    FrameArrived,
+    LinkChanged,
+    LinkState,
+    SecondPassed,
+)
+from tfscale.console.engine.model import Link, Snapshot, TaskView, TimelineEntry
+from tfscale.console.event_text import progress_text, status_text
+from tfscale.console.history.history import History
+from tfscale.core.analysis.findings import Findings, SubjectSummary
+from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.records import Description, Diagnosis, Frame, Stage, TaskState, TaskStatus
+from tfscale.core.task import Role, Task, subject_owner, subject_task
+
+ENTRIES_KEPT = 1000
+OUTCOME_SHOWN = 12.0
+"""Seconds for which the headline shows the outcome of a command."""
+
+
+class Analysis(Protocol):
+    """The part of `Diagnostician` that the fold needs."""
+
+    def fold(self, task: str, frame: Frame) -> None: ...
+    def link(self, task: str, up: bool, at: float) -> None: ...
+    def diagnose(self, now: float) -> Findings: ...
+
+
+class ClusterState:
+    """Accumulated events of a cluster."""
+
+    def __init__(self, spec: ClusterSpec, analysis: Analysis) -> None:
+        self._spec = spec
+        self._analysis = analysis
+        self._history = History(spec.tasks)
+        self._known = {task: _KnownTask(task, str(task), agent) for task, agent in spec.agents.items()}
+        self._entries: deque[TimelineEntry] = deque(maxlen=ENTRIES_KEPT)
+        self._findings = Findings()
+        self._open: dict[tuple[str, str, float], Diagnosis] = {}
+        self._command: CommandProgressed | None = None
+        self._commanded: frozenset[Task] = frozenset()
+        self._reporting: set[Task] = set()
+        self._reported: set[str] = set()
+
+    @property
+    def reporting(self) -> frozenset[Task]:
+        """Tasks that have reported a step."""
+        return frozenset(self._reporting)
+
+    @property
+    def expected_to_report(self) -> frozenset[Task]:
+        """Tasks that report steps once the training runs."""
+        roles = {task.role for task in self._spec.tasks}
+        # Under ParameterServer the chief only hands out the work.
+        training = {Role.WORKER} if Role.PS in roles else {Role.CHIEF, Role.WORKER}
+        return frozenset(task for task in self._spec.tasks if task.role in training)
+
+    def fold(self, event: Event) -> None:
+        """Take in one event. Every event is folded exactly once, in order of arrival."""
+        match event:
+            case FrameArrived():
+                self._fold_frame(event)
+            case AgentDescribed(_, task, description):
+                self._known[task].description = description
+            case LinkChanged():
+                self._fold_link(event)
+            case CommandProgressed():
+                self._fold_command(event)
+            case SecondPassed():
+                self._history.close_second()
+
+    def snapshot(self, now: float) -> Snapshot:
+        """Diagnose, and return the frozen result. `now` is Unix seconds."""
+        self._findings = self._analysis.diagnose(now)
+        changes = self._changes(self._findings, now)
+        if self._command and _is_over(self._command) and now - self._command.at > OUTCOME_SHOWN:
+            self._command, self._commanded = None, frozenset()
+        return self._freeze(now, changes)
+
+    def picture(self, now: float) -> Snapshot:
+        """Return the state of now with the findings of the last `snapshot`."""
+        return self._freeze(now, ())
+
+    def known_links(self, now: float) -> tuple[Event, ...]:
+        """Return the known connections and agents as events: a recording begins with them."""
+        links = [LinkChanged(now, known.task, known.link.state, known.link.reason) for known in self._known.values()]
+        described = [(known.task, known.description) for known in self._known.values() if known.description]
+        return (*links, *(AgentDescribed(now, task, description) for task, description in described))
+
+    def _freeze(self, now: float, changes: tuple[Diagnosis, ...]) -> Snapshot:
+        findings = self._findings
+        views = self._views(findings)
+        probes = [view.frame.probe for view in views if view.frame and view.frame.probe]
+        generations = [view.status.generation for view in views if view.status]
+        return Snapshot(
+            at=now,
+            run=next((view.description.run for view in views if view.description), self._spec.name),
+            strategy=next((probe.strategy for probe in probes if probe.strategy), None),
+            generation=max(generations, default=None),
+            tasks=views,
+            findings=findings,
+            changes=changes,
+            timeline=tuple(sorted(self._entries, key=lambda entry: entry.at)),
+            command=self._command,
+            history=self._history,
+        )
+
+    def _fold_frame(self, event: FrameArrived) -> None:
+        known, frame = self._known[event.task], event.frame
+        self._analysis.fold(known.name, frame)
+        self._history.fold(event.at, event.task, frame)
+        for batch in frame.steps:
+            if batch.subject not in self._reported and len(batch.sequence):
+                self._reported.add(batch.subject)
+                self._reporting.update(filter(None, [subject_task(batch.subject)]))
+        self._note_status(known.frame.status if known.frame else None, event)
+        known.frame = frame.with_steps(())
+
+    def _note_status(self, before: TaskStatus | None, event: FrameArrived) -> None:
+        after = event.frame.status
+        key = (after.state, after.generation, after.attempt)
+        if before is not None and key == (before.state, before.generation, before.attempt):
+            return
+        if before is None and after.state in (TaskState.RUNNING, TaskState.PENDING):
+            return
+        if event.task in self._commanded and _severity(after) != "critical":
+            # The command's own progress has an entry already.
+            return
+        at = after.exit.at if after.exit and after.state is TaskState.EXITED else event.frame.at
+        self._note(at, _severity(after), str(event.task), status_text(after), "task")
+
+    def _fold_link(self, event: LinkChanged) -> None:
+        known = self._known[event.task]
+        is_up, before = event.state is LinkState.UP, known.link
+        known.link = Link(event.state, event.reason, event.at if event.state is not before.state else before.since)
+        if event.state is not LinkState.CONNECTING:
+            self._analysis.link(str(event.task), is_up, event.at)
+        if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
+            self._note(event.at, "good", str(event.task), "agent is back", "agent")
+        elif not is_up and event.state is not before.state and event.state is not LinkState.CONNECTING:
+            self._note(event.at, "warning", str(event.task), f"agent {event.state}: {event.reason}", "agent")
+
+    def _fold_command(self, event: CommandProgressed) -> None:
+        self._command = event
+        if event.stage is Stage.PLANNED:
+            self._commanded = frozenset(event.tasks)
+        severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(event.stage, "info")
+        self._note(event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", progress_text(event), "command")
+
+    def _changes(self, findings: Findings, now: float) -> tuple[Diagnosis, ...]:
+        changes = []
+        for diagnosis in findings.diagnoses:
+            key = (diagnosis.kind, diagnosis.subject, diagnosis.begin)
+            before = self._open.get(key)
+            if before is None or _news_in(before) != _news_in(diagnosis):
+                changes.append(diagnosis)
+            if before is None or before.severity != diagnosis.severity or diagnosis.end is not None:
+                self._note_diagnosis(diagnosis, now)
+            self._open[key] = diagnosis
+            if diagnosis.end is not None:
+                del self._open[key]
+        return tuple(changes)
+
+    def _note_diagnosis(self, diagnosis: Diagnosis, now: float) -> None:
+        at, severity, text = now, diagnosis.severity, diagnosis.sentence
+        if diagnosis.end is not None:
+            lasted = diagnosis.end - diagnosis.begin
+            at, severity, text = diagnosis.end, "good", f"{diagnosis.kind} is over, after {lasted:.0f} s"
+        self._entries.append(TimelineEntry(at, severity, diagnosis.subject, text, diagnosis.kind, diagnosis))
+
+    def _views(self, findings: Findings) -> tuple[TaskView, ...]:
+        replicas: dict[str, dict[str, SubjectSummary]] = {}
+        for subject, summary in findings.subjects.items():
+            if "/" in subject:
+                replicas.setdefault(subject_owner(subject), {})[subject] = summary
+        diagnoses: dict[Task, list[Diagnosis]] = {}
+        for diagnosis in findings.diagnoses:
+            if diagnosis.end is None and (task := subject_task(diagnosis.subject)) is not None:
+                diagnoses.setdefault(task, []).append(diagnosis)
+        own = findings.subjects
+        return tuple(
+            known.view(own.get(known.name), replicas.get(known.name, {}), tuple(diagnoses.get(task, ())))
+            for task, known in self._known.items()
+        )
+
+    def _note(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
+        self._entries.append(TimelineEntry(at, severity, subject, text, kind))
+
+
+@dataclass(slots=True)
+class _KnownTask:
+    """Newest knowledge of one task."""
+
+    task: Task
+    name: str
+    agent: Address
+    link: Link = field(default_factory=Link)
+    description: Description | None = None
+    frame: Frame | None = None
+
+    def view(
+        self, summary: SubjectSummary | None, replicas: dict[str, SubjectSummary], diagnoses: tuple[Diagnosis, ...]
+    ) -> TaskView:
+        if summary is None and replicas:
+            summary = max(replicas.values(), key=lambda each: each.lag or 0.0)
+        return TaskView(self.task, self.agent, self.link, self.description, self.frame, summary, replicas, diagnoses)
+
+
+def _news_in(diagnosis: Diagnosis) -> tuple[object, ...]:
+    """Return the parts of a diagnosis whose change is news. Its sentence and its numbers change every second."""
+    evidence = diagnosis.evidence
+    return diagnosis.severity, diagnosis.end, *(evidence.get(name) for name in ("phase", "cause", "followers"))
+
+
+def _is_over(command: CommandProgressed) -> bool:
+    return command.stage in (Stage.DONE, Stage.FAILED)
+
+
+def _severity(status: TaskStatus) -> str:
+    if status.state is TaskState.LOST:
+        return "critical"
+    if status.state is TaskState.EXITED and not (status.exit and status.exit.well):
+        return "critical"
+    return "good" if status.state is TaskState.RUNNING else "info"

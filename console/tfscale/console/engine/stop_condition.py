@@ -1,0 +1,71 @@
+"""Conditions that end a console which a script started: the training finished, failed, or has a straggler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tfscale.console.engine.model import Snapshot, TaskView
+from tfscale.console.engine.state import ClusterState
+from tfscale.core.records import TaskState
+from tfscale.core.task import Role
+
+CONDITIONS = ("finished", "failed", "straggler")
+_TRAINING = (Role.CHIEF, Role.WORKER)
+
+
+@dataclass(slots=True)
+class StopCondition:
+    """Is over when a condition holds, when none can hold any more, or after `seconds` of training."""
+
+    conditions: tuple[str, ...] = ()
+    seconds: float | None = None
+    """Counted from the time at which every training task has reported a step."""
+    met: str | None = field(default=None, init=False)
+    """Condition that held."""
+    has_ended: bool = field(default=False, init=False)
+    """True once all training tasks have ended."""
+    _due: float | None = field(default=None, init=False)
+
+    def is_over(self, snapshot: Snapshot, state: ClusterState) -> bool:
+        """Decide whether this snapshot ends the wait."""
+        if self.seconds is not None and self._due is None and state.expected_to_report <= state.reporting:
+            self._due = snapshot.at + self.seconds
+        if self._due is not None and snapshot.at >= self._due:
+            return True
+        if not self.conditions:
+            return False
+        self.met = next((each for each in self.conditions if _holds(each, snapshot)), None)
+        self.has_ended = _has_ended(snapshot)
+        return self.met is not None or self.has_ended
+
+
+def _holds(condition: str, snapshot: Snapshot) -> bool:
+    match condition:
+        case "finished":
+            training = _training(snapshot)
+            return bool(training) and all(_ended_with(view, well=True) for view in training)
+        case "failed":
+            return any(_ended_with(view, well=False) for view in snapshot.tasks)
+    return any(each.kind == condition and each.end is None for each in snapshot.findings.diagnoses)
+
+
+def _has_ended(snapshot: Snapshot) -> bool:
+    states = [view.status.state if view.status else None for view in _training(snapshot)]
+    return bool(states) and all(state in (TaskState.EXITED, TaskState.LOST) for state in states)
+
+
+def _training(snapshot: Snapshot) -> list[TaskView]:
+    return [view for view in snapshot.tasks if view.task.role in _TRAINING]
+
+
+def _ended_with(view: TaskView, *, well: bool) -> bool:
+    status = view.status
+    if status is None or status.state not in (TaskState.EXITED, TaskState.LOST):
+        return False
+    return has_ended_well(view) is well
+
+
+def has_ended_well(view: TaskView) -> bool:
+    """Decide whether a task that has ended exited 0, or was asked to end."""
+    end = view.status.exit if view.status else None
+    return end is not None and end.well

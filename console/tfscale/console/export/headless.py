@@ -1,0 +1,90 @@
+"""The console without a screen: lines or tables of a source's events, for logs and scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.stop_condition import StopCondition
+from tfscale.console.export import rows
+from tfscale.console.export.notify import Notifier
+from tfscale.console.export.outputs import Output
+from tfscale.core.codec import Json
+
+
+class Headless:
+    """Writes an engine's events, until it is stopped, its reader goes, or its stop condition is over."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        output: Output,
+        *,
+        only: str | None = None,
+        is_table: bool = False,
+        until: StopCondition | None = None,
+        notifier: Notifier | None = None,
+    ) -> None:
+        self._engine = engine
+        self._output = output
+        self._only = only
+        self._is_table = is_table
+        self._until = until or StopCondition()
+        self._notifier = notifier
+        self.collected = 0
+        """Number of frames so far."""
+
+    async def run(self) -> None:
+        """Write until the end. Raises BrokenPipeError when the reader of the output has gone."""
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, self._engine.stop)
+        try:
+            await self._engine.run(self)
+        finally:
+            for each in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(each)
+        self._output.flush()
+
+    def event_folded(self, event: Event) -> None:
+        if isinstance(event, FrameArrived):
+            self.collected += 1
+            self._write_frame(event)
+        elif (line := rows.event_line(event)) is not None:
+            self._write_event(line)
+            if isinstance(event, LinkChanged) and event.state is not LinkState.CONNECTING:
+                self._notify(line)
+
+    def snapshot_taken(self, snapshot: Snapshot) -> None:
+        for diagnosis in snapshot.changes:
+            line = rows.diagnosis_line(diagnosis, snapshot.at)
+            self._write_event(line)
+            self._notify(line)
+        self._output.flush()
+        if self._until.is_over(snapshot, self._engine.state):
+            self._engine.stop()
+
+    def _write_frame(self, event: FrameArrived) -> None:
+        match self._only:
+            case None:
+                self._output.write(rows.frame_line(event))
+            case "frames" if self._is_table:
+                self._output.write(rows.frame_row(event))
+            case "frames":
+                line = rows.frame_line(event)
+                del line["steps"]
+                self._output.write(line)
+            case "steps":
+                for row in rows.step_rows(event) if self._is_table else rows.step_lines(event):
+                    self._output.write(row)
+
+    def _write_event(self, line: Json) -> None:
+        if self._only in (None, "events"):
+            self._output.write(rows.event_row(line) if self._is_table else line)
+
+    def _notify(self, line: Json) -> None:
+        if self._notifier is not None:
+            self._notifier.report(line)

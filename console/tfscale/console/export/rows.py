@@ -1,0 +1,191 @@
+"""Documents of the headless console: JSON objects for lines, flat rows for tables. docs/schema.md has every field."""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from tfscale.console.engine.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged
+from tfscale.core.cluster import ClusterSpec
+from tfscale.core.codec import Json, diagnosis_to_json, encode, frame_to_json
+from tfscale.core.records import PHASES, SCHEMA_VERSION, Diagnosis, Frame, StepBatch
+from tfscale.core.version import installed_version
+
+PARTS = ("events", "frames", "steps")
+"""Parts that `--only` selects; a table holds one of them."""
+Column = tuple[str, type]
+"""Name, and one of str, int, float, bool."""
+
+
+def header(spec: ClusterSpec, at: float) -> Json:
+    """Return the first line of every file."""
+    return {
+        "type": "header",
+        "schema": SCHEMA_VERSION,
+        "version": installed_version(),
+        "time": at,
+        "run": spec.name,
+        "lead": str(spec.lead),
+        "tasks": [str(task) for task in spec.tasks],
+        "cluster": json.loads(spec.to_json()),
+    }
+
+
+def diagnosis_line(diagnosis: Diagnosis, at: float) -> Json:
+    """Return the line of a diagnosis that began, changed or ended; `at` is when that was found."""
+    return {**diagnosis_to_json(diagnosis), "time": at}
+
+
+def event_line(event: Event) -> Json | None:
+    """Return the line of a connection's, an agent's or a command's event; None for other events."""
+    match event:
+        case LinkChanged():
+            rest: Json = {"type": "link", "state": event.state.value, "reason": event.reason}
+        case AgentDescribed():
+            rest = {"type": "agent", **encode(event.description)}
+        case CommandProgressed():
+            tasks = [str(task) for task in event.tasks]
+            rest = {"type": "command", **encode(event), "tasks": tasks}
+            return {"schema": SCHEMA_VERSION, "time": rest.pop("at"), **rest}
+        case _:
+            return None
+    return {"schema": SCHEMA_VERSION, "time": event.at, **rest, "task": str(event.task)}
+
+
+def frame_line(event: FrameArrived) -> Json:
+    return frame_to_json(str(event.task), event.frame)
+
+
+def step_lines(event: FrameArrived) -> Iterator[Json]:
+    """Yield one line a step, with the fields of STEP_COLUMNS."""
+    for row in step_rows(event):
+        yield {"type": "step", "schema": SCHEMA_VERSION, **row}
+
+
+STEP_COLUMNS: tuple[Column, ...] = (
+    ("generation", int),
+    ("attempt", int),
+    ("reporter", str),
+    ("subject", str),
+    ("sequence", int),
+    ("global_step", int),
+    ("end", float),
+    *((phase, float) for phase in PHASES),
+    ("pull", float),
+)
+
+
+def step_rows(event: FrameArrived) -> Iterator[Json]:
+    """Yield one row a step; None where a column is unknown."""
+    for batch in event.frame.steps:
+        columns = [_column(batch, name) for name, _ in STEP_COLUMNS[4:]]
+        about = {name: getattr(batch, name) for name, _ in STEP_COLUMNS[:4]}
+        names = [name for name, _ in STEP_COLUMNS[4:]]
+        for values in zip(*columns, strict=True):
+            yield {**about, **dict(zip(names, values, strict=True))}
+
+
+def _column(batch: StepBatch, name: str) -> Sequence[Any]:
+    values = getattr(batch, name)
+    if not len(values):
+        return [None] * len(batch.sequence)
+    if getattr(values, "typecode", "d") in "fd":
+        return [round(value, 9) if math.isfinite(value) else None for value in values]
+    return list(values)
+
+
+EVENT_COLUMNS: tuple[Column, ...] = (
+    ("type", str),
+    ("time", float),
+    ("subject", str),
+    ("kind", str),
+    ("begin", float),
+    ("end", float),
+    ("severity", str),
+    ("text", str),
+    ("evidence", str),
+)
+
+
+def event_row(line: Json) -> Json:
+    """Return an event's line as a row: `kind` is a diagnosis's kind, a link's state, a command's stage."""
+    subject = line.get("subject") or line.get("task") or ", ".join(line.get("tasks", ()))
+    return {
+        "type": line["type"],
+        "time": line["time"],
+        "subject": subject,
+        "kind": line.get("kind") or line.get("state") or line.get("stage"),
+        "begin": line.get("begin"),
+        "end": line.get("end"),
+        "severity": line.get("severity"),
+        "text": line.get("sentence") or line.get("reason") or line.get("message"),
+        "evidence": json.dumps(line["evidence"]) if "evidence" in line else None,
+    }
+
+
+def frame_row(event: FrameArrived) -> Json:
+    """Return a frame without its steps as a row: nested fields joined by `_`, repeated fields as JSON."""
+    return {"task": str(event.task), "time": event.frame.at, **dict(_flat("", event.frame, _FRAME))}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Columns of one field of a record: those of a nested record, or one column of type `kind`."""
+
+    name: str
+    nested: tuple[_Shape, ...] | None
+    kind: type
+
+
+def _shapes(record: type) -> tuple[_Shape, ...]:
+    hints = get_type_hints(record)
+    return tuple(_shape(each.name, hints[each.name]) for each in fields(record) if each.name not in ("at", "steps"))
+
+
+def _shape(name: str, hint: Any) -> _Shape:
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(arm for arm in get_args(hint) if arm is not type(None))
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _Shape(name, _shapes(hint), str)
+    return _Shape(name, None, hint if hint in (int, float, bool) else str)
+
+
+_FRAME = _shapes(Frame)
+
+
+def _columns(prefix: str, shapes: tuple[_Shape, ...]) -> Iterator[Column]:
+    for shape in shapes:
+        if shape.nested is None:
+            yield prefix + shape.name, shape.kind
+        else:
+            yield from _columns(f"{prefix}{shape.name}_", shape.nested)
+
+
+FRAME_COLUMNS: tuple[Column, ...] = (("task", str), ("time", float), *_columns("", _FRAME))
+
+
+def _flat(prefix: str, record: Any, shapes: tuple[_Shape, ...]) -> Iterator[tuple[str, Any]]:
+    for shape in shapes:
+        value = None if record is None else getattr(record, shape.name)
+        if shape.nested is not None:
+            yield from _flat(f"{prefix}{shape.name}_", value, shape.nested)
+        else:
+            yield prefix + shape.name, _cell(value)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, tuple | Mapping):
+        return json.dumps(encode(value), separators=(",", ":"))
+    return value
+
+
+COLUMNS = {"events": EVENT_COLUMNS, "frames": FRAME_COLUMNS, "steps": STEP_COLUMNS}

@@ -1,0 +1,91 @@
+"""One snapshot of the cluster for scripts and health checks: a JSON object, and whether all is well."""
+
+from __future__ import annotations
+
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event, FrameArrived, LinkState
+from tfscale.console.engine.model import Snapshot, TaskView
+from tfscale.console.engine.stop_condition import has_ended_well
+from tfscale.core.analysis.findings import SEVERITIES
+from tfscale.core.codec import Json, encode
+from tfscale.core.records import SCHEMA_VERSION, TaskState
+
+PATIENCE = 6
+"""Seconds to wait for agents that do not answer."""
+_GRAVE = SEVERITIES[SEVERITIES.index("warning") :]
+
+
+class SnapshotOnce:
+    """Watches until every agent has answered or is known to be down, and one second more for the frames they keep."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._seconds = 0
+        self._was_settled = False
+        self.collected = 0
+        """Number of frames so far."""
+        self.snapshot: Snapshot | None = None
+
+    async def run(self) -> Snapshot | None:
+        """Return the snapshot; None where the source ended before there was one."""
+        await self._engine.run(self)
+        return self.snapshot
+
+    def event_folded(self, event: Event) -> None:
+        self.collected += isinstance(event, FrameArrived)
+
+    def snapshot_taken(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._seconds += 1
+        if self._was_settled or self._seconds >= PATIENCE:
+            self._engine.stop()
+        self._was_settled = all(_is_settled(view) for view in snapshot.tasks)
+
+
+def _is_settled(view: TaskView) -> bool:
+    return view.frame is not None if view.link.state is LinkState.UP else view.link.state is not LinkState.CONNECTING
+
+
+def is_healthy(snapshot: Snapshot) -> bool:
+    """Decide whether every task runs or has ended well, and no open diagnosis is graver than `info`."""
+    return all(_is_well(view) for view in snapshot.tasks) and not any(
+        each.end is None and each.severity in _GRAVE for each in snapshot.findings.diagnoses
+    )
+
+
+def _is_well(view: TaskView) -> bool:
+    has_ended = view.status is not None and view.status.state is TaskState.EXITED
+    return view.is_up or (view.link.state is LinkState.UP and has_ended and has_ended_well(view))
+
+
+def snapshot_line(snapshot: Snapshot) -> Json:
+    """Return the snapshot as one JSON object."""
+    findings = snapshot.findings
+    return {
+        "type": "snapshot",
+        "schema": SCHEMA_VERSION,
+        "time": snapshot.at,
+        "run": snapshot.run,
+        "strategy": snapshot.strategy,
+        "generation": snapshot.generation,
+        "healthy": is_healthy(snapshot),
+        "headline": findings.headline,
+        "step_time": findings.step_time,
+        "steps_per_second": findings.steps_per_second,
+        "examples_per_second": findings.examples_per_second,
+        "slowdown": findings.slowdown,
+        "transfer": findings.transfer,
+        "tasks": [_task(view) for view in snapshot.tasks],
+        "diagnoses": [encode(each) for each in findings.diagnoses if each.end is None],
+    }
+
+
+def _task(view: TaskView) -> Json:
+    return {
+        "task": str(view.task),
+        "agent": str(view.agent),
+        "host": view.host,
+        "link": encode(view.link),
+        "status": encode(view.status),
+        "summary": encode(view.summary),
+    }

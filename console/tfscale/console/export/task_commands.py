@@ -1,0 +1,57 @@
+"""Commands to one task by a word on the command line, without a screen: results on stdout, progress in the log."""
+
+from __future__ import annotations
+
+import logging
+
+from tfscale.console.commands import PROFILE_SECONDS, VERBS, Commands
+from tfscale.console.config import Settings
+from tfscale.console.event_text import progress_text
+from tfscale.console.source_factory import Connection
+from tfscale.core.errors import UsageError
+from tfscale.core.records import Stage
+from tfscale.core.task import Task
+
+_logger = logging.getLogger(__name__)
+TASK_COMMANDS = ("stack", "profile", *VERBS)
+
+
+async def run_task_command(name: str, task: Task, settings: Settings, connection: Connection) -> int:
+    """Carry out the command, and return the exit status. Raises UsageError and CommandError."""
+    agents = connection.source.spec.agents
+    if task not in agents:
+        raise UsageError(f"there is no {task} in the cluster: it has {', '.join(map(str, agents))}")
+    if name == "stack":
+        print((await connection.commands.stack(task)).text)
+        return 0
+    if name == "profile":
+        seconds = PROFILE_SECONDS if settings.seconds is None else settings.seconds
+        return await _profile(task, seconds, connection.commands)
+    if not settings.yes:
+        raise UsageError(
+            f"{name} {task} takes along whoever trains with it: add --yes, or use the screen, which names them"
+        )
+    return await _order(name, task, connection.commands)
+
+
+async def _profile(task: Task, seconds: float, commands: Commands) -> int:
+    async for moment in commands.profile(task, seconds):
+        _log(task, moment.doing)
+        if moment.file:
+            print(moment.file, flush=True)
+            _log(task, f"{moment.bytes / 1e6:.1f} MB; on its host: tensorboard --logdir {moment.folder}")
+            return 0
+    _logger.error("its agent ended without a profile", extra={"task": str(task)})
+    return 1
+
+
+async def _order(verb: str, task: Task, commands: Commands) -> int:
+    stage = None
+    async for progress in commands.order(verb, [task]):
+        stage = progress.stage
+        _log(task, f"{', '.join(map(str, progress.tasks)) or 'cluster'}: {progress_text(progress)}")
+    return 0 if stage is Stage.DONE else 1
+
+
+def _log(task: Task, text: str) -> None:
+    _logger.info("%s", text, extra={"task": str(task)})

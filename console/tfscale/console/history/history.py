@@ -1,0 +1,285 @@
+"""Every task's last ten minutes second by second, and the recent steps of all tasks: the source of the charts.
+
+A thousand tasks send a thousand frames a second. `fold` only remembers them; they are binned many at a time, at the end
+of the second at the latest. What is read is complete up to the last `close_second`.
+
+Times are Unix seconds on the console's clock. The times of an agent whose clock is found to differ are shifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tfscale.console.history.gauges import Gauges, gauges_of
+from tfscale.console.history.recent_steps import RecentSteps
+from tfscale.console.history.time_series import BLOCK, Resolution, SeriesStore
+from tfscale.console.history.transfer_series import TransferSeries
+from tfscale.console.wire import ArrivedFrame
+from tfscale.core.analysis.run.cluster_context import MANY
+from tfscale.core.analysis.steps.step_table import concatenated, valid_durations, valid_times
+from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
+from tfscale.core.task import Role, Task
+
+SECONDS = 600
+"""Seconds that are kept."""
+_OLDER = 6
+"""Seconds of one slot in the older minutes of many tasks: one column of a chart of ten minutes."""
+_LATE = 10.0
+"""Seconds of late frames after which the agent's clock counts as wrong. A backlog is late too, but for less long."""
+_SKEW = 2.0
+_ENDINGS = 20
+"""Ends that are kept of each task."""
+_MOST_PENDING = 256
+"""Frames that are binned together: enough for numpy to pay, and few enough for a key to wait."""
+
+_SUMS = ("steps", "measured", *PHASES)
+"""Columns that are sums over the second's steps."""
+_SAMPLES = (*Gauges._fields, "loss")
+_STEPS = (*_SUMS, "longest")
+_LONGEST = len(_SUMS)
+
+Series = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """One task second by second, oldest first. Each series is (k,), NaN unknown."""
+
+    at: NDArray[np.int64]
+    """Unix time of each second's beginning."""
+    steps: Series
+    """Number of steps that ended in the second."""
+    step_time: Series
+    """Mean seconds of a step."""
+    longest: Series
+    """Seconds of the longest step that ended in the second."""
+    parts: Mapping[str, Series]
+    """Mean seconds a step of the phases, `reduce` split into `transfer` and `wait`; as in `widgets.look.PARTS`."""
+    gpu: Series
+    """Mean utilisation of its host's GPUs, 0 to 1."""
+    gpu_memory: Series
+    """Bytes on all GPUs."""
+    gpu_clock: Series
+    """Hertz of the slowest GPU."""
+    gpu_power: Series
+    """Watts of all GPUs."""
+    gpu_temperature: Series
+    """Degrees Celsius of the hottest GPU."""
+    cpu: Series
+    """Utilisation of all cores, 0 to 1."""
+    received: Series
+    sent: Series
+    loss: Series
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The steps of several batches as columns, k in all."""
+
+    owner: NDArray[np.int64]
+    """(k,) index of the task."""
+    sequence: NDArray[np.int64]
+    end: NDArray[np.float64]
+    """(k,) on the console's clock."""
+    phases: NDArray[np.float32]
+    """(5, k) seconds, in the order of PHASES."""
+
+
+class History:
+    """History of all tasks. A task takes 45 kB when its ten minutes are full; 15 kB where there are many."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self.tasks = tuple(tasks)
+        count = len(self.tasks)
+        self._index = {task: index for index, task in enumerate(self.tasks)}
+        self._names = {str(task): index for task, index in self._index.items()}
+        self._pending: list[tuple[int, float, Frame]] = []
+        self._newest = 0.0
+        # Of many, counters of every other second: each is read for it.
+        steps, samples = (
+            (Resolution(1, _OLDER), Resolution(2, _OLDER)) if count > MANY else (Resolution(), Resolution())
+        )
+        self._steps = SeriesStore(len(_STEPS), count, steps, SECONDS, largest=[_LONGEST])
+        self._samples = SeriesStore(len(_SAMPLES), count, samples, SECONDS)
+        self._sampled = np.full(count, -1, np.int64)
+        """Slot of each task's newest samples."""
+        self._first_heard = np.full(count, np.nan)
+        self._delay = np.full(count, np.inf)
+        self._endings: dict[int, list[TaskStatus]] = {}
+        # An evaluator counts steps of its own.
+        self._recent = RecentSteps([task for task in self.tasks if task.role in (Role.CHIEF, Role.WORKER)])
+        self._transfers = TransferSeries()
+
+    def fold(self, at: float, task: Task, frame: Frame) -> None:
+        """Take in a frame that arrived at `at`; the frames of one task in their order."""
+        self._pending.append((self._index[task], at, frame))
+        if frame.status.exit is not None:
+            self._note_ending(self._index[task], frame.status)
+        if len(self._pending) >= _MOST_PENDING:
+            self.close_second()
+
+    def seconds(self, task: Task, until: float, span: int = SECONDS) -> Seconds:
+        """Return the task's `span` seconds before `until`."""
+        owner, last = self._index[task], int(until)
+        values = self._steps.read(owner, last, span)
+        return Seconds(
+            at=np.arange(last - span, last),
+            steps=values[0],
+            step_time=_step_time(values),
+            longest=values[_LONGEST],
+            parts=self._parts(values, last, span),
+            **dict(zip(_SAMPLES, self._samples.read(owner, last, span), strict=True)),
+        )
+
+    def step_times(self, until: float, span: int, tasks: Sequence[Task] | None = None) -> NDArray[np.float32]:
+        """Return (n, span) mean seconds a step of these tasks, by default of all, in the seconds before `until`."""
+        owner = slice(None) if tasks is None else np.array([self._index[task] for task in tasks], np.int64)
+        return _step_time(self._steps.read(owner, int(until), span))
+
+    @property
+    def recent_steps(self) -> RecentSteps:
+        """The newest steps of all tasks; changes as frames come."""
+        return self._recent
+
+    def endings(self, task: Task, until: float) -> Sequence[TaskStatus]:
+        """Return the ends of the task's attempts up to `until`, the newest last."""
+        known = self._endings.get(self._index[task], [])
+        return [status for status in known if status.exit and status.exit.at <= until]
+
+    def _note_ending(self, owner: int, status: TaskStatus) -> None:
+        known = self._endings.setdefault(owner, [])
+        if known and (known[-1].generation, known[-1].attempt) == (status.generation, status.attempt):
+            known[-1] = status
+        else:
+            known.append(status)
+            del known[:-_ENDINGS]
+
+    def _parts(self, values: NDArray[np.float32], last: int, span: int) -> dict[str, Series]:
+        sums = dict(zip(_SUMS, values, strict=False))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = {phase: sums[phase] / sums["measured"] for phase in PHASES}
+        reduce = mean.pop("reduce")
+        # Without a known transfer of the second, the whole reduction counts as transfer.
+        transfer = np.fmin(reduce, self._transfers.series(last, span))
+        return {**mean, "transfer": np.where(np.isnan(reduce), reduce, transfer), "wait": reduce - transfer}
+
+    def close_second(self) -> None:
+        """Bin the frames that came since the last time."""
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, []
+        owner = np.array([index for index, _, _ in pending], np.int64)
+        at = np.array([at for _, at, _ in pending])
+        reported_at = np.array([frame.at for _, _, frame in pending])
+        self._newest = max(self._newest, float(at.max()))
+        shift = self._shift(owner, at, reported_at)
+        frames = [frame for _, _, frame in pending]
+        self._put_samples(owner, _seconds_of(reported_at + shift[owner]), frames)
+        self._put_steps(frames, shift)
+        self._steps.forget(self._newest)
+        self._samples.forget(self._newest)
+        self._transfers.forget(int(self._newest) - SECONDS - BLOCK)
+
+    def _shift(
+        self, owner: NDArray[np.int64], at: NDArray[np.float64], reported_at: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return (n,) seconds to add to each agent's times."""
+        np.fmin.at(self._first_heard, owner, at)
+        np.minimum.at(self._delay, owner, at - reported_at)
+        is_late = (self._delay > _SKEW) & (self._newest - self._first_heard > _LATE)
+        return np.where(is_late | (self._delay < -_SKEW) & np.isfinite(self._delay), self._delay, 0.0)
+
+    def _put_samples(self, owner: NDArray[np.int64], second: NDArray[np.int64], frames: Sequence[Frame]) -> None:
+        """Keep one sample a slot, the first: reading the counters is the main cost."""
+        place = second // self._samples.resolution.newest
+        fresh = np.flatnonzero(place != self._sampled[owner])
+        if len(fresh):
+            owner, second = owner[fresh], second[fresh]
+            self._sampled[owner] = place[fresh]
+            samples = _samples([frames[index] for index in fresh.tolist()])
+            for block, chosen, slot, _ in self._samples.slots(second, self._newest):
+                block[:, owner[chosen], slot] = samples[:, chosen]
+
+    def _put_steps(self, frames: Sequence[Frame], shift: NDArray[np.float64]) -> None:
+        batches = [
+            batch for frame in frames for batch in frame.steps if batch.subject in self._names and len(batch.sequence)
+        ]
+        if not batches:
+            return
+        owners = [self._names[batch.subject] for batch in batches]
+        rows = _rows(batches, owners, shift)
+        self._add_up(rows)
+        is_current = self._line_up(batches, shift[owners].tolist())
+        if any(is_current):
+            kept = slice(None) if all(is_current) else np.repeat(is_current, [len(each.sequence) for each in batches])
+            self._transfers.add(rows.sequence[kept], rows.end[kept], rows.phases[-1, kept])
+
+    def _line_up(self, batches: Sequence[StepBatch], shifts: Sequence[float]) -> list[bool]:
+        """Add the batches to the recent steps, and return which of them are of the newest attempt."""
+        is_current: list[bool] = []
+        for batch, shift in zip(batches, shifts, strict=True):
+            resets = self._recent.resets
+            taken = batch.subject in self._recent and self._recent.add(batch, shift)
+            if self._recent.resets != resets:
+                self._transfers.clear()
+                is_current = [False] * len(is_current)
+            is_current.append(taken)
+        return is_current
+
+    def _add_up(self, rows: _Rows) -> None:
+        second = _seconds_of(rows.end)
+        starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(rows.owner, prepend=rows.owner[0]))
+        lag = rows.phases[:-1].sum(axis=0)
+        total = lag + np.where(np.isnan(rows.phases[-1]), np.float32(0), rows.phases[-1])
+        known, phases = ~np.isnan(lag), rows.phases
+        if not known.all():
+            phases, total = np.where(known, phases, np.float32(0)), np.where(known, total, np.float32(0))
+        counts = np.diff(starts, append=len(second))
+        measured = np.add.reduceat(known.astype(np.float32), starts)
+        sums = np.stack([counts.astype(np.float32), measured, *np.add.reduceat(phases, starts, axis=1)])
+        longest = np.where(measured > 0, np.maximum.reduceat(total, starts), np.float32(np.nan))
+        owner = rows.owner[starts]
+        for block, chosen, slot, weight in self._steps.slots(second[starts], self._newest):
+            place = owner[chosen], slot
+            fresh = np.isnan(block[0][place])
+            block[: len(_SUMS), place[0][fresh], slot[fresh]] = 0.0
+            for column, values in enumerate(sums):
+                np.add.at(block[column], place, weight * values[chosen])
+            np.fmax.at(block[_LONGEST], place, longest[chosen])
+
+
+def _seconds_of(at: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the second of each time; an unknown time becomes 0, which is too old to be kept."""
+    known = np.isfinite(at)
+    return np.floor(at if known.all() else np.where(known, at, 0.0)).astype(np.int64)
+
+
+def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    sums = values[len(_SUMS) - len(PHASES) : len(_SUMS)]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((sums[:-1].sum(axis=0) + np.nan_to_num(sums[-1])) / values[1])
+
+
+def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> _Rows:
+    lengths = np.array([len(batch.sequence) for batch in batches])
+    owner = np.repeat(np.array(owners, np.int64), lengths)
+    phases = [concatenated([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
+    ends = valid_times(concatenated([batch.end for batch in batches], lengths, np.float64))
+    sequence = concatenated([batch.sequence for batch in batches], lengths, np.int64)
+    return _Rows(owner, sequence, ends + shift[owner], valid_durations(np.stack(phases)))
+
+
+def _sampled(frame: Frame) -> tuple[float | None, ...]:
+    gauges = frame.gauges if isinstance(frame, ArrivedFrame) else gauges_of(frame.host, frame.gpus, getattr)
+    return *gauges, frame.training.loss if frame.training else None
+
+
+def _samples(frames: Sequence[Frame]) -> NDArray[np.float32]:
+    """Return (samples, frames); NaN where unknown, or too large to be drawn."""
+    with np.errstate(over="ignore"):
+        samples = np.array([_sampled(frame) for frame in frames], np.float32).T
+    samples[np.isinf(samples)] = np.nan
+    return samples

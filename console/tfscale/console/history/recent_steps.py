@@ -1,0 +1,102 @@
+"""The newest steps of all tasks, lined up by their collective: which task entered the all-reduce when, and its cost."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from tfscale.core.analysis.steps.step_table import StepTable
+from tfscale.core.records import StepBatch
+from tfscale.core.task import Task
+
+_FEWEST_KEPT, _MOST_KEPT = 160, 2_000
+"""Steps of each task. When the table is full the oldest quarter goes."""
+_CELLS = 100_000
+"""Steps of all tasks together, where that is more than `_FEWEST_KEPT` of each."""
+_SILENT = 3.0
+"""Seconds by which a task's newest step may end before those of the others without it being left behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedSteps:
+    """k steps of n tasks side by side; NaN where a task has not reported."""
+
+    tasks: tuple[Task, ...]
+    sequence: NDArray[np.int64]
+    """(k,) in rising order."""
+    end: NDArray[np.float64]
+    """(k,) Unix seconds at which the first task left the collective."""
+    phases: NDArray[np.float32]
+    """(5, k, n) seconds, in the order of PHASES."""
+
+
+class RecentSteps:
+    """Keeps the newest steps in the analysis's own table, on the console's clock."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        """`tasks` meet in the same collective."""
+        self._tasks = {str(task): task for task in tasks}
+        self._table = StepTable(keep=math.inf, cells=_CELLS, fewest=_FEWEST_KEPT, most=_MOST_KEPT)
+
+    def __contains__(self, subject: str) -> bool:
+        return subject in self._tasks
+
+    @property
+    def resets(self) -> int:
+        """Number of times that a new attempt made all older steps void."""
+        return self._table.resets
+
+    @property
+    def newest(self) -> int | None:
+        """The newest collective that a task has left, None before the first."""
+        return max(self._newest().values(), default=None)
+
+    @property
+    def common(self) -> int | None:
+        """The newest collective that all tasks have left which reported lately, None before the first."""
+        newest = self._newest()
+        oldest = self._table.oldest()
+        if oldest is None:
+            return None
+        lately = {name: self._table.newest_end(name) for name, at in newest.items() if at >= oldest}
+        latest = np.fmax.reduce(list(lately.values()))
+        # A task whose steps have no known end is not left behind.
+        return min(newest[name] for name, end in lately.items() if not end < latest - _SILENT)
+
+    @property
+    def oldest(self) -> int | None:
+        """The oldest collective that is kept, None before the first."""
+        return self._table.oldest()
+
+    def reporters(self, sequence: int) -> int:
+        """Return how many tasks have reported this collective, or a later one."""
+        return sum(newest >= sequence for newest in self._newest().values())
+
+    def add(self, batch: StepBatch, shift: float) -> bool:
+        """Take in a batch of one of the tasks, whose ends are `shift` seconds behind the console's clock.
+
+        Return whether it is of the current attempt.
+        """
+        if shift and len(batch.end):
+            batch = replace(batch, end=array("d", (np.asarray(batch.end, np.float64) + shift).tobytes()))
+        return self._table.add(batch)
+
+    def aligned(self, last: int, count: int) -> AlignedSteps:
+        """Return the `count` steps up to collective `last`, of the tasks that have reported one of them."""
+        names = list(self._newest())
+        ends, phases = self._table.reported(names, last - count + 1, last)
+        has_reported = np.flatnonzero((~np.isnan(ends) | ~np.isnan(phases).all(axis=1)).any(axis=1))
+        end = np.fmin.reduce(ends, axis=0, initial=np.nan)
+        known = np.flatnonzero(~np.isnan(end))
+        tasks = tuple(self._tasks[names[index]] for index in has_reported.tolist())
+        planes = phases[has_reported][:, :, known].transpose(1, 2, 0)
+        return AlignedSteps(tasks, known + last - count + 1, end[known], planes)
+
+    def _newest(self) -> dict[str, int]:
+        """Return the newest collective of each task that has left one, in the order of the tasks."""
+        known = ((name, self._table.newest(name)) for name in self._tasks)
+        return {name: newest for name, newest in known if newest is not None}

@@ -1,0 +1,170 @@
+"""Recordings: files of the events that reached a console, written by `recording_writer` and read here.
+
+    file     = signature, block "head", then blocks
+    block    = kind (4 bytes), length (uint32), arrival of its last event (float64), CRC-32 of all else, payload
+    "head"   a RecordingHeader
+    "open"   begins a chapter, a minute or so that can be read without what comes before it: the connections and the
+             agents as they stand then, left out by a reader that comes from the chapter before
+    "more"   events
+
+All integers are little-endian. The payloads of a chapter are one zstd stream, flushed after each block, of `Entries`.
+Blocks are only ever appended, two a second, so that a console that is killed loses half a second.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import zstandard
+from google.protobuf.message import DecodeError
+from tfscale.console.engine.events import Event
+from tfscale.console.entries import EntryError, decode
+from tfscale.core.cluster import parse_cluster
+from tfscale.core.errors import UsageError
+from tfscale.core.records import SCHEMA_VERSION
+from tfscale.v1 import recording_pb2
+
+SUFFIX = ".tfrec"
+SIGNATURE = b"\x89tfscale\r\n\x1a\n"
+_BLOCK = struct.Struct("<4sIdI")
+_CHECKED = struct.Struct("<4sId")
+HEAD, OPEN, MORE = b"head", b"open", b"more"
+_LARGEST = 1 << 28
+
+
+class RecordingError(UsageError):
+    """File that is no recording, or one that this tfscale cannot read."""
+
+
+def is_recording(path: Path) -> bool:
+    """Decide whether the file begins as recordings do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SIGNATURE)) == SIGNATURE
+    except OSError:
+        return False
+
+
+def block_of(kind: bytes, at: float, payload: bytes) -> bytes:
+    """Return a block as it stands in the file."""
+    checked = _CHECKED.pack(kind, len(payload), at)
+    return _BLOCK.pack(kind, len(payload), at, zlib.crc32(payload, zlib.crc32(checked))) + payload
+
+
+class _Block(NamedTuple):
+    kind: bytes
+    at: float
+    begin: int
+    """First byte of the payload."""
+    end: int
+
+
+class Recording:
+    """Recording, opened to read. What follows a damaged block is left out; `damage` is set once it is reached."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file. Raises RecordingError."""
+        self.path = path
+        self._data = _map(path)
+        if self._data[: len(SIGNATURE)] != SIGNATURE:
+            raise RecordingError(f"{path}: not a recording of tfscale-console")
+        self.damage: str | None = None
+        header, first = self._header()
+        self.version: str = header.version
+        """Version of the tfscale that recorded."""
+        self._cluster: str = header.cluster
+        self.spec = parse_cluster(json.loads(header.cluster), name="recording", where=str(path), base=Path.cwd())
+        self.begin: float = header.begun
+        """Unix seconds on the clock of the console that recorded."""
+        self.end = self.begin
+        """Arrival of the last event, Unix seconds, as far as the file is whole."""
+        self._chapters: list[tuple[float, int]] = []
+        self._scan(first)
+        if not self._chapters:
+            raise RecordingError(f"{path}: holds no event")
+
+    def events(self, since: float | None = None) -> Iterator[Event]:
+        """Yield the events in the order in which they reached the console, from the chapter that holds `since`."""
+        first = 0 if since is None else bisect_right(self._chapters, (since, len(self._data))) - 1
+        begin = self._chapters[max(0, first)][1]
+        stream: Any = None
+        for each in self._blocks(begin):
+            if each.kind == OPEN:
+                stream = zstandard.ZstdDecompressor().decompressobj()
+            try:
+                events = decode(stream.decompress(self._payload(each)), self._cluster)
+            except (EntryError, zstandard.ZstdError, _ChecksumError) as error:
+                self._is_damaged(each.begin, str(error))
+                return
+            if each.kind == MORE or each.begin == begin + _BLOCK.size:
+                yield from events
+
+    def _header(self) -> tuple[recording_pb2.RecordingHeader, int]:
+        """Return the header, and the first byte of the block after it."""
+        try:
+            block = next(self._blocks(len(SIGNATURE)))
+            header = recording_pb2.RecordingHeader.FromString(self._payload(block))
+        except (StopIteration, DecodeError, _ChecksumError):
+            raise RecordingError(f"{self.path}: its first block is damaged: nothing of it can be read") from None
+        if not 1 <= header.schema_version <= SCHEMA_VERSION:
+            raise RecordingError(
+                f"{self.path}: of schema {header.schema_version}: this tfscale reads up to {SCHEMA_VERSION}, update it"
+            )
+        return header, block.end
+
+    def _scan(self, first: int) -> None:
+        """Find the chapters and the end."""
+        for block in self._blocks(first):
+            if block.kind == OPEN:
+                self._chapters.append((block.at, block.begin - _BLOCK.size))
+            self.end = block.at
+
+    def _blocks(self, at: int) -> Iterator[_Block]:
+        """Yield the blocks from the one at this byte on, as far as their lengths lead from one to the next."""
+        while at < len(self._data):
+            begin = at + _BLOCK.size
+            if begin > len(self._data):
+                self._is_damaged(at, "cut off")
+                return
+            kind, length, arrival, _ = _BLOCK.unpack_from(self._data, at)
+            if kind not in (HEAD, OPEN, MORE) or length > _LARGEST:
+                self._is_damaged(at, "no block begins there")
+                return
+            if begin + length > len(self._data):
+                self._is_damaged(at, "cut off")
+                return
+            yield _Block(kind, arrival, begin, begin + length)
+            at = begin + length
+
+    def _payload(self, block: _Block) -> bytes:
+        payload = self._data[block.begin : block.end]
+        checked = _CHECKED.pack(block.kind, len(payload), block.at)
+        (expected,) = struct.unpack_from("<I", self._data, block.begin - 4)
+        if zlib.crc32(payload, zlib.crc32(checked)) != expected:
+            raise _ChecksumError("its checksum is wrong")
+        return payload
+
+    def _is_damaged(self, at: int, why: str) -> None:
+        self.damage = f"{self.path}: damaged at byte {at} of {len(self._data)} ({why}): shown as far as that"
+
+
+class _ChecksumError(ValueError):
+    pass
+
+
+def _map(path: Path) -> bytes | mmap.mmap:
+    try:
+        with path.open("rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise RecordingError(f"{path}: not a recording of tfscale-console") from None

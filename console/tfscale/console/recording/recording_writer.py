@@ -1,0 +1,165 @@
+"""The writer of recordings, at work while the console watches."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+import zstandard
+from tfscale.console.engine.events import AgentDescribed, Event, LinkChanged, Rewound
+from tfscale.console.entries import encode
+from tfscale.console.recording.recording_budget import RecordingBudget, thinned
+from tfscale.console.recording.recording_reader import HEAD, MORE, OPEN, SIGNATURE, block_of
+from tfscale.core.cluster import ClusterSpec
+from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.records import SCHEMA_VERSION
+from tfscale.core.task import Task
+from tfscale.core.version import installed_version
+from tfscale.v1 import recording_pb2
+
+CHAPTER = 60.0
+"""Seconds of one chapter."""
+FLUSH = 0.5
+"""Seconds between two writes: a `kill -9` loses as much."""
+_LEVEL = 1
+"""Level of zstd. Level 3 takes three times as long, and saves nothing in columns of measured times."""
+
+
+class RecordingWriterError(TfscaleError):
+    """Failure to write a recording."""
+
+
+class RecordingWriter:
+    """Appends every event to a new file. `take` only remembers, `flush` writes."""
+
+    def __init__(self, path: Path, spec: ClusterSpec, begun: float, known_links: Sequence[Event] = ()) -> None:
+        """Create the file; `known_links` are the connections and agents known already.
+
+        Raises UsageError where the file exists, or cannot be created.
+        """
+        try:
+            self._file = path.open("xb", buffering=0)
+        except FileExistsError:
+            raise UsageError(f"{path} is there already: recordings are not written over, give another name") from None
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be recorded to: {error.strerror}") from None
+        self.path = path
+        self.written = 0
+        """Bytes so far."""
+        self._cluster = spec.to_json()
+        self._waiting: deque[Event] = deque()
+        self._writing = threading.Lock()
+        self._known_links: dict[tuple[type, Task], Event] = {}
+        self._remember(known_links)
+        self._chapter_ends = begun
+        self._budget = RecordingBudget(begun, len(spec.tasks))
+        header = recording_pb2.RecordingHeader(
+            schema_version=SCHEMA_VERSION, version=installed_version() or "", begun=begun, cluster=self._cluster
+        )
+        self._write(SIGNATURE + block_of(HEAD, begun, header.SerializeToString()))
+
+    def take(self, event: Event) -> None:
+        """Remember an event for the next `flush`."""
+        if not isinstance(event, Rewound):
+            self._waiting.append(event)
+
+    def flush(self) -> None:
+        """Write the waiting events. May run in a thread of its own. Raises RecordingWriterError."""
+        with self._writing:
+            if self._waiting:
+                self._flush()
+
+    def _flush(self) -> None:
+        events = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        at = events[-1].at
+        if at >= self._chapter_ends:
+            self._open_chapter(events[0].at)
+        share = self._budget.share(self.written, at)
+        kept = [thinned(event, share) for event in events] if share > 1 else events
+        self._write(block_of(MORE, at, self._compress(kept)))
+        self._remember(events)
+
+    def close(self) -> None:
+        """Write the waiting events, and close the file. Raises RecordingWriterError."""
+        try:
+            self.flush()
+        finally:
+            self._file.close()
+
+    def _open_chapter(self, at: float) -> None:
+        self._chapter_ends = at + CHAPTER
+        self._stream = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
+        self._write(block_of(OPEN, at, self._compress(list(self._known_links.values()))))
+
+    def _compress(self, events: list[Event]) -> bytes:
+        data = encode(events, self._cluster)
+        return self._stream.compress(data) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+
+    def _remember(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, LinkChanged | AgentDescribed):
+                self._known_links[type(event), event.task] = event
+
+    def _write(self, data: bytes) -> None:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[self._file.write(view) or 0 :]
+        except OSError as error:
+            raise RecordingWriterError(f"{self.path}: {error.strerror}: what came after that is not recorded") from None
+        self.written += len(data)
+
+
+class ActiveRecording:
+    """The recording that is under way, if any. It can begin and end while the console watches."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        self._spec = spec
+        self._recorder: RecordingWriter | None = None
+        self.problem: str | None = None
+        """Reason why the last recording ended before `end`."""
+
+    @property
+    def path(self) -> Path | None:
+        """File that is written, None while nothing is recorded."""
+        return self._recorder.path if self._recorder else None
+
+    def begin(self, path: Path, at: float, known_links: Sequence[Event] = ()) -> None:
+        """Begin to record. Raises UsageError."""
+        self._recorder = RecordingWriter(path, self._spec, at, known_links)
+        self.problem = None
+
+    def end(self) -> None:
+        """Write the waiting events, and close the file, if there is one."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            try:
+                recorder.close()
+            except RecordingWriterError as error:
+                self.problem = str(error)
+
+    def take(self, event: Event) -> None:
+        if self._recorder is not None:
+            self._recorder.take(event)
+
+    async def run(self) -> None:
+        """Write twice a second, until cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(FLUSH)
+                # A second of a thousand tasks takes longer to compress than a key may wait.
+                await asyncio.to_thread(self._flush)
+        finally:
+            self.end()
+
+    def _flush(self) -> None:
+        recorder = self._recorder
+        try:
+            if recorder is not None:
+                recorder.flush()
+        except RecordingWriterError as error:
+            self._recorder = None
+            self.problem = str(error)

@@ -1,0 +1,83 @@
+"""The operator's controls of a replay: from event to event, to a time, slower and faster."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.sources.recorded import Player
+from tfscale.core.errors import UsageError
+
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
+_OFFSET = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*([smh]?)")
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SAME = 1.5
+"""Seconds before now within which an event counts as the present one."""
+
+
+class ReplayControls:
+    """Controls of a player that also watch its snapshots."""
+
+    def __init__(self, player: Player) -> None:
+        self.player = player
+        self._seeks_after: float | None = None
+        """Time after which the next event is sought, None while none is."""
+        self._is_damage_reported = False
+
+    def watch(self, snapshot: Snapshot) -> None:
+        """Pause the player where the sought event is."""
+        after = self._seeks_after
+        if after is None:
+            return
+        if any(entry.at > after for entry in snapshot.timeline) and snapshot.at > after:
+            self._seeks_after = None
+            self.player.pause(True)
+
+    def next_event(self, snapshot: Snapshot) -> None:
+        """Go to the next line of the event pane, and pause there."""
+        self._seeks_after = max((entry.at for entry in snapshot.timeline), default=0.0)
+        self._seeks_after = max(self._seeks_after, snapshot.at)
+        self.player.play_fast()
+
+    def last_event(self, snapshot: Snapshot) -> None:
+        """Go back to the previous line of the event pane, or to the beginning, and pause there."""
+        before = [entry.at for entry in snapshot.timeline if entry.at < self.player.now() - _SAME]
+        self.player.seek(max(before, default=self.player.position.begin))
+        self.player.hold()
+
+    def go_to(self, words: str) -> None:
+        """Go to `12:03`, `12:03:20` (the first such time), `+90s`, `-5m` (from here) or `50%`. Raises UsageError."""
+        self.player.seek(self._time(words.strip()))
+
+    def title(self) -> str:
+        """Return position and speed in a few words."""
+        position = self.player.position
+        length = max(position.end - position.begin, 1e-9)
+        done = f"{(position.at - position.begin) / length:.0%}"
+        pace = "paused" if position.is_paused else f"{position.speed:g}x"
+        return f"replay {done} {pace}"
+
+    def new_damage(self) -> str | None:
+        """Return the damage of the file, the first time that it is asked for; else None."""
+        if self._is_damage_reported or self.player.damage is None:
+            return None
+        self._is_damage_reported = True
+        return self.player.damage
+
+    def _time(self, words: str) -> float:
+        position = self.player.position
+        if (match := _CLOCK.fullmatch(words)) is not None:
+            return _clock(position.begin, int(match[1]), int(match[2]), float(match[3] or 0.0))
+        if (match := _OFFSET.fullmatch(words)) is not None:
+            return position.at + float(match[1] + match[2]) * _SECONDS[match[3]]
+        if words.endswith("%") and words[:-1].replace(".", "", 1).isdecimal():
+            return position.begin + (position.end - position.begin) * min(float(words[:-1]), 100.0) / 100
+        raise UsageError(f"{words!r} is no moment: write 12:03:20, +90s, -5m or 50%")
+
+
+def _clock(begin: float, hour: int, minute: int, second: float) -> float:
+    """Return the first Unix time since `begin` at which the clock showed this."""
+    day = time.localtime(begin)
+    at = time.mktime((day.tm_year, day.tm_mon, day.tm_mday, hour, minute, 0, 0, 0, -1)) + second
+    return at if at >= begin - 60 else at + 86_400

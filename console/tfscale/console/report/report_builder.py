@@ -1,0 +1,244 @@
+"""Making of a report: a run is replayed through the engine that watches live, and its findings are kept."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.state import ClusterState
+from tfscale.console.report.contents import PhaseTimeline, RunGroup, RunReport
+from tfscale.console.report.csvfile import MeasuredGroup
+from tfscale.console.sources.recorded import RecordedSource
+from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity
+from tfscale.core.analysis.run.scaling import Forecast, ring_forecast
+from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
+from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.records import (
+    PHASES,
+    Diagnosis,
+    Frame,
+    ProbeState,
+    ProbeStatus,
+    StepBatch,
+    TaskState,
+    TaskStatus,
+)
+from tfscale.core.task import Task, subject_order
+from tfscale.core.text import clock
+
+
+class RunFindings:
+    """Listener that keeps the findings of a whole run."""
+
+    def __init__(self) -> None:
+        self.timeline = PhaseTimeline()
+        self.findings = Findings()
+        """Findings of the last second."""
+        self.probe: ProbeStatus | None = None
+        self.begin = 0.0
+        """Arrival of the first event, Unix seconds; 0 where there was none."""
+        self.end = 0.0
+        self._steps: dict[str, int] = {}
+        self._diagnoses: dict[tuple[str, str, float], Diagnosis] = {}
+
+    def event_folded(self, event: Event) -> None:
+        self.begin = self.begin or event.at
+        self.end = max(self.end, event.at)
+        if isinstance(event, FrameArrived):
+            self.probe = event.frame.probe or self.probe
+            for batch in event.frame.steps:
+                self._steps[batch.subject] = self._steps.get(batch.subject, 0) + len(batch.sequence)
+
+    def snapshot_taken(self, snapshot: Snapshot) -> None:
+        # A snapshot between two seconds shows a command's progress, and nothing newly diagnosed.
+        if snapshot.findings is not self.findings:
+            self.findings = snapshot.findings
+            self._diagnoses |= {(each.kind, each.subject, each.begin): each for each in self.findings.diagnoses}
+            self.timeline.add(snapshot.at, self.findings)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of the subject that reported most."""
+        return max(self._steps.values(), default=0)
+
+    @property
+    def diagnoses(self) -> tuple[Diagnosis, ...]:
+        """Each diagnosis as it was last found, the oldest first; of the same moment, the most severe."""
+        return tuple(sorted(self._diagnoses.values(), key=lambda each: (each.begin, by_severity(each))))
+
+
+def play(source: RecordedSource) -> RunFindings:
+    """Run all of the source through the console's engine. Raises RecordingError where the source does."""
+    found = RunFindings()
+    asyncio.run(Engine(source, lambda: ClusterState(source.spec, Diagnostician(source.spec))).run(found))
+    return found
+
+
+def report_recorded(path: Path, source: RecordedSource, name: str = "") -> RunReport:
+    """Return the report of one run, called `name` beside others. Raises RecordingError as the source does."""
+    found = play(source)
+    group = _group(name, found, found.begin, found.end, found.steps, probe=found.probe)
+    diagnoses = tuple(_of_run(each, name) for each in found.diagnoses)
+    return RunReport(f"run {source.spec.name}", _facts(path, source.spec, group, found.probe), (group,), diagnoses)
+
+
+def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> RunReport:
+    """Return the report of several runs side by side. Raises RecordingError where a source does."""
+    names = _names([path for path, _ in runs])
+    made = [report_recorded(path, source, name) for name, (path, source) in zip(names, runs, strict=True)]
+    facts = {
+        name: ", ".join(f"{key} {value}" for key, value in each.facts.items())
+        for name, each in zip(names, made, strict=True)
+    }
+    groups = tuple(group for each in made for group in each.groups)
+    diagnoses = tuple(found for each in made for found in each.diagnoses)
+    return RunReport(f"{len(made)} runs", facts, groups, diagnoses)
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return distinct names of the files: their stems, else their whole paths."""
+    stems = [path.stem for path in paths]
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+
+
+def _of_run(diagnosis: Diagnosis, name: str) -> Diagnosis:
+    if not name:
+        return diagnosis
+    return replace(diagnosis, sentence=f"{name}: {diagnosis.sentence}", evidence={**diagnosis.evidence, "group": name})
+
+
+def report_measured(path: Path, groups: Iterable[MeasuredGroup]) -> RunReport:
+    """Return the report of measurements; times are seconds from each group's first step on."""
+    played = [(group, play(RecordedSource(_spec(group.workers), _events(group)))) for group in groups]
+    made = [
+        _group(group.group, found, 0.0, float(group.end[-1]), len(group.step), is_whole=False)
+        for group, found in played
+    ]
+    diagnoses = tuple(_in_steps(each, group) for group, found in played for each in found.diagnoses)
+    workers = {str(worker) for group, _ in played for worker in group.workers}
+    facts = {"file": str(path), "workers": str(len(workers)), "steps": f"{max(group.steps for group in made):,}"}
+    return RunReport(path.name, facts, tuple(made), diagnoses, has_clock=False)
+
+
+def _facts(path: Path, spec: ClusterSpec, group: RunGroup, probe: ProbeStatus | None) -> dict[str, str]:
+    facts = {
+        "file": str(path),
+        "tasks": ", ".join(map(str, spec.tasks)) if len(spec.tasks) <= 8 else str(len(spec.tasks)),
+    }
+    if probe is not None:
+        said = (probe.strategy, probe.tensorflow and f"TensorFlow {probe.tensorflow}", probe.keras)
+        facts["program"] = ", ".join(each for each in said if each)
+    facts |= {"from": clock(group.begin), "to": clock(group.end), "steps": f"{group.steps:,}"}
+    if group.rate is not None:
+        facts["steps/s"] = f"{group.rate:.3g}"
+    return facts
+
+
+def _group(
+    name: str,
+    found: RunFindings,
+    begin: float,
+    end: float,
+    steps: int,
+    is_whole: bool = True,
+    probe: ProbeStatus | None = None,
+) -> RunGroup:
+    findings = found.findings
+    subjects = {name: findings.subjects[name] for name in sorted(findings.subjects, key=subject_order)}
+    tasks = {name: each for name, each in subjects.items() if "/" not in name} or subjects
+    return RunGroup(
+        name,
+        found.timeline,
+        subjects,
+        steps,
+        begin,
+        end,
+        spent=findings.spent if is_whole else {},
+        scaling=_scaling(tasks, findings),
+        workers=(probe and probe.replicas) or len(tasks),
+        examples=probe.examples_per_step if probe else None,
+    )
+
+
+def _scaling(subjects: Mapping[str, SubjectSummary], findings: Findings) -> tuple[Forecast, ...]:
+    """Return the ring model's forecasts of other sizes from the last steps; none for a single worker."""
+    lags = [each.lag for each in subjects.values() if each.lag is not None]
+    workers = len(lags)
+    if workers < 2 or not findings.transfer or findings.step_time is None:
+        return ()
+    lag = max(findings.step_time - findings.transfer, 1e-9)
+    sizes = sorted({1, *(2**power for power in range(1, workers.bit_length() + 1)), workers, 2 * workers})
+    return tuple(ring_forecast(lag, findings.transfer, workers, size) for size in sizes if size <= 2 * workers)
+
+
+def _events(group: MeasuredGroup) -> Iterator[Event]:
+    """Yield the measurements as agents would have sent them, and a diagnosis after each second of them."""
+    for worker in group.workers:
+        yield LinkChanged(0.0, worker, LinkState.UP)
+    for low, high in _seconds(group.end):
+        at = float(group.end[high - 1])
+        for column, worker in enumerate(group.workers):
+            yield FrameArrived(at, worker, _frame(group, column, low, high))
+        yield SecondPassed(at)
+
+
+def _seconds(end: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
+    """Yield the rows that end within the same second, as begin and end; a longer step is alone."""
+    edges = np.flatnonzero(np.diff(np.floor(end))) + 1
+    starts = [0, *map(int, edges)]
+    return zip(starts, [*starts[1:], len(end)], strict=True)
+
+
+def _spec(workers: Iterable[Task]) -> ClusterSpec:
+    addresses = {worker: Address("localhost", 1 + port) for port, worker in enumerate(workers)}
+    return ClusterSpec("measured", addresses, addresses)
+
+
+def _frame(group: MeasuredGroup, column: int, low: int, high: int) -> Frame:
+    name = str(group.workers[column])
+    first = min(int(group.step[0]), WARM_UP_STEPS)
+    batch = StepBatch(
+        generation=1,
+        attempt=1,
+        reporter=name,
+        subject=name,
+        # Measurements that begin later than at the first steps have no warm-up that would have to be left out.
+        sequence=range(first + low, first + high),
+        end=array("d", group.end[low:high]),
+        global_step=array("Q", group.step[low:high].tolist()),
+        **_phases(group, column, low, high),
+    )
+    status = TaskStatus(TaskState.RUNNING, generation=1, attempt=1, started=0.0)
+    return Frame(low, float(group.end[high - 1]), status, ProbeStatus(ProbeState.MEASURING), steps=(batch,))
+
+
+def _phases(group: MeasuredGroup, column: int, low: int, high: int) -> dict[str, Any]:
+    return {phase: array("f", group.phases[row, low:high, column]) for row, phase in enumerate(PHASES)}
+
+
+def _in_steps(diagnosis: Diagnosis, group: MeasuredGroup) -> Diagnosis:
+    """Return the diagnosis with the steps in which it began and ended, by which the file counts its time."""
+    evidence = {**diagnosis.evidence, "begin_step": _step_at(group, diagnosis.begin)}
+    if diagnosis.end is not None:
+        evidence["end_step"] = _step_at(group, diagnosis.end)
+    sentence = diagnosis.sentence.replace(clock(diagnosis.begin), f"step {evidence['begin_step']}")
+    if group.group:
+        evidence["group"] = group.group
+        sentence = f"group {group.group}: {sentence}"
+    # The change point may lie within the first step, which a straggler's own clock puts before its peers'.
+    return replace(diagnosis, begin=max(0.0, diagnosis.begin), sentence=sentence, evidence=evidence)
+
+
+def _step_at(group: MeasuredGroup, at: float) -> int:
+    """Return the first step that ended after `at`."""
+    return int(group.step[min(int(np.searchsorted(group.end, at, side="right")), len(group.step) - 1)])

@@ -1,0 +1,91 @@
+"""The report as plain text, for a terminal or a mail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfscale.console.report.contents import RunGroup, RunReport
+from tfscale.console.report.sizes import Sizes, sizes
+from tfscale.core.analysis.findings import SubjectSummary
+from tfscale.core.analysis.run.goodput import PRODUCTIVE
+from tfscale.core.text import duration
+
+COLUMNS = ("step_time", "update", "host", "input", "compute", "reduce", "wait")
+"""Columns of the table of workers."""
+
+
+def as_text(report: RunReport) -> str:
+    """Return the whole report; ends with a newline."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: RunReport) -> Iterator[str]:
+    yield report.title
+    yield from (f"  {name:<8} {value}" for name, value in report.facts.items())
+    yield ""
+    yield "What happened"
+    yield from _events(report)
+    for group in report.groups:
+        yield ""
+        yield from _workers(group)
+        if group.spent:
+            yield ""
+            yield from _spent(group)
+        if group.scaling:
+            yield ""
+            yield from _scaling(group)
+    if (measured := sizes(report.groups)) is not None and report.has_clock:
+        yield ""
+        yield from _sizes(measured)
+
+
+def _events(report: RunReport) -> Iterator[str]:
+    if not report.diagnoses:
+        yield "  nothing: nobody straggled, crashed or hung, and no limit was reached"
+    for each in report.diagnoses:
+        until = report.when(each.end) if each.end is not None else "the end"
+        yield f"  {each.severity:<8} {report.when(each.begin)} to {until}  {each.kind}"
+        yield f"           {each.sentence}"
+
+
+def _workers(group: RunGroup) -> Iterator[str]:
+    yield f"The last steps{f' of {group.name}' if group.name else ''}, medians"
+    yield "  " + f"{'':<22}" + "".join(f"{name.replace('_', ' '):>11}" for name in (*COLUMNS, "ratio"))
+    for subject, summary in group.subjects.items():
+        yield "  " + f"{subject:<22}" + "".join(f"{cell:>11}" for cell in cells(summary))
+
+
+def cells(summary: SubjectSummary) -> Iterator[str]:
+    """Yield a subject's numbers as text, by `COLUMNS`, and its ratio."""
+    for name in COLUMNS:
+        value = getattr(summary, name)
+        yield "-" if value is None else duration(value)
+    yield "-" if summary.ratio is None else f"{summary.ratio:.2f}"
+
+
+def _spent(group: RunGroup) -> Iterator[str]:
+    whole = sum(group.spent.values())
+    yield f"Where the time went: goodput {group.spent[PRODUCTIVE] / whole:.0%} of {duration(whole)}"
+    for bucket, seconds in sorted(group.spent.items(), key=lambda each: -each[1]):
+        if seconds > 0:
+            yield f"  {bucket.replace('_', ' '):<14} {seconds / whole:>6.1%}  {duration(seconds)}"
+
+
+def _scaling(group: RunGroup) -> Iterator[str]:
+    yield "What other sizes would bring, by the ring model from the last steps (times one worker)"
+    for each in group.scaling:
+        low, high = each.low / each.workers, each.high / each.workers
+        band = f"{each.low:.3g} to {each.high:.3g}"
+        yield f"  {each.workers:>5.0f} workers  {band:>16}  efficiency {low:.0%} to {high:.0%}"
+
+
+def _sizes(measured: Sizes) -> Iterator[str]:
+    yield f"Scaling over the runs, {measured.unit}"
+    for (workers, throughput), share in zip(measured.measured, measured.efficiencies, strict=True):
+        yield f"  {workers:>5} workers  {throughput:>10.4g}  efficiency {share:.0%}"
+    if (best := measured.forecast) is not None:
+        band = f"{best.low:.4g} to {best.high:.4g}"
+        yield f"  {best.workers:>5.0f} workers  {best.throughput:>10.4g}  forecast, {band}, by the {best.model} model"
+    else:
+        yield "  a forecast needs three sizes"
+    yield f"  published: {measured.published}"

@@ -1,0 +1,97 @@
+"""Files that hold a run: recordings, and the JSON lines that the headless console writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.recording.recording_reader import Recording, RecordingError, is_recording
+from tfscale.console.sources.recorded import RecordedSource
+from tfscale.core.cluster import parse_cluster
+from tfscale.core.codec import SchemaError, frame_from_json
+from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.task import Task
+
+SECOND = 1.0
+"""Seconds of a run between two diagnoses, as live."""
+
+
+def open_run(path: Path) -> RecordedSource:
+    """Open what `--record` or `--headless --out` wrote.
+
+    Raises:
+        RecordingError: The file is no recording. The source's `run` raises it too, at a line that cannot be read.
+    """
+    if is_recording(path):
+        recording = Recording(path)
+        return RecordedSource(recording.spec, recording.events(), recording.begin)
+    lines = _lines(path)
+    _, header = next(lines, (0, {}))
+    if header.get("type") != "header":
+        raise RecordingError(f"{path}: no recording: its first line is not the header that --headless writes")
+    try:
+        spec = parse_cluster(header.get("cluster"), name=str(header.get("run")), where=f"{path}: line 1", base=Path())
+    except TfscaleError as error:
+        raise RecordingError(str(error)) from None
+    return RecordedSource(spec, with_seconds(_events(path, lines)))
+
+
+def with_seconds(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events, a `SecondPassed` before each that begins another second, and one at the end."""
+    now = due = -math.inf
+    for event in events:
+        now = max(now, event.at)
+        if now >= due:
+            if due > -math.inf:
+                yield SecondPassed(now)
+            due = now + SECOND
+        yield event
+    if due > -math.inf:
+        yield SecondPassed(now)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the whole lines; one that was cut off at the end, as by `kill -9`, is left out."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.endswith("\n"):
+                    yield number, _object(path, number, line)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not text"
+        raise RecordingError(f"{path}: cannot be read: {why}") from None
+
+
+def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        document = json.loads(line)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise RecordingError(f"{path}: line {number} is not a JSON object")
+    return document
+
+
+def _events(path: Path, lines: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[Event]:
+    for number, document in lines:
+        try:
+            if (event := _event(document)) is not None:
+                yield event
+        except (SchemaError, UsageError, KeyError, ValueError, TypeError) as error:
+            raise RecordingError(f"{path}: line {number}: {error}") from None
+
+
+def _event(document: dict[str, Any]) -> Event | None:
+    """Return the event of a line, None for a line that the rules do not need: they make the diagnoses anew."""
+    match document.get("type"):
+        case "frame":
+            task, frame = frame_from_json(document)
+            return FrameArrived(frame.at, Task.parse(task), frame)
+        case "link":
+            state = LinkState(document["state"])
+            return LinkChanged(float(document["time"]), Task.parse(document["task"]), state, document["reason"])
+    return None

@@ -1,0 +1,69 @@
+"""Faults of a simulated cluster, each from one line."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from tfscale.core.errors import UsageError
+from tfscale.core.records import LAG_PHASES
+from tfscale.core.task import Task
+
+KINDS = {
+    "kill": "its process is killed, and the others abort 2 s later",
+    "hang": "it enters no all-reduce any more",
+    "cut": "its agent cannot be reached",
+    "nan": "its loss is no number",
+    "thermal": "its GPU is too hot and slows itself down to 70 %",
+    "cpu": "other processes take its host's processors",
+}
+"""Kinds of faults besides slowdowns (`1.4x`, `60ms`), with their effects."""
+HOT_CLOCK = 0.7
+"""Share of its clock that a GPU keeps which is too hot."""
+_FORM = re.compile(
+    r"(?P<task>\w+:\d+)=(?P<what>[a-z]+|[\d.]+x|[\d.]+ms)(,(?P<phase>\w+))?(@(?P<begin>[\d.]+)s(-(?P<end>[\d.]+)s)?)?"
+)
+EXAMPLE = "worker:3=1.4x,compute@30s"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of one task, from `begin` to `end` in seconds of the simulation."""
+
+    task: Task
+    kind: str
+    """`slow`, or one of KINDS."""
+    ratio: float = 1.0
+    extra: float = 0.0
+    """Extra seconds a step."""
+    phase: str = "compute"
+    begin: float = 0.0
+    end: float = math.inf
+    words: str = ""
+    """The line as it was given."""
+
+    def __str__(self) -> str:
+        return self.words
+
+    def holds(self, at: float) -> bool:
+        return self.begin <= at < self.end
+
+    @classmethod
+    def parse(cls, text: str) -> Fault:
+        """Parse `worker:3=1.4x,compute@30s`, `worker:1=60ms`, `worker:2=cut@20s-40s`. Raises UsageError."""
+        match = _FORM.fullmatch(text)
+        if match is None:
+            raise UsageError(f"--fault {text!r}: write TASK=WHAT[,PHASE][@FROM[-TO]], for example {EXAMPLE}")
+        what, phase = match["what"], match["phase"] or "compute"
+        task = Task.parse(match["task"])
+        if phase not in LAG_PHASES:
+            raise UsageError(f"--fault {text!r}: phase {phase!r} is none of {', '.join(LAG_PHASES)}")
+        begin, end = float(match["begin"] or 0), float(match["end"] or math.inf)
+        if what.endswith("ms") and what[0].isdigit():
+            return cls(task, "slow", extra=float(what[:-2]) / 1000, phase=phase, begin=begin, end=end, words=text)
+        if what.endswith("x") and what[0].isdigit():
+            return cls(task, "slow", ratio=float(what[:-1]), phase=phase, begin=begin, end=end, words=text)
+        if what not in KINDS:
+            raise UsageError(f"--fault {text!r}: {what!r} is no fault: use 1.4x, 60ms, {', '.join(KINDS)}")
+        return cls(task, what, begin=begin, end=end, words=text)

@@ -1,0 +1,181 @@
+"""The fold: what events amount to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import fakes
+import pytest
+from tfscale.console.engine.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState
+from tfscale.console.engine.model import TimelineEntry
+from tfscale.console.engine.state import ENTRIES_KEPT, OUTCOME_SHOWN, ClusterState
+from tfscale.core.analysis.findings import Findings, SubjectSummary
+from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.records import Diagnosis, Exit, Stage, TaskState
+from tfscale.core.task import Role, Task
+
+FIRST, SECOND = fakes.worker(0), fakes.worker(1)
+SPEC = fakes.spec(2)
+
+
+def folded(*events: Event, findings: Findings | None = None) -> ClusterState:
+    state = ClusterState(SPEC, fakes.FakeAnalysis(findings))
+    for event in events:
+        state.fold(event)
+    return state
+
+
+def said(state: ClusterState) -> list[tuple[str, str, str]]:
+    moments: tuple[TimelineEntry, ...] = state.snapshot(fakes.NOW).timeline
+    return [(each.severity, each.subject, each.text) for each in moments]
+
+
+def arrived(state: TaskState, sequence: int = 2, task: Task = SECOND, **fields: object) -> FrameArrived:
+    return FrameArrived(fakes.NOW, task, fakes.frame(task, sequence, of=fakes.status(state, **fields)))
+
+
+def test_a_frame_is_kept_without_its_steps_and_analysed_with_them() -> None:
+    analysis = fakes.FakeAnalysis()
+    state = ClusterState(SPEC, analysis)
+    state.fold(FrameArrived(fakes.NOW, FIRST, fakes.frame(FIRST)))
+    view = state.snapshot(fakes.NOW).view(FIRST)
+    assert view.frame == replace(fakes.frame(FIRST), steps=())
+    assert analysis.frames == [("worker:0", fakes.frame(FIRST))]
+    assert state.reporting == {FIRST}
+
+
+def test_the_newest_snapshot_has_run_strategy_and_generation() -> None:
+    state = folded(*fakes.healthy_events(SPEC))
+    snapshot = state.snapshot(fakes.NOW)
+    assert (snapshot.run, snapshot.strategy, snapshot.generation) == ("digits", "MultiWorkerMirroredStrategy", 1)
+    assert snapshot.up == 2
+
+
+def test_a_death_is_told_once_with_its_time_and_its_signal() -> None:
+    state = folded(*fakes.killed_events(SPEC))
+    state.fold(arrived(TaskState.EXITED, 3, pid=None, exit=Exit(None, 9, fakes.NOW - 4)))
+    deaths = [text for severity, subject, text in said(state) if severity == "critical" and subject == "worker:1"]
+    assert deaths == ["killed SIGKILL"]
+    assert next(each.at for each in state.snapshot(fakes.NOW).timeline if each.subject == "worker:1") == fakes.NOW - 4
+
+
+def test_a_task_that_is_met_running_is_no_event_and_a_restart_is() -> None:
+    assert said(folded(arrived(TaskState.RUNNING))) == []
+    state = folded(arrived(TaskState.RUNNING), arrived(TaskState.RUNNING, 3, generation=2))
+    assert said(state) == [("good", "worker:1", "running, generation 2, attempt 1")]
+
+
+def test_a_lost_connection_keeps_what_was_said_and_its_return_is_told() -> None:
+    state = folded(*fakes.healthy_events(SPEC))
+    state.fold(LinkChanged(fakes.NOW, SECOND, LinkState.DOWN, "connection refused"))
+    view = state.snapshot(fakes.NOW).view(SECOND)
+    assert view.frame is not None and view.is_stale and view.link.since == fakes.NOW
+    state.fold(LinkChanged(fakes.NOW + 3, SECOND, LinkState.DOWN, "does not answer"))
+    assert state.snapshot(fakes.NOW).view(SECOND).link.since == fakes.NOW
+    state.fold(LinkChanged(fakes.NOW + 5, SECOND, LinkState.UP))
+    assert said(state) == [
+        ("warning", "worker:1", "agent down: connection refused"),
+        ("good", "worker:1", "agent is back"),
+    ]
+
+
+def test_changes_are_new_diagnoses_and_their_end_but_not_new_numbers() -> None:
+    analysis = fakes.FakeAnalysis(fakes.straggler_findings(SPEC))
+    state = ClusterState(SPEC, analysis)
+    assert state.snapshot(fakes.NOW).changes == analysis.findings.diagnoses
+    (found,) = analysis.findings.diagnoses
+    analysis.findings = Findings((replace(found, evidence={**found.evidence, "ratio": 2.2}),))
+    assert state.snapshot(fakes.NOW).changes == ()
+    ended = replace(found, end=fakes.NOW)
+    analysis.findings = Findings((ended,))
+    assert state.snapshot(fakes.NOW).changes == (ended,)
+    assert said(state)[-1] == ("good", "worker:1", "straggler is over, after 100 s")
+
+
+def test_a_hang_is_told_once_though_its_sentence_tells_how_long_it_lasts() -> None:
+    hang = Diagnosis("hang", "worker:1", fakes.NOW, None, "critical", "stuck (61 s)", {"quiet": 61.0})
+    analysis = fakes.FakeAnalysis(Findings((hang,)))
+    state = ClusterState(SPEC, analysis)
+    assert state.snapshot(fakes.NOW).changes == (hang,)
+    longer = replace(hang, sentence="stuck (62 s)", evidence={"quiet": 62.0})
+    analysis.findings = Findings((longer,))
+    assert state.snapshot(fakes.NOW).changes == ()
+    ended = replace(longer, end=fakes.NOW)
+    analysis.findings = Findings((ended,))
+    assert state.snapshot(fakes.NOW).changes == (ended,)
+
+
+@pytest.mark.parametrize(("severity", "cause"), [("critical", "unknown"), ("serious", "cpu")])
+def test_a_severity_and_a_cause_that_change_are_told(severity: str, cause: str) -> None:
+    found = replace(fakes.straggler(), severity="serious", evidence={"phase": "compute", "cause": "unknown"})
+    analysis = fakes.FakeAnalysis(Findings((found,)))
+    state = ClusterState(SPEC, analysis)
+    state.snapshot(fakes.NOW)
+    other = replace(found, severity=severity, evidence={"phase": "compute", "cause": cause})
+    analysis.findings = Findings((other,))
+    assert state.snapshot(fakes.NOW).changes == (other,)
+
+
+def test_who_follows_a_death_is_told() -> None:
+    death = Diagnosis("crash", "worker:1", fakes.NOW, None, "critical", "killed", {"followers": None})
+    analysis = fakes.FakeAnalysis(Findings((death,)))
+    state = ClusterState(SPEC, analysis)
+    state.snapshot(fakes.NOW)
+    more = replace(death, sentence="killed; worker:0 exited 1", evidence={"followers": "worker:0"})
+    analysis.findings = Findings((more,))
+    assert state.snapshot(fakes.NOW + 4).changes == (more,)
+
+
+def test_a_picture_does_not_diagnose() -> None:
+    analysis = fakes.FakeAnalysis(fakes.straggler_findings(SPEC))
+    state = ClusterState(SPEC, analysis)
+    state.snapshot(fakes.NOW)
+    analysis.findings = Findings()
+    picture = state.picture(fakes.NOW + 0.5)
+    assert picture.changes == () and picture.findings.diagnoses == (fakes.straggler(),)
+
+
+def test_diagnoses_and_summaries_come_to_the_task_of_their_subject() -> None:
+    of_replicas = {f"worker:1/replica:{index}": SubjectSummary(lag=0.1 * index) for index in range(2)}
+    diagnosis = replace(fakes.straggler(), subject="worker:1/replica:1")
+    snapshot = folded(findings=Findings((diagnosis,), subjects=of_replicas)).snapshot(fakes.NOW)
+    view = snapshot.view(SECOND)
+    assert view.diagnoses == (diagnosis,) and set(view.replicas) == set(of_replicas)
+    assert view.summary == of_replicas["worker:1/replica:1"]
+    assert snapshot.view(FIRST).diagnoses == ()
+
+
+def test_a_commands_outcome_stands_for_a_while_and_its_doing_is_told_once() -> None:
+    state = folded(*fakes.healthy_events(SPEC))
+    tasks = (FIRST, SECOND)
+    state.fold(CommandProgressed(fakes.NOW, "restart", Stage.PLANNED, tasks, 2))
+    state.fold(arrived(TaskState.STOPPING))
+    state.fold(CommandProgressed(fakes.NOW, "restart", Stage.DONE, tasks, 2))
+    assert [text for _, _, text in said(state)] == ["restart planned, generation 2", "restart done, generation 2"]
+    assert state.snapshot(fakes.NOW + OUTCOME_SHOWN).command is not None
+    assert state.snapshot(fakes.NOW + OUTCOME_SHOWN + 1).command is None
+
+
+def test_what_stands_is_told_to_a_recording_that_begins_now() -> None:
+    state = folded(*fakes.healthy_events(SPEC), LinkChanged(fakes.NOW, SECOND, LinkState.REFUSED, "why"))
+    known_links = state.known_links(5.0)
+    links = [(each.task, each.state, each.reason) for each in known_links if isinstance(each, LinkChanged)]
+    assert links == [(FIRST, LinkState.UP, ""), (SECOND, LinkState.REFUSED, "why")]
+    assert [each.task for each in known_links if isinstance(each, AgentDescribed)] == [FIRST, SECOND]
+    assert {each.at for each in known_links} == {5.0}
+
+
+def test_moments_are_bounded_and_in_the_order_of_their_times() -> None:
+    state = folded()
+    for number in range(ENTRIES_KEPT + 50):
+        state.fold(LinkChanged(float(number + 1), FIRST, LinkState.DOWN if number % 2 else LinkState.UP))
+    moments = state.snapshot(fakes.NOW).timeline
+    assert len(moments) == ENTRIES_KEPT
+    assert [each.at for each in moments] == sorted(each.at for each in moments)
+
+
+def test_under_parameter_server_the_workers_are_expected_to_report() -> None:
+    tasks = {Task(Role.CHIEF, 0): "a", Task(Role.WORKER, 0): "b", Task(Role.PS, 0): "c"}
+    addresses = {task: Address(host, 2222) for task, host in tasks.items()}
+    state = ClusterState(ClusterSpec("ps", addresses, addresses), fakes.FakeAnalysis())
+    assert state.expected_to_report == {FIRST}

@@ -1,0 +1,46 @@
+"""A script's console ends when what it waits for has happened, or cannot happen any more."""
+
+from __future__ import annotations
+
+import fakes
+import pytest
+from tfscale.console.engine.events import (
+    FrameArrived,
+)
+from tfscale.console.engine.stop_condition import StopCondition
+
+SPEC = fakes.spec(2)
+FIRST, SECOND = fakes.worker(0), fakes.worker(1)
+ARRIVED = FrameArrived(fakes.NOW, FIRST, fakes.frame(FIRST))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "code", "met", "over"),
+    [
+        (("finished",), 0, "finished", True),
+        (("failed",), 1, "failed", True),
+        (("finished",), 1, None, True),
+        (("failed", "finished"), 0, "finished", True),
+        (("straggler",), 0, None, True),
+    ],
+)
+def test_until_the_tasks_have_ended(conditions: tuple[str, ...], code: int, met: str | None, over: bool) -> None:
+    running, until = fakes.folded(SPEC, *fakes.healthy_events(SPEC)), StopCondition(conditions)
+    assert not until.is_over(running.snapshot(1.0), running)
+    for event in fakes.ended_events(SPEC, code):
+        running.fold(event)
+    assert until.is_over(running.snapshot(2.0), running) is over and until.met == met
+
+
+def test_until_somebody_straggles() -> None:
+    slow = fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=fakes.straggler_findings(SPEC))
+    until = StopCondition(("straggler",))
+    assert until.is_over(slow.snapshot(1.0), slow) and until.met == "straggler"
+
+
+def test_seconds_count_from_the_first_step_of_all() -> None:
+    until, folded = StopCondition(seconds=5.0), fakes.folded(SPEC)
+    assert not until.is_over(folded.snapshot(100.0), folded)
+    for event in fakes.healthy_events(SPEC):
+        folded.fold(event)
+    assert [until.is_over(folded.snapshot(at), folded) for at in (101.0, 105.0, 106.0)] == [False, False, True]

@@ -1,0 +1,49 @@
+"""Lines and rows have the documented fields."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import fakes
+import pytest
+from tfscale.console.engine.events import CommandProgressed, FrameArrived, LinkChanged, LinkState, SecondPassed
+from tfscale.console.export import rows
+from tfscale.core.records import Stage
+
+SPEC = fakes.spec(2)
+FIRST, SECOND = fakes.worker(0), fakes.worker(1)
+ARRIVED = FrameArrived(fakes.NOW, FIRST, fakes.frame(FIRST))
+
+
+def test_steps_are_rows_of_documented_columns() -> None:
+    first, *_ = rows.step_rows(ARRIVED)
+    assert list(first) == [name for name, _ in rows.STEP_COLUMNS]
+    assert (first["subject"], first["sequence"], first["compute"]) == ("worker:0", 3, pytest.approx(0.04))
+    batch = replace(ARRIVED.frame.steps[0], global_step=(), input=())
+    unknown = replace(ARRIVED, frame=replace(ARRIVED.frame, steps=(batch,)))
+    assert next(iter(rows.step_rows(unknown)))["input"] is None
+    assert [line["type"] for line in rows.step_lines(ARRIVED)] == ["step"] * 3
+
+
+def test_frames_are_flat_rows_also_where_most_is_unknown() -> None:
+    row = rows.frame_row(ARRIVED)
+    assert list(row) == [name for name, _ in rows.FRAME_COLUMNS]
+    assert (row["status_state"], row["host_task_cpu"], row["host_throttled"]) == ("running", 9.4, None)
+    assert json.loads(row["host_interfaces"])[0]["name"] == "eth0"
+    bare = replace(ARRIVED, frame=replace(ARRIVED.frame, host=None, probe=None, collective=None))
+    assert list(rows.frame_row(bare)) == list(row)
+
+
+def test_events_are_lines_and_rows() -> None:
+    progress = CommandProgressed(fakes.NOW, "restart", Stage.FAILED, (FIRST, SECOND), 2, "why")
+    lines = [rows.event_line(LinkChanged(1.0, FIRST, LinkState.DOWN, "cut")), rows.event_line(progress)]
+    lines.append(rows.diagnosis_line(fakes.straggler(), 7.0))
+    table = [rows.event_row(line) for line in lines if line]
+    assert [(row["type"], row["time"], row["subject"], row["kind"]) for row in table] == [
+        ("link", 1.0, "worker:0", "down"),
+        ("command", fakes.NOW, "worker:0, worker:1", "failed"),
+        ("diagnosis", 7.0, "worker:1", "straggler"),
+    ]
+    assert all(list(row) == [name for name, _ in rows.EVENT_COLUMNS] for row in table)
+    assert rows.event_line(SecondPassed(1.0)) is None and rows.event_line(ARRIVED) is None

@@ -1,0 +1,30 @@
+"""One snapshot for scripts."""
+
+from __future__ import annotations
+
+import json
+
+import fakes
+from tfscale.console.engine.events import (
+    FrameArrived,
+)
+from tfscale.console.export.snapshot_once import is_healthy, snapshot_line
+
+SPEC = fakes.spec(2)
+FIRST, SECOND = fakes.worker(0), fakes.worker(1)
+ARRIVED = FrameArrived(fakes.NOW, FIRST, fakes.frame(FIRST))
+
+
+def test_health_is_all_up_or_ended_well_and_no_grave_diagnosis() -> None:
+    healthy = fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=fakes.healthy_findings(SPEC)).snapshot(fakes.NOW)
+    assert is_healthy(healthy)
+    assert is_healthy(fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 0)).snapshot(fakes.NOW))
+    assert not is_healthy(
+        fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 1)).snapshot(fakes.NOW)
+    )
+    assert not is_healthy(fakes.folded(SPEC, *fakes.cut_events(SPEC)).snapshot(fakes.NOW))
+    slow = fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=fakes.straggler_findings(SPEC)).snapshot(fakes.NOW)
+    assert not is_healthy(slow)
+    line = json.loads(json.dumps(snapshot_line(slow), allow_nan=False))
+    assert (line["healthy"], line["diagnoses"][0]["kind"], len(line["tasks"])) == (False, "straggler", 2)
+    assert line["tasks"][1]["summary"]["ratio"] == 2.13

@@ -1,0 +1,34 @@
+"""Commands for one task without a screen."""
+
+from __future__ import annotations
+
+import fakes
+import pytest
+from tfscale.console.config import Settings
+from tfscale.console.export.task_commands import run_task_command
+from tfscale.console.source_factory import Connection
+from tfscale.core.errors import UsageError
+
+FIRST = fakes.worker(0)
+
+
+def connection() -> Connection:
+    return Connection(fakes.ScriptedSource(fakes.spec(2)), fakes.FakeCommands())
+
+
+async def test_results_go_to_stdout_and_progress_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await run_task_command("stack", FIRST, Settings(), connection()) == 0
+    assert capsys.readouterr().out.startswith("Main thread")
+    assert await run_task_command("profile", FIRST, Settings(), connection()) == 0
+    out, err = capsys.readouterr()
+    assert out.endswith(".xplane.pb\n") and "tensorboard --logdir" in err
+    assert await run_task_command("restart", FIRST, Settings(yes=True), connection()) == 0
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 5
+
+
+async def test_an_order_needs_a_yes_and_a_task_of_the_cluster() -> None:
+    with pytest.raises(UsageError, match="add --yes"):
+        await run_task_command("restart", FIRST, Settings(), connection())
+    with pytest.raises(UsageError, match="there is no worker:7"):
+        await run_task_command("stack", fakes.worker(7), Settings(), connection())

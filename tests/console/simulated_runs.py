@@ -1,0 +1,54 @@
+"""Events of simulated runs, recordings of them, and their replay."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import fakes
+from tfscale.console.cli import states
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event, SecondPassed
+from tfscale.console.recording.recording_reader import Recording
+from tfscale.console.recording.recording_writer import RecordingWriter
+from tfscale.console.sources.faults import Fault
+from tfscale.console.sources.recorded import Player
+from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.sources.simulated_cluster import SimulatedCluster
+from tfscale.core.cluster import ClusterSpec
+
+
+def record(path: Path, events: Sequence[Event], spec: ClusterSpec, every: int = 4) -> Path:
+    recorder = RecordingWriter(path, spec, events[0].at)
+    for number, event in enumerate(events):
+        recorder.take(event)
+        if number % every == every - 1:
+            recorder.flush()
+    recorder.close()
+    return path
+
+
+def simulated(seconds: int, workers: int = 2, *faults: str) -> list[Event]:
+    spec = simulated_spec(workers)
+    events: list[Event] = []
+    second = fakes.NOW + 1
+    for event in SimulatedCluster(spec, tuple(map(Fault.parse, faults)), 10.0, 0).arrivals(fakes.NOW):
+        while event.at > second:
+            events.append(SecondPassed(second))
+            second += 1
+            if second > fakes.NOW + seconds:
+                return events
+        events.append(event)
+    return events
+
+
+@asynccontextmanager
+async def playing(path: Path) -> AsyncIterator[tuple[Player, fakes.Told]]:
+    """A replay that runs, and what was heard of it."""
+    player, told = Player(Recording(path)), fakes.Told()
+    running = asyncio.create_task(Engine(player, states(player.spec)).run(told))
+    yield player, told
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
