@@ -7,8 +7,8 @@ import math
 import pytest
 from tfscale.agent import wire as agent_wire
 from tfscale.console import wire as console_wire
-from tfscale.core.codec import frame_from_json, frame_to_json
 from tfscale.core.records import Coordinator, Frame, ServerTraffic, TaskState, TaskStatus, WorkerFunctions
+from tfscale.core.wire.json_records import frame_from_json, frame_to_json
 from tfscale.trainer.probe import wire as probe_wire
 from tfscale.trainer.probe import workers
 from tfscale.trainer.probe.identity import Identity

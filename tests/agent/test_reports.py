@@ -11,9 +11,9 @@ import pytest
 from report_connection import connected, said, serving
 from tfscale.agent.reports import Reports
 from tfscale.agent.servers import ReportServer, ServerError
-from tfscale.core.framing import framed
 from tfscale.core.records import Activity, ActivityKind, Collective, ProbeState, Training
 from tfscale.core.task import Task
+from tfscale.core.wire.framing import framed
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 TASK = Task.parse("worker:1")

@@ -22,7 +22,6 @@ from tfscale.console.report.recording import RecordingError, open_recording
 from tfscale.console.report.replay import report_recorded
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.simulation import Simulation, Slow
-from tfscale.core.codec import frame_to_json
 from tfscale.core.records import (
     Activity,
     ActivityKind,
@@ -33,6 +32,7 @@ from tfscale.core.records import (
     TaskState,
     TaskStatus,
 )
+from tfscale.core.wire.json_records import frame_to_json
 
 BEGIN = 1_800_000_000.0
 """Of the recording, Unix seconds."""

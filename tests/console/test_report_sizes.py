@@ -11,7 +11,7 @@ from tfscale.console.report.contents import Group, Timeline
 from tfscale.console.report.sizes import sizes
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.simulation import Simulation
-from tfscale.core.codec import frame_to_json
+from tfscale.core.wire.json_records import frame_to_json
 
 
 def group(workers: int, step: float, examples: int | None = None) -> Group:

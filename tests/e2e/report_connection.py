@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tfscale.agent.reports import Reports
 from tfscale.agent.servers import ReportServer
-from tfscale.core.framing import HEADER_BYTES, framed, length
+from tfscale.core.wire.framing import HEADER_BYTES, framed, length
 from tfscale.v1 import report_pb2
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from local_cluster import wait_until
 from report_listener import ReportListener, next_report
-from tfscale.core.framing import framed
+from tfscale.core.wire.framing import framed
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.report import Collective, Report
 from tfscale.trainer.probe.reporter import Reporter

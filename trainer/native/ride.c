@@ -22,7 +22,7 @@ typedef struct {
     int64_t longest;          /* Bytes that the agent takes as a whole, or not at all. */
 } Round;
 
-/* Bytes before a message: its length (tfscale/core/framing.py). */
+/* Bytes before a message: its length (tfscale/core/wire/framing.py). */
 #define HEADER sizeof(uint32_t)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

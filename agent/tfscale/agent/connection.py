@@ -6,7 +6,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 
-from tfscale.core.framing import HEADER_BYTES, framed, length
+from tfscale.core.wire.framing import HEADER_BYTES, framed, length
 from tfscale.v1 import report_pb2
 
 _AT_ONCE = 1 << 18

@@ -17,7 +17,6 @@ from tfscale.agent.connection import Connection
 from tfscale.agent.profiles import Profiler
 from tfscale.agent.stacks import Listener
 from tfscale.core.errors import TfscaleError
-from tfscale.core.framing import FramingError
 from tfscale.core.records import (
     SCHEMA_VERSION,
     Activity,
@@ -29,6 +28,7 @@ from tfscale.core.records import (
     Training,
 )
 from tfscale.core.task import Task
+from tfscale.core.wire.framing import FramingError
 from tfscale.v1 import report_pb2
 
 _WAITING = 10_000

@@ -19,10 +19,10 @@ from tfscale.console.events import (
     LinkState,
     SecondPassed,
 )
-from tfscale.console.packed import delimited
 from tfscale.core.errors import UsageError
 from tfscale.core.records import SCHEMA_VERSION, ActivityKind, ProbeState, TaskState
 from tfscale.core.task import Task
+from tfscale.core.wire.fields import delimited
 from tfscale.v1 import recording_pb2, telemetry_pb2
 
 _PREFIXES = {TaskState: "TASK_STATE", ProbeState: "PROBE_STATE", ActivityKind: "ACTIVITY_KIND"}

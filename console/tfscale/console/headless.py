@@ -12,7 +12,7 @@ from tfscale.console.model import Snapshot
 from tfscale.console.notify import Notifier
 from tfscale.console.outputs import Output
 from tfscale.console.until import Until
-from tfscale.core.codec import Json
+from tfscale.core.wire.json_records import Json
 
 
 class Headless:

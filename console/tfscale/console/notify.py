@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tfscale.core.codec import Json
+from tfscale.core.wire.json_records import Json
 
 WAITING = 256
 """Events that may wait for their turn; beyond that the oldest go, and that is said."""

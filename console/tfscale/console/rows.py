@@ -13,8 +13,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from tfscale.console.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged
 from tfscale.console.version import installed_version
 from tfscale.core.cluster import ClusterSpec
-from tfscale.core.codec import Json, diagnosis_to_json, encode, frame_to_json
 from tfscale.core.records import PHASES, SCHEMA_VERSION, Diagnosis, Frame, StepBatch
+from tfscale.core.wire.json_records import Json, diagnosis_to_json, encode, frame_to_json
 
 PARTS = ("events", "frames", "steps")
 """What can be asked for alone; tables hold one of them."""

@@ -15,11 +15,9 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
-from tfscale.console import packed
 from tfscale.console.events import CommandProgressed, Profile, Stage
 from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.printable import printable
-from tfscale.core.plausible import check_counts, check_steps, check_time, is_moment
 from tfscale.core.records import (
     Activity,
     ActivityKind,
@@ -44,6 +42,8 @@ from tfscale.core.records import (
     WorkerFunctions,
 )
 from tfscale.core.task import Task
+from tfscale.core.validation import check_counts, check_steps, check_time, is_moment
+from tfscale.core.wire.fields import column, delimited
 from tfscale.v1 import agent_pb2, arrival_pb2, report_pb2, telemetry_pb2
 
 _TASK_STATES = {getattr(telemetry_pb2, f"TASK_STATE_{state.name}"): state for state in TaskState}
@@ -362,16 +362,16 @@ def _steps(message: arrival_pb2.ArrivingSteps) -> StepBatch:
         reporter=message.reporter,
         subject=message.subject,
         sequence=_counts(message.sequence),
-        end=packed.column("d", message.end),
+        end=column("d", message.end),
         global_step=_counts(message.global_step),
-        update=packed.column("f", message.update),
-        host=packed.column("f", message.host),
-        input=packed.column("f", message.input),
-        compute=packed.column("f", message.compute),
-        reduce=packed.column("f", message.reduce),
+        update=column("f", message.update),
+        host=column("f", message.host),
+        input=column("f", message.input),
+        compute=column("f", message.compute),
+        reduce=column("f", message.reduce),
         lost=message.lost,
         clamped=message.clamped,
-        pull=packed.column("f", message.pull),
+        pull=column("f", message.pull),
     )
     check_steps(batch)
     return batch
@@ -380,7 +380,7 @@ def _steps(message: arrival_pb2.ArrivingSteps) -> StepBatch:
 @lru_cache(maxsize=1024)
 def _counts(data: bytes) -> array[int]:
     """`sequence` or `global_step` of a batch. Workers that meet in every step tell the same ones."""
-    values = list(_parsed(telemetry_pb2.StepBatch, packed.delimited(_SEQUENCE, data)).sequence)
+    values = list(_parsed(telemetry_pb2.StepBatch, delimited(_SEQUENCE, data)).sequence)
     check_counts(values)
     return array("Q", values)
 

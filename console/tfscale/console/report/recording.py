@@ -11,9 +11,9 @@ from typing import Any
 from tfscale.console.events import Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.recording import Recording, RecordingError, is_recording
 from tfscale.core.cluster import ClusterSpec, parse_cluster
-from tfscale.core.codec import SchemaError, frame_from_json
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task
+from tfscale.core.wire.json_records import SchemaError, frame_from_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Sequence
 
-from tfscale.core.plausible import is_moment
+from tfscale.core.validation import is_moment
 
 
 def clock(at: float) -> str:

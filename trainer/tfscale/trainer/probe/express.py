@@ -7,8 +7,8 @@ import math
 import os
 
 import numpy as np
-from tfscale.core.framing import AT_ONCE, HEADER_BYTES
 from tfscale.core.moments import PERIOD, READ
+from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES
 from tfscale.trainer.probe.clock import NARROW, TOLERANCE, ClockWatch
 from tfscale.trainer.probe.fold import Fold
 from tfscale.trainer.probe.native import Course, Round, library

@@ -12,7 +12,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
 
-from tfscale.core.codec import frame_to_json
 from tfscale.core.records import (
     SCHEMA_VERSION,
     Activity,
@@ -29,6 +28,7 @@ from tfscale.core.records import (
     Training,
     WorkerFunctions,
 )
+from tfscale.core.wire.json_records import frame_to_json
 from tfscale.trainer.probe import workers
 from tfscale.trainer.probe.columns import PHASES, Columns, report_batches
 from tfscale.trainer.probe.report import Report

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import BinaryIO, Protocol
 
 from google.protobuf.message import DecodeError
-from tfscale.core.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
+from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe import stacks, wire
 from tfscale.trainer.probe.identity import Identity
 from tfscale.trainer.probe.report import Messages, Report
