@@ -6,7 +6,7 @@ import math
 
 import pytest
 from tfscale.agent import wire as agent_wire
-from tfscale.console import wire as console_wire
+from tfscale.console.wire import frames
 from tfscale.core.records import Coordinator, Frame, ServerTraffic, TaskState, TaskStatus, WorkerFunctions
 from tfscale.core.wire.json_records import frame_from_json, frame_to_json
 from tfscale.trainer.probe import wire as probe_wire
@@ -44,14 +44,9 @@ def heard() -> Frame:
     steps = [Step(index, 1000.0 + index, 0.125, 0.25, 0.5, 1.0, UNKNOWN) for index in range(2)]
     measured = workers.Measured("worker:1", steps, [UNKNOWN, 0.75], lost=4)
     message = probe_wire.message(IDENTITY, Report(Collective(0, 0, None), workers=[measured], coordinator=SAID))
-    frame = Frame(
-        sequence=0,
-        at=1001.0,
-        status=TaskStatus(TaskState.RUNNING),
-        steps=tuple(map(agent_wire.steps_record, message.steps)),
-        coordinator=agent_wire.coordinator_record(message.coordinator),
-    )
-    return console_wire.frame(agent_wire.frame_message(frame).SerializeToString())
+    report, steps = agent_wire.report(message.SerializeToString())
+    frame = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), coordinator=report.coordinator)
+    return frames.frame(agent_wire.encoded(frame, steps).message)
 
 
 def test_a_coordinator_arrives_as_it_was_said(heard: Frame) -> None:

@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 from report_connection import Connection, connected, serving
 from tfscale.agent.profiles import (
-    Order,
     ProfileBusyError,
     ProfileError,
     Profiler,
     ProfileSilentError,
-    ProfileStage,
-    Told,
 )
 from tfscale.agent.reports import Reports
 from tfscale.core.errors import UsageError
+from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
 from tfscale.core.task import Task
 from tfscale.v1 import report_pb2
 
@@ -37,7 +35,7 @@ async def socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tupl
         yield reports, connection
 
 
-async def listening(profiler: Profiler) -> asyncio.Task[Order]:
+async def listening(profiler: Profiler) -> asyncio.Task[ProfileOrder]:
     """Somebody who waits for one order, and then is still there."""
     orders = profiler.listen()
     waiting = asyncio.create_task(anext(orders))
@@ -100,7 +98,7 @@ async def test_one_at_a_time_and_the_next_when_that_is_over() -> None:
     with pytest.raises(ProfileBusyError):
         await anext(profiler.profile(1.0, Path()))
     number = (await waiting).number
-    profiler.tell(Told(number, ProfileStage.FAILED, message="another profiler is at work"))
+    profiler.tell(ProfileReport(number, ProfileStage.FAILED, message="another profiler is at work"))
     with pytest.raises(ProfileError, match="another profiler"):
         await anext(first)
     assert (await anext(profiler.profile(1.0, Path()))).stage is ProfileStage.ASKED
@@ -133,6 +131,6 @@ async def test_a_file_that_is_not_there_is_no_profile(tmp_path: Path) -> None:
     waiting = await listening(profiler)
     moments = profiler.profile(1.0, tmp_path)
     await anext(moments)
-    profiler.tell(Told((await waiting).number, ProfileStage.WRITTEN, file=str(tmp_path / "none")))
+    profiler.tell(ProfileReport((await waiting).number, ProfileStage.WRITTEN, file=str(tmp_path / "none")))
     with pytest.raises(ProfileError, match="says that it wrote this"):
         await anext(moments)

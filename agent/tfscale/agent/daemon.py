@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
-from tfscale.agent import stacks
+from tfscale.agent import stacks, wire
 from tfscale.agent.feed import Feed
 from tfscale.agent.gang import Gang, Member
 from tfscale.agent.journal import Journal
@@ -229,13 +229,12 @@ class Daemon:
             collective=self._reports.collective,
             host=self._sampler.host,
             gpus=self._sampler.gpus,
-            steps=self._reports.take_steps(),
             training=self._reports.training,
             activities=self._reports.take_activities(),
             coordinator=self._reports.coordinator,
         )
         self._sequence += 1
-        self._feed.publish(frame)
+        self._feed.publish(wire.encoded(frame, self._reports.take_steps()))
 
     def _describe(self) -> Description:
         settings = self._settings

@@ -6,10 +6,10 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
 
 LONGEST = 60.0
 """Seconds: a profile of a busy program grows by megabytes in each, and is held in its memory until it is written."""
@@ -30,35 +30,6 @@ class ProfileSilentError(ProfileError):
     """The process was asked and does not answer in time."""
 
 
-class ProfileStage(Enum):
-    """How far a profile has come."""
-
-    ASKED = 1
-    CAPTURING = 2
-    WRITING = 3
-    WRITTEN = 4
-    FAILED = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What the process shall do."""
-
-    number: int
-    seconds: float
-    folder: str
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What the process says of an order; a `file` when it is written, a `message` when it failed."""
-
-    number: int
-    stage: ProfileStage
-    file: str = ""
-    message: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Profiled:
     """A moment in the taking of a profile. `folder` is TensorBoard's --logdir."""
@@ -74,12 +45,12 @@ class Profiler:
     """Between whoever asks for profiles and the one process that can take them."""
 
     def __init__(self) -> None:
-        self._orders: asyncio.Queue[Order] | None = None
-        self._told: asyncio.Queue[Told] = asyncio.Queue()
+        self._orders: asyncio.Queue[ProfileOrder] | None = None
+        self._told: asyncio.Queue[ProfileReport] = asyncio.Queue()
         self._last = 0
         self._is_busy = False
 
-    async def listen(self) -> AsyncGenerator[Order, None]:
+    async def listen(self) -> AsyncGenerator[ProfileOrder, None]:
         """What the process that reports shall profile, until it goes."""
         orders = self._orders = asyncio.Queue()
         try:
@@ -88,9 +59,9 @@ class Profiler:
         finally:
             if self._orders is orders:
                 self._orders = None
-                self.tell(Told(self._last, ProfileStage.FAILED, message="the process ended, or its agent did"))
+                self.tell(ProfileReport(self._last, ProfileStage.FAILED, message="the process ended, or its agent did"))
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: ProfileReport) -> None:
         """The process has come so far."""
         if told.number == self._last and self._is_busy:
             self._is_busy = told.stage not in (ProfileStage.WRITTEN, ProfileStage.FAILED)
@@ -107,7 +78,7 @@ class Profiler:
         if self._is_busy:
             raise ProfileBusyError("another profile is being taken: try again when it is written")
         self._last, self._is_busy, self._told = self._last + 1, True, asyncio.Queue()
-        self._orders.put_nowait(Order(self._last, seconds, str(folder)))
+        self._orders.put_nowait(ProfileOrder(self._last, seconds, str(folder)))
         yield Profiled(ProfileStage.ASKED, time.time(), str(folder))
         stage, patience = ProfileStage.ASKED, _ANSWER
         while stage is not ProfileStage.WRITTEN:
@@ -117,7 +88,7 @@ class Profiler:
             yield _moment(told, folder)
 
 
-async def _heard(told: asyncio.Queue[Told], patience: float) -> Told:
+async def _heard(told: asyncio.Queue[ProfileReport], patience: float) -> ProfileReport:
     try:
         async with asyncio.timeout(patience):
             heard = await told.get()
@@ -130,7 +101,7 @@ async def _heard(told: asyncio.Queue[Told], patience: float) -> Told:
     return heard
 
 
-def _moment(told: Told, folder: Path) -> Profiled:
+def _moment(told: ProfileReport, folder: Path) -> Profiled:
     if told.stage is not ProfileStage.WRITTEN:
         return Profiled(told.stage, time.time(), str(folder))
     try:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tfscale.console.gauges import Gauges, gauges_of
 from tfscale.console.laststeps import Era, LastSteps, Rows, Transfers
 from tfscale.console.tracks import BLOCK, Grain, Tracks
-from tfscale.console.wire import ArrivedFrame
+from tfscale.console.wire.frames import ArrivedCounters
 from tfscale.core.analysis.insight import MANY
 from tfscale.core.analysis.steps import joined, moments, possible
 from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
@@ -258,7 +258,11 @@ def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np
 
 
 def _sampled(frame: Frame) -> tuple[float | None, ...]:
-    gauges = frame.gauges if isinstance(frame, ArrivedFrame) else gauges_of(frame.host, frame.gpus, getattr)
+    counters = frame.counters
+    if isinstance(counters, ArrivedCounters):
+        gauges = counters.gauges
+    else:
+        gauges = gauges_of(counters.host, counters.gpus, getattr)
     return *gauges, frame.training.loss if frame.training else None
 
 

@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import zstandard
-from tfscale.console.entries import encode
 from tfscale.console.events import AgentDescribed, Event, LinkChanged, Rewound
 from tfscale.console.recording import HEAD, MORE, OPEN, SIGNATURE, block_of
 from tfscale.console.thinning import Allowance, thinned
 from tfscale.console.version import installed_version
+from tfscale.console.wire.entries import Header, encode, encode_header
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.task import Task
-from tfscale.v1 import recording_pb2
 
 CHAPTER = 60.0
 """Seconds."""
@@ -54,10 +53,8 @@ class Recorder:
         self._remember(standing)
         self._chapter_ends = begun
         self._allowance = Allowance(begun, len(spec.tasks))
-        header = recording_pb2.RecordingHeader(
-            schema_version=SCHEMA_VERSION, version=installed_version() or "", begun=begun, cluster=self._cluster
-        )
-        self._write(SIGNATURE + block_of(HEAD, begun, header.SerializeToString()))
+        header = Header(SCHEMA_VERSION, installed_version() or "", begun, self._cluster)
+        self._write(SIGNATURE + block_of(HEAD, begun, encode_header(header)))
 
     def take(self, event: Event) -> None:
         """Remember an event for the next `flush`."""

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 
 import grpc
 import grpc.aio
-from tfscale.console import wire
 from tfscale.console.channels import Channels, first_line
 from tfscale.console.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
 from tfscale.console.sources.arrivals import Arrivals
 from tfscale.console.sources.seconds import tell_seconds
 from tfscale.console.sources.silence import Silence
+from tfscale.console.wire import calls, frames
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import SCHEMA_VERSION, Description
 from tfscale.core.task import Task
-from tfscale.v1 import agent_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +124,7 @@ class _Watch:
             delay = min(delay * 2, self._patience.longest)
 
     async def _follow(self) -> None:
-        request = agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=self._since)
-        call = self._channels.watch(self._task, request)
+        call = self._channels.watch(self._task, calls.watch_request(self._since))
         self._limit, self._trouble = asyncio.timeout(None), None
         try:
             async with self._limit:
@@ -152,7 +150,7 @@ class _Watch:
         if self._trouble is not None:
             return
         try:
-            self._take(wire.reply(data))
+            self._take(calls.reply(data))
         except _LinkError as error:
             self._give_up(error)
         except ValueError as error:
@@ -165,7 +163,7 @@ class _Watch:
         self._trouble = error
         self._silence.cut(self._limit)
 
-    def _take(self, reply: wire.Reply) -> None:
+    def _take(self, reply: calls.Reply) -> None:
         if reply.schema_version != SCHEMA_VERSION:
             raise _LinkError(
                 LinkState.VERSION,
@@ -193,7 +191,7 @@ class _Watch:
         self._say(LinkState.UP)
 
     def _give(self, data: bytes) -> None:
-        frame = wire.frame(data)
+        frame = frames.frame(data)
         if self._is_doubted:
             self._take_for_up()
         # A snapshot after a reconnect begins with frames that came before it was cut.

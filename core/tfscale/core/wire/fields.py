@@ -25,7 +25,7 @@ def delimited(number: int, payload: bytes) -> bytes:
 
 
 def column(kind: str, data: bytes) -> array[float]:
-    """Return the numbers of a packed field of float (`f`) or double (`d`). Raises ValueError where a part is missing."""
+    """Return the numbers of a packed field of float (`f`) or double (`d`). Raises ValueError where one is cut."""
     values: array[float] = array("d" if kind == "d" else "f")
     values.frombytes(data)
     if sys.byteorder == "big":

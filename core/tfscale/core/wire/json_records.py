@@ -1,7 +1,7 @@
 """Records as JSON, for exports, recordings and scripts; docs/schema.md explains every field.
 
-Encoding follows the fields of the records, so that one schema serves all. An unknown value is null: None, and NaN in the
-columns of a `StepBatch`. Durations in columns are rounded to nanoseconds.
+Encoding follows the fields of the records, so that one schema serves all. An unknown value is null: None, and NaN in
+the columns of a `StepBatch`. Durations in columns are rounded to nanoseconds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def frame_to_json(task: str, frame: Frame) -> Json:
 
 
 def frame_from_json(document: Mapping[str, Any]) -> tuple[str, Frame]:
-    """Return the task and the frame of a line of type `frame`. Raises SchemaError, also for a schema newer than this one."""
+    """Return the task and the frame of a line of type `frame`. Raises SchemaError, also for a newer schema."""
     _check_is_frame(document)
     if not isinstance(document.get("schema"), int) or document["schema"] > SCHEMA_VERSION:
         raise SchemaError(
