@@ -1,6 +1,6 @@
-"""Builds the C library of the probe (trainer/native), where there is a C compiler: $CC, or cc.
+"""Build hook: the C library of the probe (trainer/native), where there is a C compiler, $CC or cc.
 
-Without one tfscale works as well, and measuring costs a step more (docs/cost.md).
+Without the library tfscale works as well, and measuring costs a step more (docs/cost.md).
 """
 
 import os
@@ -12,13 +12,13 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = ("trainer/native/rows.c", "trainer/native/steps.c", "trainer/native/ride.c")
-LIBRARY = "trainer/tfscale/trainer/probe/rows.so"
+SOURCES = ("trainer/native/ring.c", "trainer/native/usual_steps.c")
+LIBRARY = "trainer/tfscale/trainer/probe/libtfscale.so"
 OPTIONS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-pthread", "-shared", "-fPIC")
 
 
 class Native(BuildHookInterface):
-    """Compiles before anything is packed or installed."""
+    """Hook that compiles before anything is packed or installed."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         root = Path(self.root)

@@ -41,22 +41,23 @@ from typing import Any, NamedTuple
 
 os.environ["TF_NUM_INTRAOP_THREADS"] = "1"
 
-from tfscale.core import moments
+from tfscale.core.report_schedule import PERIOD, READ_OFFSET
 
-SECOND = moments.PERIOD
+SECOND = PERIOD
 """Of frames, and of reads in all other programs."""
 OUT, NAME, QUICK, ASLEEP = Path(sys.argv[1]), sys.argv[2], "--quick" in sys.argv, "--asleep" in sys.argv
 READS = 1 if NAME == "100 ms" else 4
 """A second: between two reads there are to be some steps that meet none."""
-moments.PERIOD = SECOND / READS
-moments.READ = moments.READ % moments.PERIOD
 
-# The probe comes with TensorFlow, and finds these moments then.
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from tfscale.trainer.probe.attach import probe  # noqa: E402
 
 keras = tf.keras
+
+# Before its thread starts, which is when the program first runs.
+probe().period = SECOND / READS
+probe().read_offset = READ_OFFSET % probe().period
 
 
 class Case(NamedTuple):
@@ -103,7 +104,7 @@ TOLD = 0.0
 """When in each second the agents, of so few, look at their hosts and tell their frames."""
 SHOWN = 0.3
 """Seconds later the console, on the same machine, has done what it does about them."""
-READ = [moments.READ + number * moments.PERIOD for number in range(READS)]
+READ = [probe().read_offset + number * probe().period for number in range(READS)]
 """When in each second the probe reads."""
 READ_TAKES, FRAME_TAKES = 0.005, 0.02
 """Seconds by which a read, or a frame, has taken what it takes away."""

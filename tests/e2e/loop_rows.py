@@ -23,10 +23,11 @@ class Loop:
         self.input = self.sites.traced(Kind.INPUT, examples=32)
         self.gradients = self.sites.traced(Kind.REDUCE, bytes=1000, in_run=True, collective=collective)
         self.run = self.sites.traced(Kind.RUN, trains=True, counter=Counter(7), program=Program("A", 2, 1))
-        self.metric = self.sites.traced(Kind.REDUCE, bytes=4, beside=True, collective=True)
+        self.metric = self.sites.traced(Kind.REDUCE, bytes=4, overlaps_updates=True, collective=True)
         self.test = self.sites.traced(Kind.RUN)
         self.row = self._kind_of_step()
         self.row_of_metric = self.kinds.add([Member(self.metric, 2)])
+        self.row_of_two_metrics = self.kinds.add([Member(self.metric, 2)] * 2)
         self.row_of_test = self.kinds.add([Member(self.input, 2), Member(self.test, 1)])
         self.at = 1000.0
         self.overlaps = False
@@ -53,14 +54,19 @@ class Loop:
         waits: Sequence[tuple[float, float]] = (),
         late: float = 0.0,
     ) -> None:
-        """A step of these five phases in milliseconds, whose batch's first stamp is so late; of each wait its begin and
-        length in parts of the step."""
+        """Write a step of these five phases, and the reductions beside it.
+
+        Args:
+            lengths: milliseconds.
+            waits: begin and length of each reduction, in parts of the step; two reductions share a row.
+            late: milliseconds by which the batch's first stamp comes too late.
+        """
         asked, ready, entered, reduced, updated = self.at + MS * np.cumsum(lengths)
         self.write(self.row, asked + MS * late, ready, amount, entered, reduced, 2 * amount, updated)
         self.steps += 1
-        for begin, length in waits:
-            since = self.at + begin * (updated - self.at)
-            self.write(self.row_of_metric, since, since + length * (updated - self.at))
+        metrics = [self.at + part * (updated - self.at) for begin, length in waits for part in (begin, begin + length)]
+        if metrics:
+            self.write(self.row_of_metric if len(waits) == 1 else self.row_of_two_metrics, *metrics)
         self.at = updated
 
     def evaluation(self) -> None:
@@ -68,7 +74,9 @@ class Loop:
         self.at += 3 * MS
 
     def write(self, kind: int, *numbers: float) -> None:
-        self.rows.append((numbers[-1], [kind, *numbers, *[0.0] * (WIDTH - 1 - len(numbers))]))
+        row = [kind, *numbers, *[0.0] * (WIDTH - 1 - len(numbers))]
+        written = numbers[-1] if kind != self.row_of_two_metrics else max(numbers)
+        self.rows.append((written, row))
 
     def read(self, since: float, until: float) -> np.ndarray:
         """What was written meanwhile."""
@@ -79,14 +87,14 @@ class Loop:
 
 @st.composite
 def loops(draw: st.DrawFn) -> Loop:
-    """Mostly usual steps, with whatever may come between."""
+    """Return a loop of mostly usual steps, with whatever may come between."""
     loop, metrics = Loop(draw(st.booleans())), draw(st.booleans())
     lengths = st.lists(st.integers(0, 9), min_size=5, max_size=5)
     parts = st.tuples(st.floats(0, 1), st.floats(0, 0.6))
     steps = draw(st.lists(st.tuples(lengths, st.lists(parts, max_size=2), st.integers(0, 40)), min_size=3, max_size=40))
     for each, waits, odd in steps:
         late = 3.0 * (odd in (12, 13))
-        loop.step(each, amount=float(odd % 3), waits=waits if metrics and odd % 2 else (), late=late)
+        loop.step(each, amount=float(odd % 3), waits=waits if metrics and odd < 30 else (), late=late)
         if odd == 8:
             loop.trace_again()
         if odd == 9:

@@ -36,11 +36,10 @@ def test_of_a_fit_that_is_over_the_last_state_is_told_once() -> None:
     assert made.read() == made.read() is not None
     made.batch_ended({"loss": 0.25}, SimpleNamespace())
     made.ended()
-    assert made.is_on
     told = made.read()
     assert told is not None
     assert told.loss == 0.25
-    assert (made.is_on, made.read()) == (False, None)
+    assert made.read() is None
 
 
 def test_the_next_fit_is_told_from_its_first_epoch_on() -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from local_cluster import wait_until
 from report_listener import ReportListener, next_report
@@ -18,7 +19,8 @@ from tfscale.trainer.probe.reporter import Reporter
 from tfscale.trainer.probe.spans import Program
 from tfscale.trainer.probe.status import Status
 from tfscale.trainer.probe.steps import Step
-from tfscale.v1 import report_pb2, telemetry_pb2
+from tfscale.trainer.probe.usual_steps import UsualSteps
+from tfscale.v1 import report_pb2
 
 
 class Agent:
@@ -120,21 +122,28 @@ def test_a_process_that_is_refused_says_no_more(identity: Identity) -> None:
     agent.kill()
 
 
-def message(first: int, number: int = 1) -> bytes:
-    """Steps as a message already."""
-    batch = telemetry_pb2.StepBatch(sequence=range(first, first + number), end=[1.0] * number)
-    return report_pb2.TaskReport(steps=[batch]).SerializeToString()
+def usual_steps(first: int, number: int = 1) -> Report:
+    steps = UsualSteps(
+        first=first,
+        end=np.ones(number),
+        phases=np.full((5, number), np.nan),
+        bytes=[0] * number,
+        examples=[0.0] * number,
+        global_step=None,
+        program=Program(),
+    )
+    return Report(NOWHERE, steps=steps)
 
 
 @pytest.mark.parametrize("connected", [True, False])
-def test_messages_and_reports_come_in_their_order_however_long_they_are(identity: Identity, connected: bool) -> None:
+def test_reports_come_in_their_order_however_long_they_are(identity: Identity, connected: bool) -> None:
     agent = Agent(Path(identity.socket)) if connected else None
     reporter = Reporter(identity, obey)
     if agent is not None:
         agent.wait_for(1)
     lengths = [1, 1, 5000, 1, 100_000, 1, 1, 3000] * 4
     for number, many in enumerate(lengths):
-        reporter.send(steps(number)) if number % 3 == 1 else reporter.messages.tell(message(number, many))
+        reporter.send(steps(number) if number % 3 == 1 else usual_steps(number, many))
     agent = agent or Agent(Path(identity.socket))
     agent.wait_for(1 + len(lengths))
     assert sequences(agent) == list(range(len(lengths)))
@@ -142,10 +151,10 @@ def test_messages_and_reports_come_in_their_order_however_long_they_are(identity
     agent.kill()
 
 
-def test_messages_that_give_way_are_counted(identity: Identity) -> None:
+def test_steps_of_reports_that_give_way_are_counted(identity: Identity) -> None:
     reporter = Reporter(identity, obey, capacity=2)
     for number in range(4):
-        reporter.messages.tell(message(10 * number, 10))
+        reporter.send(usual_steps(10 * number, 10))
     agent = Agent(Path(identity.socket))
     agent.wait_for(3)
     assert sequences(agent) == [20, 30]
@@ -162,7 +171,7 @@ def test_a_process_ends_though_its_agent_reads_later(identity: Identity) -> None
         with server.accept()[0] as agent, agent.makefile("rb") as heard:
             agent.sendall(framed(report_pb2.ReportReply(accepted=report_pb2.Accepted()).SerializeToString()))
             for number in range(10):
-                reporter.messages.tell(message(number))
+                reporter.send(steps(number))
             begun = time.monotonic()
             reporter.close(timeout=30)
             assert time.monotonic() - begun < 10

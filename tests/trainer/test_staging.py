@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tfscale.core.moments import PERIOD
+from tfscale.core.report_schedule import PERIOD
 
 pytestmark = pytest.mark.tensorflow
 
@@ -19,9 +19,9 @@ RING = 1 << 16
 
 @pytest.fixture
 def area() -> Iterator[Any]:
-    from tfscale.trainer.probe.area import Area
+    from tfscale.trainer.probe.area import StagingArea
 
-    area = Area("of this test")
+    area = StagingArea("of this test")
     area.clear()
     yield area
     area.clear()
@@ -29,9 +29,9 @@ def area() -> Iterator[Any]:
 
 @pytest.fixture(params=["ring", "area"])
 def staging(request: pytest.FixtureRequest) -> Any:
-    from tfscale.trainer.probe.staging import Staging
+    from tfscale.trainer.probe.staging import RowBuffer
 
-    return Staging([], request.getfixturevalue(request.param))
+    return RowBuffer([], request.getfixturevalue(request.param))
 
 
 @pytest.fixture
@@ -59,13 +59,13 @@ def looped(staging: Any) -> Callable[[int], None]:
 def test_a_stamp_for_which_others_wait_takes_a_tensor(ring: Any, first: list[Any]) -> None:
     import tensorflow as tf
     from tfscale.trainer.probe.graph import after
-    from tfscale.trainer.probe.staging import Staging
+    from tfscale.trainer.probe.staging import RowBuffer
 
-    staging, inputs = Staging([], ring), []
+    staging, inputs = RowBuffer([], ring), []
 
     @tf.function
     def step(batch: Any) -> Any:
-        stamp = staging.stamp([batch], first=batch)
+        stamp = staging.stamp([batch], carrier=batch)
         inputs.append((list(stamp.inputs), [batch]))
         staging.write(4, [stamp])
         return after(stamp, batch, whole=True)
@@ -84,13 +84,13 @@ def test_what_is_exported_of_a_stamp_that_takes_a_tensor_does_nothing(ring: Any)
     from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
     from tfscale.trainer.probe.export import write_nothing
     from tfscale.trainer.probe.graph import after
-    from tfscale.trainer.probe.staging import Staging
+    from tfscale.trainer.probe.staging import RowBuffer
 
-    staging = Staging([], ring)
+    staging = RowBuffer([], ring)
 
     @tf.function
     def step(batch: Any) -> Any:
-        stamp = staging.stamp([batch], first=batch)
+        stamp = staging.stamp([batch], carrier=batch)
         staging.write(4, [stamp])
         return 2.0 * after(stamp, batch, whole=True)
 
@@ -107,7 +107,7 @@ def test_what_is_exported_of_a_stamp_that_takes_a_tensor_does_nothing(ring: Any)
 @pytest.mark.parametrize(("accelerators", "device"), [(["/device:GPU:0"], ""), ([], "/device:CPU:1")], ids=str)
 def test_a_stamp_takes_no_tensor_that_would_have_to_be_copied(ring: Any, accelerators: list[str], device: str) -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.staging import Staging
+    from tfscale.trainer.probe.staging import RowBuffer
 
     takes = []
 
@@ -115,7 +115,7 @@ def test_a_stamp_takes_no_tensor_that_would_have_to_be_copied(ring: Any, acceler
     def step() -> None:
         with tf.device(device):
             batch = tf.ones(3)
-        takes.append(list(Staging(accelerators, ring).stamp([batch], first=batch).inputs))
+        takes.append(list(RowBuffer(accelerators, ring).stamp([batch], carrier=batch).inputs))
 
     step.get_concrete_function()
     assert takes == [[]]
@@ -128,14 +128,14 @@ def test_a_whole_batch_waits_where_ops_run_in_one_thread(
     ring: Any, monkeypatch: pytest.MonkeyPatch, threads: str, accelerators: list[str], whole: bool
 ) -> None:
     import tensorflow as tf
-    from tfscale.trainer.probe.staging import Staging
-    from tfscale.trainer.probe.worker_staging import WorkerStaging
+    from tfscale.trainer.probe.staging import RowBuffer
+    from tfscale.trainer.probe.worker_staging import RemoteRowBuffer
 
     # TensorFlow itself, which all tests of this process share, has asked by now.
     batch = [tf.ones(3), tf.ones(3)]
     monkeypatch.setenv("TF_NUM_INTEROP_THREADS", threads)
-    assert Staging(accelerators, ring).holds_whole(batch) is whole
-    assert not WorkerStaging().holds_whole(batch)
+    assert RowBuffer(accelerators, ring).delays_whole_batch(batch) is whole
+    assert not RemoteRowBuffer().delays_whole_batch(batch)
 
 
 @pytest.mark.parametrize("number", [0, 1, 6, 85, 300, 5000])
@@ -153,10 +153,10 @@ def test_each_row_is_read_once_and_in_its_order(staging: Any, steps: Callable[[i
 def test_what_nobody_could_read_of_an_area_is_counted_and_thrown_away(
     area: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tfscale.trainer.probe.staging import Staging
+    from tfscale.trainer.probe.staging import RowBuffer
 
     monkeypatch.setattr("tfscale.trainer.probe.area.MOST_ROWS", 10)
-    staging = Staging([], area)
+    staging = RowBuffer([], area)
     steps = looped(staging)
     steps(7)
     rows, lost = staging.read()
@@ -304,10 +304,10 @@ def test_steps_of_several_threads_at_once_keep_their_own_times(staging: Any) -> 
 
 
 def test_areas_are_apart_and_what_is_written_can_be_forgotten(staging: Any, steps: Callable[[int], None]) -> None:
-    from tfscale.trainer.probe.area import Area
+    from tfscale.trainer.probe.area import StagingArea
 
     steps(3)
-    assert len(Area("another").take().rows) == 0
+    assert len(StagingArea("another").take().rows) == 0
     staging.clear()
     assert len(staging.read()[0]) == 0
 
@@ -324,9 +324,9 @@ def test_without_its_library_or_a_second_time_there_is_no_ring(ring: Any, monkey
 def test_a_library_that_is_not_there_or_another_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from tfscale.trainer.probe import native
 
-    monkeypatch.setattr(native, "LIBRARY", tmp_path / "rows.so")
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "library.so")
     assert native.library.__wrapped__() is None
-    (tmp_path / "rows.so").write_text("no library")
+    (tmp_path / "library.so").write_text("no library")
     assert native.library.__wrapped__() is None
     monkeypatch.setattr(native, "LIBRARY", Path("libm.so.6"))
     assert native.library.__wrapped__() is None
@@ -336,10 +336,10 @@ def test_a_probe_that_failed_empties_the_area_that_its_graphs_go_on_to_fill(
     area: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tfscale.trainer.probe.probe import Probe
-    from tfscale.trainer.probe.staging import Staging
+    from tfscale.trainer.probe.staging import RowBuffer
 
     probe = Probe()
-    probe.recorder.staging = Staging([], area)
+    probe.recorder.staging = RowBuffer([], area)
     probe.fail(RuntimeError("broken on purpose"))
     assert "broken on purpose" in capsys.readouterr().err
     time.sleep(2 * PERIOD)

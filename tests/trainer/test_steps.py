@@ -1,10 +1,7 @@
 """Spans into steps: which span is whose, and what each phase is."""
 
 import math
-import random
-from itertools import accumulate
 
-import numpy as np
 import pytest
 from tfscale.trainer.probe.activities import Activity
 from tfscale.trainer.probe.spans import Counter, Kind, Sites, Span
@@ -18,9 +15,9 @@ class Program:
         self.sites = sites = Sites()
         make = sites.eager if eager else sites.traced
         self.input = make(Kind.INPUT, looped=looped)
-        self.count = sites.traced(Kind.REDUCE, bytes=8, beside=True, collective=True)
+        self.count = sites.traced(Kind.REDUCE, bytes=8, overlaps_updates=True, collective=True)
         self.gradients = sites.traced(Kind.REDUCE, bytes=1_000_000, in_run=True, collective=collective)
-        self.metric = sites.traced(Kind.REDUCE, bytes=4, beside=True, collective=True)
+        self.metric = sites.traced(Kind.REDUCE, bytes=4, overlaps_updates=True, collective=True)
         self.run = make(Kind.RUN, trains=True, looped=looped)
         self.part = sites.traced(Kind.RUN, trains=True)
         self.test = sites.traced(Kind.RUN)
@@ -171,7 +168,7 @@ def test_a_step_that_xla_compiled_is_whole() -> None:
 
 def test_each_replica_is_ready_so_much_earlier_than_the_slowest() -> None:
     program = Program()
-    ready = [program.sites.traced(Kind.READY, replica=index, of=program.gradients) for index in range(2)]
+    ready = [program.sites.traced(Kind.READY, replica=index, reduction=program.gradients) for index in range(2)]
     spans = [*program.step(100), Span(ready[0], 100.018, 100.018), Span(ready[1], 100.030, 100.030)]
     assert fed(spans)[0].earlier == pytest.approx((0.012, 0.0))
 
@@ -179,7 +176,7 @@ def test_each_replica_is_ready_so_much_earlier_than_the_slowest() -> None:
 def test_a_slow_replica_is_told_in_every_micro_batch() -> None:
     program = Program()
     ready = {
-        site: [program.sites.traced(Kind.READY, replica=index, of=site) for index in range(2)]
+        site: [program.sites.traced(Kind.READY, replica=index, reduction=site) for index in range(2)]
         for site in (program.part, program.gradients)
     }
     first = program.step(100)
@@ -247,31 +244,3 @@ def test_a_batch_whose_stamp_came_too_late_harms_one_step_only() -> None:
     found = fed([span for spans in steps for span in spans])
     assert math.isnan(found[1].compute)
     assert milliseconds(found[2]) == milliseconds(found[3]) == (2, 3, 5, 20, 10)
-
-
-def untidy(seed: int) -> list[Span]:
-    """Steps of uneven length, with metrics beside them, iterations that overlap, and evaluation in between."""
-    chance, program = random.Random(seed), Program()
-    spans: list[Span] = []
-    at = 100.0
-    for _ in range(60):
-        lengths = [chance.uniform(0, most) for most in (0.003, 0.004, 0.02, 0.01, 0.002)]
-        _, asked, ready, entered, reduced, updated = accumulate(lengths, initial=at)
-        spans += [Span(program.input, asked, ready), Span(program.gradients, entered, reduced)]
-        spans.append(Span(program.run, updated, updated))
-        for _ in range(chance.choice([0, 0, 1, 2])):
-            begin = chance.uniform(entered, updated)
-            spans.append(Span(program.metric, begin, begin + chance.uniform(0, 0.006)))
-        at = updated - (chance.random() < 0.05) * chance.uniform(0, 0.004)
-        if chance.random() < 0.05:
-            spans += [Span(program.input, at, at + 0.001), Span(program.test, at + 0.002, at + 0.002)]
-            at += 0.003
-    return sorted(spans, key=lambda span: span.end)
-
-
-def test_the_short_way_to_a_usual_step_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = [fed(untidy(seed)) for seed in range(20)]
-    monkeypatch.setattr(StepAssembler, "_plain", lambda *_: None)
-    for one, other in zip(short, [fed(untidy(seed)) for seed in range(20)], strict=True):
-        assert [step.clamped for step in one] == [step.clamped for step in other]
-        np.testing.assert_array_equal([milliseconds(step) for step in one], [milliseconds(step) for step in other])

@@ -28,8 +28,8 @@ from tfscale.agent.service import AgentService
 from tfscale.agent.settings import Settings
 from tfscale.agent.supervisor import Supervisor, TaskSpec
 from tfscale.core.errors import TfscaleError
-from tfscale.core.moments import until_next
 from tfscale.core.records import Description, Frame, TaskState, TaskStatus
+from tfscale.core.report_schedule import until_next
 from tfscale.core.task import Task
 
 _LEAD_PATIENCE = 20.0

@@ -107,6 +107,89 @@ class TaskReport(_message.Message):
 Global___TaskReport: _TypeAlias = TaskReport  # noqa: Y015
 
 @_typing.final
+class PackedReport(_message.Message):
+    """TaskReport as a probe writes its usual steps, whose columns are arrays: the same bytes, and the numbers must be the
+    same there. Nobody reads it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEPS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___PackedSteps]: ...
+    def __init__(
+        self,
+        *,
+        steps: _abc.Iterable[Global___PackedSteps] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PackedReport: _TypeAlias = PackedReport  # noqa: Y015
+
+@_typing.final
+class PackedSteps(_message.Message):
+    """StepBatch"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GENERATION_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    REPORTER_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    GLOBAL_STEP_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    UPDATE_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
+    COMPUTE_FIELD_NUMBER: _builtins.int
+    REDUCE_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    generation: _builtins.int
+    attempt: _builtins.int
+    reporter: _builtins.str
+    subject: _builtins.str
+    end: _builtins.bytes
+    update: _builtins.bytes
+    host: _builtins.bytes
+    input: _builtins.bytes
+    compute: _builtins.bytes
+    reduce: _builtins.bytes
+    lost: _builtins.int
+    @_builtins.property
+    def sequence(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def global_step(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        generation: _builtins.int = ...,
+        attempt: _builtins.int = ...,
+        reporter: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        sequence: _abc.Iterable[_builtins.int] | None = ...,
+        global_step: _abc.Iterable[_builtins.int] | None = ...,
+        end: _builtins.bytes = ...,
+        update: _builtins.bytes = ...,
+        host: _builtins.bytes = ...,
+        input: _builtins.bytes = ...,
+        compute: _builtins.bytes = ...,
+        reduce: _builtins.bytes = ...,
+        lost: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PackedSteps: _TypeAlias = PackedSteps  # noqa: Y015
+
+@_typing.final
 class Hello(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

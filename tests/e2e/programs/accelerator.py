@@ -27,7 +27,7 @@ staging.tf.abs = late
 
 
 def stamped(accelerators: list[str]) -> dict[str, float | list[str]]:
-    stamps = staging.Staging(accelerators)
+    stamps = staging.RowBuffer(accelerators)
 
     @tf.function
     def step(inputs: tf.Tensor) -> tf.Tensor:

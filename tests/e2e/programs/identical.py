@@ -29,12 +29,12 @@ def fail(*_: object) -> None:
 measuring: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 if suffers not in ("none", "agent"):
     from tfscale.trainer.measure import measure
-    from tfscale.trainer.probe.staging import Staging
+    from tfscale.trainer.probe.staging import RowBuffer
     from tfscale.trainer.probe.steps import StepAssembler
 
     measuring = measure("/dev/full" if suffers == "full" else sys.argv[2])
     if suffers == "untraced":
-        Staging.write = fail
+        RowBuffer.write = fail
     if suffers == "unread":
         StepAssembler.feed = fail
 

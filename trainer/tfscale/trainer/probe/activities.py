@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -58,13 +58,9 @@ class Announcer:
 
 
 class Activities:
-    """Told by hooks, in whatever thread they run. An activity within one of its kind belongs to it.
+    """Told by hooks, in whatever thread they run. An activity within one of its kind belongs to it."""
 
-    `on_change` is called when there is something to be told.
-    """
-
-    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
-        self._on_change = on_change
+    def __init__(self) -> None:
         self._depths: dict[str, int] = {}
         self._begun: dict[str, float] = {}
         self._ended: list[Activity] = []
@@ -87,7 +83,6 @@ class Activities:
             if not self._depths.get(kind):
                 self._begun[kind] = time.time()
             self._depths[kind] = self._depths.get(kind, 0) + 1
-        self._on_change()
         try:
             yield
         finally:
@@ -95,7 +90,6 @@ class Activities:
                 self._depths[kind] -= 1
                 if not self._depths[kind]:
                     self._ended.append(Activity(kind, self._begun.pop(kind), time.time()))
-            self._on_change()
 
     @property
     def has_changed(self) -> bool:

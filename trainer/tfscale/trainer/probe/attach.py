@@ -31,5 +31,5 @@ def probe() -> Probe:
         identity = Identity.from_environment() if os.environ.get("TFSCALE_REPORT") else None
         _probe = Probe()
         if identity is not None:
-            _probe.tell(lambda: Reporter(identity, profiling.obey))
+            _probe.report_to(lambda: Reporter(identity, profiling.obey))
     return _probe

@@ -1,39 +1,38 @@
-"""Whether the wall clock, which TensorFlow's stamps read, was set while steps were measured."""
+"""Detector of a wall clock that was set while steps were measured: TensorFlow's stamps read the wall clock."""
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Callable
 
-TOLERANCE = 0.0005
+_TOLERANCE = 0.0005
 """Seconds that the offset between wall and monotonic clock may move between two reads; slewing stays below it."""
-NARROW = TOLERANCE / 5
-"""Seconds that a sample may take without a second opinion."""
+_NARROW = _TOLERANCE / 5
+"""Seconds that a sample may take without being repeated."""
 
 
 class ClockWatch:
-    """Samples the offset of CLOCK_REALTIME to CLOCK_MONOTONIC."""
+    """Sampler of the offset of CLOCK_REALTIME to CLOCK_MONOTONIC."""
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
         self._wall, self._steady = wall, steady
-        self.offset = ctypes.c_double(self._sample())
-        """Of the newest sample, seconds; the C library samples, too (`ride.c`)."""
+        self.offset = self._sample()
+        """Newest sample, seconds."""
 
     def jumped(self) -> bool:
-        """Whether the wall clock was set since the last call."""
-        before, self.offset.value = self.offset.value, self._sample()
-        return abs(self.offset.value - before) > TOLERANCE
+        """Return whether the wall clock was set since the last call."""
+        before, self.offset = self.offset, self._sample()
+        return abs(self.offset - before) > _TOLERANCE
 
     def _sample(self) -> float:
         brackets = [self._bracket()]
         # The narrowest of four: a pause of this thread between two readings is no jump.
-        while brackets[0][0] > NARROW and len(brackets) < 4:
+        while brackets[0][0] > _NARROW and len(brackets) < 4:
             brackets.append(self._bracket())
         return min(brackets)[1]
 
     def _bracket(self) -> tuple[float, float]:
-        """Seconds that one sample took, and the offset."""
+        """Return the seconds that one sample took, and the offset."""
         before = self._steady()
         wall = self._wall()
         after = self._steady()

@@ -1,4 +1,4 @@
-"""Steps as columns, the worker's own and one set for each of its replicas."""
+"""Steps as columns of a step batch, the worker's own and one set for each of its replicas."""
 
 from __future__ import annotations
 
@@ -7,63 +7,65 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from tfscale.trainer.probe.plain import StepColumns
 from tfscale.trainer.probe.report import Report
-from tfscale.trainer.probe.steps import Step
+from tfscale.trainer.probe.steps import PHASES, Step
 from tfscale.trainer.probe.timeline import UNKNOWN
+from tfscale.trainer.probe.usual_steps import UsualSteps
 
 Columns = dict[str, Any]
-PHASES = ("update", "host", "input", "compute", "reduce")
 
 
 def batches(task: str, steps: Sequence[Step], lost: int) -> Iterator[Columns]:
-    """The fields of each batch that tells of `steps` and of `lost` ones before, but for who reports."""
+    """Yield the fields of each batch of these steps of `task`, but for the reporter.
+
+    `lost` is the number of steps before them that could not be kept.
+    """
     if lost and not steps:
         yield _columns(task, steps, lost)
-    for rows in _alike(steps):
-        yield _columns(task, rows, lost)
-        for replica in range(len(rows[0].earlier)):
-            yield _columns(f"{task}/replica:{replica}", [_of_replica(step, replica) for step in rows])
+    for alike in _alike(steps):
+        yield _columns(task, alike, lost)
+        for replica in range(len(alike[0].earlier)):
+            yield _columns(f"{task}/replica:{replica}", [_of_replica(step, replica) for step in alike])
         lost = 0
 
 
 def report_batches(task: str, report: Report) -> Iterator[Columns]:
-    """The fields of all batches in a report of `task`, its own and those of its workers, but for who reports."""
+    """Yield the fields of all batches in a report of `task`, its own and those of its workers, but for the reporter."""
     yield from batches(task, report.steps, report.lost)
     for measured in report.workers:
         yield {**_columns(measured.worker, measured.steps, measured.lost), "pull": _column(measured.pulls)}
 
 
 def _alike(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
-    """Steps of as many replicas each."""
-    if isinstance(steps, StepColumns):
+    """Yield consecutive steps that have the same number of replicas."""
+    if isinstance(steps, UsualSteps):
         yield steps
     else:
         yield from (list(alike) for _, alike in groupby(steps, key=lambda step: len(step.earlier)))
 
 
 def _of_replica(step: Step, replica: int) -> Step:
-    """The step as one replica had it: ready earlier than the slowest, and waiting so much longer."""
+    """Return the step of one replica: ready earlier than the slowest, it computes less and waits more."""
     earlier = step.earlier[replica]
     return step._replace(compute=step.compute - earlier, reduce=step.reduce + earlier)
 
 
 def _columns(subject: str, steps: Sequence[Step], lost: int = 0) -> Columns:
-    return {"subject": subject, "lost": lost, **(_arrays(steps) if isinstance(steps, StepColumns) else _lists(steps))}
+    return {"subject": subject, "lost": lost, **(_arrays(steps) if isinstance(steps, UsualSteps) else _lists(steps))}
 
 
 def _lists(steps: Sequence[Step]) -> Columns:
-    known = all(step.global_step is not None for step in steps)
+    are_counted = all(step.global_step is not None for step in steps)
     return {
         "sequence": [step.sequence for step in steps],
         "end": [step.end for step in steps],
-        "global_step": [step.global_step for step in steps] if known else [],
+        "global_step": [step.global_step for step in steps] if are_counted else [],
         **{phase: _column([getattr(step, phase) for step in steps]) for phase in PHASES},
         "clamped": sum(step.clamped for step in steps),
     }
 
 
-def _arrays(steps: StepColumns) -> Columns:
+def _arrays(steps: UsualSteps) -> Columns:
     return {
         "sequence": list(range(steps.first, steps.first + len(steps))),
         "end": steps.end.tolist(),
@@ -73,13 +75,13 @@ def _arrays(steps: StepColumns) -> Columns:
 
 
 def _column(values: list[float]) -> list[float]:
-    """Empty where it would say nothing."""
+    """Return the values, or none where all are unknown."""
     return [] if all(map(math.isnan, values)) else values
 
 
 def without_phases(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps of which only their ends are to be believed."""
-    if isinstance(steps, StepColumns):
+    """Return the steps with unknown phases: only their ends can be believed."""
+    if isinstance(steps, UsualSteps):
         return steps.without_phases()
     return [
         step._replace(update=UNKNOWN, host=UNKNOWN, input=UNKNOWN, compute=UNKNOWN, reduce=UNKNOWN, earlier=())

@@ -1,4 +1,4 @@
-"""Batches that train nothing, as one activity: pure Python, no TensorFlow."""
+"""Evaluation: batches that train nothing, as one activity. Pure Python, no TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ _PATIENCE_BATCHES = 3
 
 @dataclass
 class Evaluation:
-    """The evaluation that goes on, if any. Ends with the next training batch, or when no batch has come for long."""
+    """The evaluation in progress, if any. It ends with the next training batch, or when no batch comes for long."""
 
     _begin: float | None = None
     _end: float = 0.0
     _longest: float = 0.0
+    """Seconds of the longest batch."""
     _changes: list[Activity] = field(default_factory=list)
 
     @property
     def is_open(self) -> bool:
-        """Whether one goes on."""
+        """Whether an evaluation is in progress."""
         return self._begin is not None
 
     def add(self, begin: float, end: float) -> None:
-        """A batch was evaluated."""
+        """Add a batch that was evaluated; Unix seconds."""
         if self._begin is None:
             self._begin = begin
             self._changes.append(Activity(EVALUATION, begin))
@@ -33,7 +34,7 @@ class Evaluation:
         self._longest = max(self._longest, end - begin)
 
     def finish(self) -> tuple[float, float] | None:
-        """The evaluation is over; its interval."""
+        """End the evaluation, and return its interval; None where there is none."""
         if self._begin is None:
             return None
         interval = self._begin, self._end
@@ -42,11 +43,11 @@ class Evaluation:
         return interval
 
     def is_over(self, now: float) -> bool:
-        """Whether it has been silent for so long that it must be over."""
+        """Decide whether no batch has come for so long, at the Unix time `now`, that the evaluation must be over."""
         patience = max(_PATIENCE_SECONDS, _PATIENCE_BATCHES * self._longest)
         return self._begin is not None and now - self._end > patience
 
     def drain(self) -> list[Activity]:
-        """What began or ended since the last call."""
+        """Return the evaluations that began or ended since the last call."""
         changes, self._changes = self._changes, []
         return changes

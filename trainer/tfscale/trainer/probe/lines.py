@@ -30,9 +30,10 @@ from tfscale.core.records import (
 )
 from tfscale.core.wire.json_records import frame_to_json
 from tfscale.trainer.probe import workers
-from tfscale.trainer.probe.columns import PHASES, Columns, report_batches
+from tfscale.trainer.probe.columns import Columns, report_batches
 from tfscale.trainer.probe.report import Report
 from tfscale.trainer.probe.status import Status
+from tfscale.trainer.probe.steps import PHASES
 
 
 class Lines:
@@ -44,7 +45,6 @@ class Lines:
     def __init__(self, path: Path, task: str, generation: int = 0, attempt: int = 1) -> None:
         self.refused: str | None = None
         """Never: whoever measures again may do it into a file that can be written."""
-        self.messages: None = None
         self._is_broken = False
         self._task = task
         self._status = TaskStatus(TaskState.RUNNING, generation, attempt, os.getpid(), time.time())

@@ -1,4 +1,4 @@
-"""The probe's C library (`trainer/native`), which is built when tfscale is installed, if there is a C compiler."""
+"""Loader of the probe's C library (`trainer/native`), which is built with tfscale where there is a C compiler."""
 
 from __future__ import annotations
 
@@ -6,86 +6,26 @@ import ctypes
 import functools
 from pathlib import Path
 
-from tfscale.trainer.probe.steps import REMEMBERED
-
-LIBRARY = Path(__file__).with_name("rows.so")
-
-
-class Course(ctypes.Structure):
-    """What each row of usual steps tells, and how far they were told (`steps.h`). Times are Unix seconds."""
-
-    _fields_ = (
-        ("kind", ctypes.c_int64),
-        ("moments", ctypes.c_int64 * 5),
-        ("examples_place", ctypes.c_int64),
-        ("bytes_place", ctypes.c_int64),
-        ("collectives", ctypes.c_int64),
-        ("counts", ctypes.c_int64),
-        ("idle", ctypes.c_double),
-        ("head", ctypes.c_char_p),
-        ("head_length", ctypes.c_int64),
-        ("sequence", ctypes.c_int64),
-        ("iteration", ctypes.c_int64),
-        ("exit", ctypes.c_double),
-        ("updated", ctypes.c_double),
-        ("reduced", ctypes.c_double),
-        ("entered", ctypes.c_int64),
-        ("left", ctypes.c_int64),
-        ("waiting", ctypes.c_int64),
-        ("entered_at", ctypes.c_double),
-        ("most_examples", ctypes.c_double),
-        ("newest_bytes", ctypes.c_double),
-        ("most_bytes", ctypes.c_double),
-        ("steps", ctypes.c_int64),
-        ("lasted", ctypes.c_double * REMEMBERED),
-    )
-
-
-class Round(ctypes.Structure):
-    """When the library reads by itself, and what the agent takes at once (`ride.c`)."""
-
-    _fields_ = (
-        ("period", ctypes.c_double),
-        ("read", ctypes.c_double),
-        ("settling", ctypes.c_double),
-        ("offset", ctypes.POINTER(ctypes.c_double)),
-        ("tolerance", ctypes.c_double),
-        ("narrow", ctypes.c_double),
-        ("longest", ctypes.c_int64),
-    )
+LIBRARY = Path(__file__).with_name("libtfscale.so")
 
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """None where it was not built, or for another version of tfscale."""
+    """Return the library, or None where it was not built, or was built for another version of tfscale."""
     try:
         loaded = ctypes.CDLL(str(LIBRARY))
-        loaded.tfscale_course_size.restype = ctypes.c_uint64
-        loaded.tfscale_round_size.restype = ctypes.c_uint64
-        sizes = loaded.tfscale_course_size(), loaded.tfscale_round_size()
-        if sizes != (ctypes.sizeof(Course), ctypes.sizeof(Round)):
-            return None
         loaded.tfscale_register.restype = ctypes.c_char_p
         loaded.tfscale_register.argtypes = (ctypes.c_void_p, ctypes.c_int)
         loaded.tfscale_take.restype = ctypes.c_uint64
         loaded.tfscale_take.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64))
         loaded.tfscale_entered.restype = ctypes.c_uint64
-        loaded.tfscale_steps.restype = ctypes.c_uint64
-        loaded.tfscale_steps.argtypes = (
-            ctypes.POINTER(Course),
-            ctypes.c_void_p,
-            ctypes.c_uint64,
+        loaded.tfscale_usual_steps_layout.restype = ctypes.c_char_p
+        loaded.tfscale_usual_steps.restype = ctypes.c_int64
+        loaded.tfscale_usual_steps.argtypes = (
+            *(ctypes.c_void_p,) * 3,
+            ctypes.c_int64,
             ctypes.c_double,
-            ctypes.POINTER(ctypes.c_void_p),
-        )
-        loaded.tfscale_mount.restype = loaded.tfscale_halt.restype = None
-        loaded.tfscale_halt.argtypes = (ctypes.c_int,)
-        loaded.tfscale_ride.argtypes = (
-            ctypes.POINTER(Course),
-            ctypes.POINTER(Round),
-            ctypes.c_void_p,
-            ctypes.c_uint64,
-            ctypes.c_int,
+            *(ctypes.c_void_p,) * 2,
         )
     except (OSError, AttributeError):
         return None

@@ -32,7 +32,7 @@ from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.recorder import Recorder
 from tfscale.trainer.probe.row import NO_ROWS
 from tfscale.trainer.probe.spans import Kind, Program
-from tfscale.trainer.probe.worker_staging import WorkerStaging
+from tfscale.trainer.probe.worker_staging import RemoteRowBuffer
 from tfscale.trainer.probe.workers import Account, Traffic, Workers
 
 _PERIOD = 0.5
@@ -46,7 +46,7 @@ class ParameterServer:
         self._recorder = recorder
         self._on_server = on_server
         self.workers = Workers()
-        self._staging: WorkerStaging | None = None
+        self._staging: RemoteRowBuffer | None = None
         self._forgot: dict[int, float] = {}
         """By worker: when what it had staged was last thrown away."""
 
@@ -61,7 +61,7 @@ class ParameterServer:
         """Have stamps written on the workers of this strategy, if it has any."""
         is_asynchronous = isinstance(strategy, parameter_server_strategy_v2.ParameterServerStrategyV2)
         if is_asynchronous and self._staging is None:
-            self._staging = self._recorder.staging = WorkerStaging(strategy.extended._num_gpus_per_worker)
+            self._staging = self._recorder.staging = RemoteRowBuffer(strategy.extended._num_gpus_per_worker)
             self.workers.begin(strategy.extended._num_workers, program_of(strategy))
 
     def settle(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,20 +35,15 @@ class _Fit:
 
 
 class Progress:
-    """Hooks leave references here, the probe's thread looks at what they refer to.
+    """Hooks leave references here, the probe's thread looks at what they refer to."""
 
-    `on_begin` is called when there is something to be read from now on.
-    """
-
-    def __init__(self, on_begin: Callable[[], None] = lambda: None) -> None:
-        self._on_begin = on_begin
+    def __init__(self) -> None:
         self._fit: _Fit | None = None
 
     def epoch_begun(self, epoch: int) -> None:
         """This epoch of a `fit` begins."""
         if self._fit is None or self._fit.is_over:
             self._fit = _Fit(epoch)
-            self._on_begin()
         self._fit.epoch = epoch
 
     def batch_ended(self, logs: Any, model: Any) -> None:
@@ -61,11 +55,6 @@ class Progress:
         """The `fit` is over."""
         if self._fit is not None:
             self._fit.is_over = True
-
-    @property
-    def is_on(self) -> bool:
-        """Whether there may be more to read."""
-        return self._fit is not None and not self._fit.is_told
 
     def read(self) -> Training | None:
         """None where Keras has said nothing since a `fit` was over; waits for a tensor that is still computed."""

@@ -30,7 +30,7 @@ from tfscale.trainer.probe.graph import (
 )
 from tfscale.trainer.probe.row import NO_ROWS, WIDTH
 from tfscale.trainer.probe.spans import LOCAL, Counter, Kind, Program, Site, Sites, Span
-from tfscale.trainer.probe.staging import Staging
+from tfscale.trainer.probe.staging import RowBuffer
 from tfscale.trainer.probe.table import Member, RowKinds, SpanTable
 
 Call = Callable[[], Any]
@@ -71,21 +71,18 @@ class _Surroundings(threading.local):
 class Recorder:
     """What has been recorded, and how. A failure of its own goes to `on_failure`; TensorFlow's errors pass through.
 
-    `on_run` is called once, when the program first runs or traces a step; `on_news` when there is more than rows.
+    `on_run` is called once, when the program first runs or traces a step.
     """
 
-    def __init__(
-        self, on_failure: Callable[[Exception], None], on_run: Callable[[], None], on_news: Callable[[], None]
-    ) -> None:
+    def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
         self.sites = Sites()
         self.row_kinds = RowKinds()
-        self.staging: Staging | None = None
+        self.staging: RowBuffer | None = None
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
         self.xla_seen = False
         self._on_failure = on_failure
         self._on_run = on_run
-        self._on_news = on_news
         self._around = _Surroundings()
         self._eager_run: _Run | None = None
         self._graph_runs: dict[int, _Run] = {}
@@ -203,12 +200,12 @@ class Recorder:
         stamped = _one_run(self._unwritten.pop(id(graph), []))
         with self.own_work():
             for beside in (False, True):
-                together = [each for each in stamped if each.site.beside is beside]
+                together = [each for each in stamped if each.site.overlaps_updates is beside]
                 while together:
                     self._write_row(self._made_staging(), together)
 
     @property
-    def graph_staging(self) -> Staging | None:
+    def graph_staging(self) -> RowBuffer | None:
         """Where the graph that is being traced writes, None where it cannot."""
         return self._made_staging() if self._is_on and self._can_stamp() else None
 
@@ -216,7 +213,7 @@ class Recorder:
         """Have a span of another's making written with those of its graph."""
         self._write(site, *values)
 
-    def _write_row(self, staging: Staging, stamped: list[_Stamped]) -> None:
+    def _write_row(self, staging: RowBuffer, stamped: list[_Stamped]) -> None:
         """Write, and take off the list, as many as fit into one row."""
         members: list[Member] = []
         values: list[tf.Operation | tf.Tensor] = []
@@ -234,7 +231,7 @@ class Recorder:
         """Say of reductions traced apart from their run whether updates wait for them: their graphs are done now."""
         unresolved, self._unresolved = self._unresolved, []
         for reduction in unresolved:
-            reduction.site.beside = not updates_fed_by(reduction.results)
+            reduction.site.overlaps_updates = not updates_fed_by(reduction.results)
 
     @contextmanager
     def _within(self, kind: Kind) -> Iterator[bool]:
@@ -267,7 +264,7 @@ class Recorder:
         result = call()
         end = time.time()
         with self.own_work():
-            self._append(Span(self.sites.eager(Kind.INPUT), begin, end, eager_examples(result)))
+            self.eager.append(Span(self.sites.eager(Kind.INPUT), begin, end, eager_examples(result)))
         return result
 
     def _reduce_eagerly(self, call: Call, handed: Any, program: Program) -> Any:
@@ -277,7 +274,7 @@ class Recorder:
         end = time.time()
         with self.own_work():
             traits = self._reduction_traits(handed, program)
-            self._append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
+            self.eager.append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
         return result
 
     def _run_eagerly(self, call: Call, program: Program, key: Hashable) -> Any:
@@ -295,13 +292,8 @@ class Recorder:
             site.xla |= run.xla
             site.counter = run.counter or site.counter
             self._unresolved += run.reductions
-            self._append(Span(site, begin, end))
+            self.eager.append(Span(site, begin, end))
         return result
-
-    def _append(self, span: Span) -> None:
-        """Keep a span of eager code until it is read."""
-        self.eager.append(span)
-        self._on_news()
 
     def _note_gradient(self, result: Any) -> None:
         run = self._current_run()
@@ -312,7 +304,7 @@ class Recorder:
                 run.gradients[len(run.gradients)] = dense_tensors(result)
         elif tf.executing_eagerly():
             now = time.time()
-            self._append(Span(self.sites.eager(Kind.GRADIENT), now, now))
+            self.eager.append(Span(self.sites.eager(Kind.GRADIENT), now, now))
         elif self._can_stamp():
             staging = self._made_staging()
             stamp = staging.stamp(dense_tensors(result))
@@ -321,7 +313,7 @@ class Recorder:
     def _in_graph(self, call: Call, kind: Kind, handed: Any = None, program: Program | None = None) -> Any:
         if not self._can_stamp():
             return call()
-        begun: tuple[Staging, Site, tf.Operation] | None = None
+        begun: tuple[RowBuffer, Site, tf.Operation] | None = None
         with self.own_work():
             staging = self._made_staging()
             traits = {} if program is None else self._reduction_traits(handed, program)
@@ -343,19 +335,19 @@ class Recorder:
         return {
             "bytes": fixed_bytes(replica_tensors(handed)[0]),
             "in_run": in_run,
-            "beside": not in_run,
+            "overlaps_updates": not in_run,
             "collective": program.replicas > 1,
             "local": program.collective == LOCAL,
         }
 
-    def _end_input(self, staging: Staging, site: Site, begin: tf.Operation, result: Any) -> Any:
+    def _end_input(self, staging: RowBuffer, site: Site, begin: tf.Operation, result: Any) -> Any:
         made = _made_in(begin.graph, result)
-        end = staging.stamp(made, first=next(iter(made), None))
+        end = staging.stamp(made, carrier=next(iter(made), None))
         site.examples, more = count_examples(result)
         self._write(site, begin, end, *more)
-        return after(end, result, whole=staging.holds_whole(made))
+        return after(end, result, whole=staging.delays_whole_batch(made))
 
-    def _end_reduction(self, staging: Staging, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
+    def _end_reduction(self, staging: RowBuffer, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
         waited_for = _made_in(begin.graph, result)
         end = staging.stamp([*waited_for, begin]) if site.collective else begin
         if (run := self._current_run()) is not None:
@@ -372,15 +364,15 @@ class Recorder:
         if len(gradients) == site.program.local_replicas > 1 and all(gradients):
             self._write_ready(self._made_staging(), site, gradients)
 
-    def _stamp_replicas(self, staging: Staging, site: Site, handed: Any) -> list[tf.Operation]:
+    def _stamp_replicas(self, staging: RowBuffer, site: Site, handed: Any) -> list[tf.Operation]:
         """The stamps of each replica of several that hands something to a reduction inside a run."""
         replicas = replica_tensors(handed) if site.in_run else []
         return self._write_ready(staging, site, replicas) if len(replicas) > 1 and all(replicas) else []
 
-    def _write_ready(self, staging: Staging, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
+    def _write_ready(self, staging: RowBuffer, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
         stamps = [staging.stamp(tensors) for tensors in replicas]
         for index, ready in enumerate(stamps):
-            self._write(self.sites.traced(Kind.READY, replica=index, of=site), ready)
+            self._write(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
         return stamps
 
     def _run_in_graph(self, call: Call, program: Program, lone: bool) -> Any:
@@ -392,7 +384,7 @@ class Recorder:
         finally:
             del self._graph_runs[id(graph)]
         with self.own_work():
-            site = self.sites.traced(Kind.RUN, looped=is_looped(graph), lone=lone, program=program)
+            site = self.sites.traced(Kind.RUN, looped=is_looped(graph), standalone_optimizer=lone, program=program)
             self._end_run(site, graph, run, result, graph.get_operations()[before:])
         return result
 
@@ -404,7 +396,7 @@ class Recorder:
             self._stamp_gradients(site, graph, run)
         waited_for = _reduced_updates(here, added) or _made_in(graph, result)
         # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
-        awaited = [reduction for reduction in here if not reduction.site.beside] or here
+        awaited = [reduction for reduction in here if not reduction.site.overlaps_updates] or here
         self._write(site, self._made_staging().stamp([*waited_for, *(reduction.stamp for reduction in awaited)]))
 
     def _is_xla(self) -> bool:
@@ -413,17 +405,16 @@ class Recorder:
     def _can_stamp(self) -> bool:
         if self._is_xla():
             self.xla_seen = True
-            self._on_news()
             return False
         if self.staging is None and context.context()._context_handle is None:
             # Nothing of TensorFlow has run yet: to ask for GPUs now would keep a strategy from being made later.
             return False
         return ops.get_default_graph().experimental_acd_manager is not None
 
-    def _made_staging(self) -> Staging:
+    def _made_staging(self) -> RowBuffer:
         with self._lock:
             if self.staging is None:
-                self.staging = Staging()
+                self.staging = RowBuffer()
             return self.staging
 
 
@@ -441,12 +432,12 @@ def _reduced_updates(reductions: list[_Reduction], added: list[tf.Operation]) ->
     reduced: set[tf.Operation] = set()
     for reduction in reductions:
         fed = updates & descendants(reduction.results)
-        reduction.site.beside = not fed
+        reduction.site.overlaps_updates = not fed
         reduced |= fed
     return list(reduced or updates)
 
 
 def _one_run(stamped: list[_Stamped]) -> list[_Stamped]:
     """Several optimizers, one after the other in the same graph, are one run, which ends with the last of them."""
-    lone = [each for each in stamped if each.site.lone]
+    lone = [each for each in stamped if each.site.standalone_optimizer]
     return [each for each in stamped if each not in lone[:-1]]

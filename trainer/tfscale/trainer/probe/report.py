@@ -1,8 +1,8 @@
-"""What the probe tells, several times a second, to whoever listens."""
+"""Reports of the probe, made once a second, and the sinks that take them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from tfscale.trainer.probe.activities import Activity
@@ -12,7 +12,7 @@ from tfscale.trainer.probe.workers import Coordinator, Measured
 
 
 class Collective(NamedTuple):
-    """Cross-replica reductions entered and left so far, and when the newest was entered (Unix seconds)."""
+    """Number of collectives entered and left so far, and when the newest was entered (Unix seconds)."""
 
     entered: int
     left: int
@@ -20,7 +20,7 @@ class Collective(NamedTuple):
 
 
 class Training(NamedTuple):
-    """How the training goes, where Keras says so; `finite` is whether the newest loss is a number."""
+    """Progress of the training as Keras knows it; `finite` is whether the newest loss is a number."""
 
     epoch: int | None = None
     global_step: int | None = None
@@ -30,43 +30,28 @@ class Training(NamedTuple):
 
 
 class Report(NamedTuple):
-    """`status` and `training` only where they have changed; `lost` counts spans that could not be kept."""
+    """Report of one second. `status` and `training` are None where they have not changed."""
 
     collective: Collective
     status: Status | None = None
     training: Training | None = None
     steps: Sequence[Step] = ()
     lost: int = 0
+    """Number of rows that could not be kept."""
     activities: Sequence[Activity] = ()
     workers: Sequence[Measured] = ()
-    """Of a chief: what others did."""
+    """Steps of a chief's workers."""
     coordinator: Coordinator | None = None
 
 
-class Messages(NamedTuple):
-    """Takes reports as messages (`TaskReport`)."""
-
-    head: bytes
-    """What each batch of the process's own steps begins with (`StepBatch`)."""
-    tell: Callable[[bytes], None]
-    """Takes a message; never blocks."""
-    lend: Callable[[Callable[[], None]], int | None]
-    """A new number of the socket through which messages go, framed, while none is waiting, or None. What it is given is
-    called as soon as nobody may write to the socket any more."""
-
-
 class Sink(Protocol):
-    """Takes reports in order."""
+    """Taker of reports, in order."""
 
     refused: str | None
-    """Why it wants no more."""
-
-    @property
-    def messages(self) -> Messages | None:
-        """Where reports go that are messages already, if there are any."""
+    """Why it takes no more reports; None while it takes them."""
 
     def send(self, report: Report) -> None:
         """Take a report; never blocks."""
 
     def close(self, timeout: float, /) -> None:
-        """Bring what was taken to its end, for at most `timeout` seconds."""
+        """Deliver what was taken, for at most `timeout` seconds."""

@@ -1,4 +1,4 @@
-"""Reports to the agent of this host, over its Unix socket."""
+"""Sink that reports to the agent of this host, over its Unix socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe import stacks, wire
 from tfscale.trainer.probe.identity import Identity
-from tfscale.trainer.probe.report import Messages, Report
+from tfscale.trainer.probe.report import Report
 from tfscale.v1 import report_pb2
 from tfscale.v1.telemetry_pb2 import ProbeStatus
 
@@ -22,66 +22,54 @@ SCHEMA_VERSION = 1
 _RETRY_SECONDS = 0.5
 
 
-class Obey(Protocol):
-    """Does what the agent orders, says how far it has come by the second argument, and waits by the last: so many
-    seconds, True when the process ends meanwhile."""
+class ProfileHandler(Protocol):
+    """Carries out the agent's orders to profile.
+
+    Its second argument sends how far it is. Its last argument waits for some seconds, and returns True as soon as the
+    process ends.
+    """
 
     def __call__(
         self,
         order: report_pb2.ProfileOrder,
-        tell: Callable[[report_pb2.ProfileReport], object],
+        send: Callable[[report_pb2.ProfileReport], object],
         wait: Callable[[float], bool],
         /,
     ) -> None: ...
 
 
 class Reporter:
-    """Sends reports in order, again and again to whichever agent listens; keeps the newest while none does."""
+    """Sends reports in order to whichever agent listens; keeps the newest reports while none does."""
 
-    def __init__(self, identity: Identity, obey: Obey, capacity: int = 240) -> None:
+    def __init__(self, identity: Identity, on_order: ProfileHandler, capacity: int = 240) -> None:
         self._identity = identity
-        self._obey = obey
+        self._on_order = on_order
         self._capacity = capacity
         self._stack_signal = stacks.listen()
         self.refused: str | None = None
-        """Why the agent does not want this process's reports."""
-        self.messages = Messages(wire.head(identity).SerializeToString(), self._tell, self._lend)
+        """Why the agent does not take this process's reports; None while it takes them."""
         self._changed = threading.Condition()
-        """Of the following six, and of what closes."""
+        """Lock of the following five attributes, and signal of their changes and of the closing."""
         self._reports: deque[bytes] = deque()
-        """Messages (`TaskReport`)."""
+        """Serialised messages (`TaskReport`)."""
         self._is_sending = False
-        """Whether the thread sends what was queued."""
+        """Whether the thread is sending a report that was queued."""
         self._lost = 0
+        """Steps of reports that gave way to newer ones."""
         self._probe: ProbeStatus | None = None
         self._agent: socket.socket | None = None
-        """That has accepted this process, and is there still."""
-        self._recall: Callable[[], None] = lambda: None
-        """Gets the agent's socket back from whom it was lent to."""
+        """Connection to the agent that has accepted this process; None without one."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._deliver, name="tfscale-reporter", daemon=True)
         self._thread.start()
 
     def send(self, report: Report) -> None:
         """Queue a report; the oldest gives way when the queue is full. Never blocks."""
-        message = wire.message(self._identity, report)
+        message = wire.serialised(self._identity, report)
         with self._changed:
-            if message.HasField("probe"):
-                self._probe = message.probe
-            self._queue(message.SerializeToString())
-
-    def _tell(self, message: bytes) -> None:
-        with self._changed:
+            if report.status is not None:
+                self._probe = wire.probe_status(report.status)
             self._queue(message)
-
-    def _lend(self, recall: Callable[[], None]) -> int | None:
-        with self._changed:
-            if self._agent is None or self._reports or self._is_sending or self._lost:
-                return None
-            self._recall = recall
-            with suppress(OSError):
-                return os.dup(self._agent.fileno())
-            return None
 
     def close(self, timeout: float) -> None:
         """Deliver what is queued, for at most `timeout` seconds."""
@@ -97,12 +85,11 @@ class Reporter:
         if self._lost:
             message = self._with_lost(message)
         if self._agent is None or self._reports or self._is_sending or not _is_sent(self._agent, framed(message)):
-            self._recall()
             self._reports.append(message)
             self._changed.notify()
 
     def _with_lost(self, message: bytes) -> bytes:
-        """What it says, and that steps before it were lost, where it tells of steps."""
+        """Return the message with the number of steps lost before it, if it has steps."""
         report = report_pb2.TaskReport.FromString(message)
         if report.steps:
             report.steps[0].lost += self._lost
@@ -119,9 +106,11 @@ class Reporter:
                 return
 
     def _report_to(self, agent: socket.socket) -> bool:
-        """Whether all was delivered at the end, or none is wanted; else the agent has gone. Raises OSError where it
-        has, FramingError and DecodeError where it is none."""
-        # What the probe is, it reports only when it changes; another agent than this one may have heard that.
+        """Return True when finished (all delivered, or refused), False when the agent disconnected.
+
+        Raises OSError when it disconnected while something was sent, FramingError and DecodeError when it is no agent.
+        """
+        # The probe's status is reported only when it changes; an earlier agent may have heard that.
         agent.sendall(framed(report_pb2.TaskReport(hello=self._hello(), probe=self._probe).SerializeToString()))
         replies = agent.makefile("rb")
         first = _next(replies)
@@ -145,7 +134,7 @@ class Reporter:
         return True
 
     def _oldest(self, agent: socket.socket) -> bytes | None:
-        """The next report, when there is one; None where there is none and the process ends, or the agent has gone."""
+        """Wait for the next report and return it; None at the end, or when the agent has disconnected."""
         with self._changed:
             self._is_sending = False
             self._changed.wait_for(lambda: self._reports or self._closing.is_set() or self._agent is not agent)
@@ -153,9 +142,9 @@ class Reporter:
             return self._reports.popleft() if self._is_sending else None
 
     def _listen(self, agent: socket.socket, replies: BinaryIO) -> None:
-        """Do what the agent says, until it goes."""
+        """Carry out what the agent orders, until it disconnects."""
 
-        def tell(report: report_pb2.ProfileReport) -> None:
+        def send(report: report_pb2.ProfileReport) -> None:
             with self._changed:
                 # An agent that comes later has not asked for it.
                 if self._agent is agent:
@@ -166,14 +155,12 @@ class Reporter:
                 while reply := _next(replies):
                     if reply.HasField("refused"):
                         self.refused = reply.refused
-                        self._recall()
                     elif reply.HasField("profile"):
-                        self._obey(reply.profile, tell, self._closing.wait)
+                        self._on_order(reply.profile, send, self._closing.wait)
         finally:
             with self._changed:
                 if self._agent is agent:
                     self._agent = None
-                self._recall()
                 self._changed.notify()
 
     def _hello(self) -> report_pb2.Hello:
@@ -189,7 +176,7 @@ class Reporter:
 
 
 def _is_sent(agent: socket.socket, frame: bytes) -> bool:
-    """Whether it went at once. One that is not too long goes as a whole, or not at all."""
+    """Send the frame if it can be sent at once, as a whole, and return whether it was."""
     if len(frame) > AT_ONCE:
         return False
     try:
@@ -203,7 +190,7 @@ def _is_sent(agent: socket.socket, frame: bytes) -> bool:
 
 
 def _next(replies: BinaryIO) -> report_pb2.ReportReply | None:
-    """The next reply, None at the end. Raises FramingError and DecodeError."""
+    """Return the next reply, None at the end. Raises FramingError and DecodeError."""
     header = replies.read(HEADER_BYTES)
     if len(header) < HEADER_BYTES:
         return None

@@ -1,6 +1,6 @@
-"""Rows in a ring of this process, which stamps of our own fill, for less than a staging area costs.
+"""Ring of this process (`trainer/native/ring.c`): rows that a TensorFlow op of our own fills, `TfscaleStamp`.
 
-To read them costs next to nothing (docs/spikes/cost.md). The ring is `trainer/native/rows.c`.
+A stamp costs less than one whose row goes to a staging area, and to read the rows costs next to nothing (docs/cost.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tensorflow.core.framework.attr_value_pb2 import AttrValue
 from tensorflow.python.framework import op_def_registry, ops
 from tfscale.trainer.probe.apart import freed
 from tfscale.trainer.probe.native import library
-from tfscale.trainer.probe.row import WIDTH, Taken, together
+from tfscale.trainer.probe.row import WIDTH, Taken, joined_rows
 
 OP = "TfscaleStamp"
 _BY_REFERENCE = (tf.resource, tf.variant)
@@ -27,7 +27,7 @@ _AT_ONCE = 1024
 
 
 class Ring:
-    """The rows of this process: there is one, whose newest 65,536 wait to be read. Any thread may write, one reads."""
+    """The one ring of this process, which keeps the newest 65,536 rows. Any thread may write, one reads."""
 
     def __init__(self, native: ctypes.CDLL) -> None:
         self._take = native.tfscale_take
@@ -36,14 +36,18 @@ class Ring:
         self._address = self._rows.ctypes.data
         self._numbers = itertools.count()
 
-    def stamp(self, enters: bool, of: tf.Tensor | None) -> tf.Operation:
-        """The op of the graph being traced that takes the time, for the row in which it is to be written; where it can,
-        it takes a tensor that it is `of`, and does nothing with it."""
-        tensors = [] if of is None or of.dtype in _BY_REFERENCE else [of]
-        return _made(tensors, {"row": -1, "places": 0, "whole": 0, "kind": 0}, timed=True, enters=enters)
+    def stamp(self, enters: bool, carrier: tf.Tensor | None) -> tf.Operation:
+        """Create the op of the graph being traced that takes the time.
+
+        Args:
+            enters: whether a collective is entered then.
+            carrier: input of the op where it can be one; it only influences when TensorFlow schedules the op.
+        """
+        tensors = [] if carrier is None or carrier.dtype in _BY_REFERENCE else [carrier]
+        return _stamp_op(tensors, {"row": -1, "places": 0, "whole": 0, "kind": 0}, timed=True, enters=enters)
 
     def write(self, kind: int, values: Sequence[tf.Operation | tf.Tensor]) -> None:
-        """Have a row written, of the graph being traced, when all its stamps are taken and all its values known."""
+        """Let the graph being traced write a row when all its stamps are taken and all its values known."""
         row = {"row": next(self._numbers), "whole": (1 << len(values)) - 1, "kind": kind}
         places: dict[tf.Operation, int] = {}
         others = 0
@@ -57,24 +61,24 @@ class Ring:
                 stamp._set_attr(name, AttrValue(i=number))
         if others:
             tensors = [value for value in values if isinstance(value, tf.Tensor)]
-            _made(tensors, {**row, "places": others}, timed=False, enters=False)
+            _stamp_op(tensors, {**row, "places": others}, timed=False, enters=False)
 
     def take(self) -> Taken:
-        """The rows since the last call, the newest of those that were not taken in time, and what was entered."""
+        """Take the rows since the last call away; only the newest are left of rows that were not taken in time."""
         parts, lost = [], ctypes.c_uint64()
         while True:
             taken = self._take(self._address, _AT_ONCE, ctypes.byref(lost))
             parts.append(self._rows[:taken].copy())
             if taken < _AT_ONCE:
                 # Counted after the rows were taken: what was left had been entered before.
-                return Taken(together(parts), lost.value, self._entered())
+                return Taken(joined_rows(parts), lost.value, self._entered())
 
     def clear(self) -> None:
-        """Forget what was written."""
+        """Throw away what was written."""
         self.take()
 
 
-def _made(tensors: Sequence[tf.Tensor], row: dict[str, int], **flags: bool) -> tf.Operation:
+def _stamp_op(tensors: Sequence[tf.Tensor], row: dict[str, int], **flags: bool) -> tf.Operation:
     attributes = {name: AttrValue(i=number) for name, number in row.items()}
     attributes |= {name: AttrValue(b=flag) for name, flag in flags.items()}
     types = AttrValue.ListValue(type=[tensor.dtype.as_datatype_enum for tensor in tensors])
@@ -84,15 +88,18 @@ def _made(tensors: Sequence[tf.Tensor], row: dict[str, int], **flags: bool) -> t
 
 @functools.cache
 def ring() -> Ring | None:
-    """The ring of this process, None where the library was not built, or was for other rows or another TensorFlow."""
+    """Return the ring of this process.
+
+    None where the library was not built, or was built for other rows or another TensorFlow.
+    """
     framework = next(Path(tf.sysconfig.get_lib()).glob("libtensorflow_framework.so.*"), None)
-    found = library()
+    native = library()
     # TensorFlow ends a process that registers an op twice.
-    if framework is None or found is None or op_def_registry.get(OP) is not None:
+    if framework is None or native is None or op_def_registry.get(OP) is not None:
         return None
     try:
         loaded = ctypes.CDLL(str(framework), os.RTLD_NOLOAD | os.RTLD_LAZY)
     except OSError:
         return None
-    missing = found.tfscale_register(loaded._handle, WIDTH)
-    return Ring(found) if missing is None else None
+    missing = native.tfscale_register(loaded._handle, WIDTH)
+    return Ring(native) if missing is None else None

@@ -1,4 +1,4 @@
-"""What the hooks record: spans of a training step, each of a site."""
+"""Spans of a training step, which hooks record, and the sites in the program that they come from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Kind(Enum):
-    """What happens between a span's two stamps."""
+    """Kind of span: what happens between its two stamps."""
 
     INPUT = "input"
     """The next batch was asked for -> it was ready."""
@@ -35,7 +35,7 @@ LOCAL = "LOCAL"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How a program is distributed. `strategy` is None without any, `collective` where nothing is reduced."""
+    """Distribution of a program. `strategy` is None without any, `collective` where nothing is reduced."""
 
     strategy: str | None = None
     replicas: int = 1
@@ -45,7 +45,7 @@ class Program:
 
 @dataclass(slots=True, eq=False)
 class Counter:
-    """An optimizer's iterations: `base` before its first step that was seen, and the steps since."""
+    """Iterations of an optimizer: `base` before its first step that was measured, and the steps since."""
 
     base: int
     count: int = 0
@@ -53,40 +53,40 @@ class Counter:
 
 @dataclass(slots=True, eq=False)
 class Site:
-    """A place in the program that records spans, fixed once its graph is traced."""
+    """Place in the program that records spans, fixed once its graph is traced."""
 
     number: int
     kind: Kind
     eager: bool = False
-    """Whether Python passes here at each step, and not once a trace."""
+    """Whether Python passes here in each step, and not once a trace."""
     looped: bool = False
     """Whether the site lies in a loop inside the graph, whose iterations may overlap."""
     bytes: int = 0
-    """Of a reduction: what one replica hands over, elements x dtype, as far as the shapes are fixed."""
+    """Bytes that one replica hands to a reduction, elements x dtype, as far as the shapes are fixed."""
     examples: int = 0
-    """Of INPUT: in this worker's part of a batch, as far as its size is fixed."""
+    """Examples in this worker's part of a batch of an INPUT, as far as its size is fixed."""
     in_run: bool = False
     """Whether a reduction lies inside a run."""
-    beside: bool = False
+    overlaps_updates: bool = False
     """Whether no update of a variable waits for this reduction (a metric's, for example)."""
     collective: bool = False
-    """Whether replicas meet in this reduction; with one replica nothing is reduced."""
+    """Whether replicas exchange data in this reduction; with one replica nothing is reduced."""
     local: bool = False
     """Whether all of these replicas are in this process, so that nothing goes over a network."""
     replica: int = 0
-    """Of READY: which one, counted within this process."""
-    of: Site | None = None
-    """Of READY: the reduction, or the run that reduces nothing."""
-    lone: bool = False
-    """Whether a run is an optimizer's, outside of `Strategy.run`."""
+    """Replica of a READY, counted within this process."""
+    reduction: Site | None = None
+    """Reduction that a READY belongs to, or run that reduces nothing."""
+    standalone_optimizer: bool = False
+    """Whether a run is an optimizer outside of `Strategy.run`."""
     trains: bool = False
     """Whether a run computes or applies gradients."""
     xla: bool = False
     """Whether XLA compiled the part of a run in which gradients are computed: nothing is stamped there."""
     program: Program = Program()
-    """Of a run."""
+    """Program of a run."""
     counter: Counter | None = None
-    """Of a run: its optimizer's."""
+    """Iterations of the optimizer of a run."""
 
 
 class Span(NamedTuple):
@@ -96,30 +96,30 @@ class Span(NamedTuple):
     begin: float
     end: float
     amount: float = 0.0
-    """Beyond what is fixed with the site: of INPUT examples, of REDUCE bytes."""
+    """Examples of an INPUT, or bytes of a REDUCE, beyond those that are fixed with the site."""
 
 
 class Sites:
-    """All sites of this process. Graphs are traced in several threads (one a replica)."""
+    """Sites of this process. Graphs are traced in several threads, one for each replica."""
 
     def __init__(self) -> None:
         self.all: list[Site] = []
-        """By number."""
+        """Sites in the order of their numbers."""
         self._eager: dict[Hashable, Site] = {}
         self._lock = threading.Lock()
         self._numbers = itertools.count()
 
     def traced(self, kind: Kind, **traits: Any) -> Site:
-        """A new site of a graph."""
+        """Return a new site of a graph."""
         with self._lock:
             site = Site(next(self._numbers), kind, **traits)
             self.all.append(site)
             return site
 
     def eager(self, kind: Kind, key: Hashable = None, **traits: Any) -> Site:
-        """The site of eager code: one for each `key` and traits, as such code passes without a trace."""
-        found = (kind, key, *traits.items())
-        site = self._eager.get(found)
+        """Return the site of eager code, one for each `key` and traits, as such code passes without a trace."""
+        identity = (kind, key, *traits.items())
+        site = self._eager.get(identity)
         if site is None:
-            site = self._eager[found] = self.traced(kind, eager=True, **traits)
+            site = self._eager[identity] = self.traced(kind, eager=True, **traits)
         return site

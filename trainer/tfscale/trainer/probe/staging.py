@@ -1,4 +1,4 @@
-"""Stamps inside TensorFlow graphs, written in rows that a thread takes away now and then.
+"""Stamps inside TensorFlow graphs, and the rows of them that wait for the probe's thread.
 
 Nothing that training computes depends on a stamp, so collectives never wait for one.
 """
@@ -14,55 +14,62 @@ from tensorflow.python.framework import ops
 from tensorflow.python.framework.device_spec import DeviceSpecV2 as DeviceSpec
 from tensorflow.python.ops import gen_logging_ops
 from tfscale.trainer.probe.apart import beside, freed
-from tfscale.trainer.probe.area import Area
+from tfscale.trainer.probe.area import StagingArea
 from tfscale.trainer.probe.ring import Ring, ring
 
 
-class Staging:
-    """Rows of stamps of the graphs that run in this process, and the number of collectives entered."""
+class RowBuffer:
+    """Rows of stamps of the graphs that run in this process, and the number of collectives entered.
 
-    def __init__(self, accelerators: Sequence[str] | None = None, rows: Ring | Area | None = None) -> None:
-        """`accelerators` are the devices on which kernels are queued, by default the GPUs that TensorFlow uses; `rows`
-        is where rows go, by default this process's ring or, where there is none, a staging area."""
+    Args:
+        accelerators: devices on which kernels are queued, by default the GPUs that TensorFlow uses.
+        rows: where rows wait, by default this process's ring or, where there is none, a staging area.
+    """
+
+    def __init__(self, accelerators: Sequence[str] | None = None, rows: Ring | StagingArea | None = None) -> None:
         if accelerators is None:
             accelerators = [device.name for device in tf.config.list_logical_devices("GPU")]
         self._accelerators = tuple(accelerators)
-        self._one_by_one = _pool_threads() == 1
-        self._rows = rows or ring() or Area("tfscale")
+        self._has_one_thread = _pool_threads() == 1
+        self._rows = rows or ring() or StagingArea("tfscale")
         self.entered = 0
         """Collectives entered when the rows were last read, also while the main thread was blocked in one."""
 
     def stamp(
-        self, after: Sequence[tf.Tensor | tf.Operation], enters: bool = False, first: tf.Tensor | None = None
+        self, after: Sequence[tf.Tensor | tf.Operation], enters: bool = False, carrier: tf.Tensor | None = None
     ) -> tf.Operation:
-        """The op of the graph being traced that takes the Unix time at which all of `after` are done, and counts a
-        collective as entered then if it `enters` one.
+        """Create the op of the graph being traced that takes the Unix time at which all of `after` are done.
 
-        Of all that can go on when an op is done TensorFlow begins with what takes its tensors, and comes last to what
-        only waits for it. A stamp for which others wait takes the tensor `first`, of `after`, if it can.
+        When an op is done, TensorFlow schedules the ops that take its tensors before those that only wait for it. So a
+        stamp for which other ops wait takes a tensor, if it can.
+
+        Args:
+            enters: whether a collective is entered, and counted, at that time.
+            carrier: the tensor of `after` that the stamp takes.
         """
         with beside(self._done_on_devices(after)):
-            return self._rows.stamp(enters, None if first is None or not self._is_here(first) else first)
+            return self._rows.stamp(enters, None if carrier is None or not self._is_here(carrier) else carrier)
 
-    def holds_whole(self, batch: Sequence[tf.Tensor]) -> bool:
-        """Whether all of a batch is to wait for its stamp, and not its first component alone.
+    def delays_whole_batch(self, batch: Sequence[tf.Tensor]) -> bool:
+        """Decide whether all of a batch must wait for its stamp, or its first component alone.
 
-        What hands out a batch makes a job for TensorFlow's pool of each op that can go on then. Of a batch that waits
-        there is one, the stamp. Where the pool has one thread, others only cost time. Where it has several, of what
-        goes on from one job all but what is cheap is handed to another thread, which has to wake up for it.
+        When a batch is there, each op that can go on becomes a job of TensorFlow's thread pool. If the whole batch
+        waits, the stamp is the only job. That saves time if the pool has one thread. If it has several, the ops that
+        wait for the stamp are handed from its thread to others, which have to wake up first.
         """
-        return self._one_by_one and all(map(self._is_here, batch))
+        return self._has_one_thread and all(map(self._is_here, batch))
 
     def _is_here(self, tensor: tf.Tensor) -> bool:
-        """Whether it need not be copied for an op on the first CPU."""
+        """Decide whether an op on the first CPU can take the tensor without a copy."""
         spec = DeviceSpec.from_string(tensor.device)
         return not self._accelerators and spec.device_type in (None, "CPU") and not spec.device_index
 
     def _done_on_devices(self, after: Sequence[tf.Tensor | tf.Operation]) -> Sequence[tf.Tensor | tf.Operation]:
-        """What a stamp waits for so that it comes when the kernels are done, and not when they are queued.
+        """Return what a stamp must wait for to be taken when the kernels are done, and not when they are queued.
 
-        On a GPU the kernels of one stream are done in order. So after all of `after` were queued, one more kernel is,
-        and its result comes to the host, where an assertion demands it: nothing less would keep the copy in the graph.
+        On a GPU the kernels of one stream are done in order. So when all of `after` have been queued, one more kernel
+        is queued, whose result is copied to the host. An assertion there needs it: without one, the copy would be
+        removed from the graph.
         """
         devices = {device for each in after if (device := self._accelerator(each)) is not None}
         arrived = []
@@ -76,7 +83,7 @@ class Staging:
         return [*after, *arrived]
 
     def _accelerator(self, each: tf.Tensor | tf.Operation) -> str | None:
-        """The device on which this is made, where kernels are queued; where it was not said, the first such device."""
+        """Return the accelerator on which this is made, None on a CPU; the first one where the device is not known."""
         if not self._accelerators:
             return None
         if not each.device:
@@ -85,30 +92,29 @@ class Staging:
         found = (name for name in self._accelerators if name.endswith(f"{kind}:{number or 0}"))
         return next(found, None)
 
-    @property
-    def in_ring(self) -> bool:
-        """Whether rows wait in this process's ring."""
-        return isinstance(self._rows, Ring)
+    def write(self, kind: int, values: Sequence[tf.Operation | tf.Tensor]) -> None:
+        """Let the graph being traced write a row of this kind when all its values are known.
 
-    def write(self, number: int, values: Sequence[tf.Operation | tf.Tensor]) -> None:
-        """Record a row of this number when all of its values, at most WIDTH - 1, are known: stamps, each of one row
-        only, and float64 scalars."""
+        Args:
+            kind: number of the kind of row.
+            values: at most WIDTH - 1 stamps, each of one row only, and float64 scalars.
+        """
         with beside([]):
-            self._rows.write(number, values)
+            self._rows.write(kind, values)
 
     def read(self) -> tuple[np.ndarray, int]:
-        """The rows since the last read, and how many were too many to be read."""
+        """Return the rows since the last read, and how many were lost because they were too many."""
         rows, lost, entered = self._rows.take()
         self.entered += entered
         return rows, lost
 
     def clear(self) -> None:
-        """Forget what was written."""
+        """Throw away what was written."""
         self._rows.clear()
 
 
 def _pool_threads() -> int:
-    """Threads in which TensorFlow runs ops beside each other (`NumInterOpThreadsFromSessionOptions`)."""
+    """Return the number of threads in which TensorFlow runs ops (`NumInterOpThreadsFromSessionOptions`)."""
     asked = tf.config.threading.get_inter_op_parallelism_threads()
     by_variable = os.environ.get("TF_NUM_INTEROP_THREADS", "")
     return asked or (int(by_variable) if by_variable.isdigit() else len(os.sched_getaffinity(0)))

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tfscale.trainer.probe.plain import StepColumns
 from tfscale.trainer.probe.spans import Program
 from tfscale.trainer.probe.steps import Step
+from tfscale.trainer.probe.usual_steps import UsualSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Status:
             return self
         newest = steps[-1]
         # The largest of the batch: the last one of an epoch may be a part.
-        if isinstance(steps, StepColumns):
+        if isinstance(steps, UsualSteps):
             local = max(steps.examples)
         else:
             local = max(step.examples for step in steps if step.program is newest.program)

@@ -1,34 +1,32 @@
-"""Spans into steps: pure Python, no TensorFlow."""
+"""Assembler of steps from spans: pure Python, no TensorFlow."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from operator import sub
 from typing import NamedTuple
 
 from tfscale.trainer.probe.activities import IDLE, Activity
 from tfscale.trainer.probe.evaluation import Evaluation
 from tfscale.trainer.probe.spans import Kind, Program, Site, Span
-from tfscale.trainer.probe.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE, Interval, Timeline, overlap, union
+from tfscale.trainer.probe.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE, Interval, Timeline, union
 
-_TOGETHER = 0.001
+_SAME_BATCH_SECONDS = 0.001
 """Seconds between two batches up to which they are parts of one (two data sets, read one after the other)."""
 _LARGE = 0.01
-"""Of the largest reduction in a step: what is smaller is no gradients."""
+"""Part of the largest reduction of a step: a smaller reduction is not of gradients."""
 IDLE_SECONDS, _IDLE_STEPS = 1.0, 20.0
-"""Time on the host beyond both is no part of a step, but a pause between two."""
+"""Seconds and usual steps: time on the host beyond both is no part of a step, but a pause between two."""
 
-REMEMBERED = 64
-"""Newest steps, by which it is told what is usual."""
+_REMEMBERED = 64
+"""Newest steps, whose median duration is the usual one."""
 
 
 class Step(NamedTuple):
-    """One training step, which ends when its gradients are reduced. Seconds; NaN is unknown or, of `reduce`, nothing.
+    """Training step, which ends when its gradients are reduced. Seconds; NaN is unknown or, in `reduce`, nothing.
 
     The phases and the pauses between follow each other from the end of the step before (docs/probe.md) and add up to
     the time between the two ends.
@@ -45,26 +43,29 @@ class Step(NamedTuple):
     bytes: int = 0
     examples: float = 0.0
     earlier: tuple[float, ...] = ()
-    """By how much each local replica's gradients were ready before the slowest replica's; empty for one replica."""
+    """Seconds by which each local replica's gradients were ready before the slowest one's; empty for one replica."""
     global_step: int | None = None
     program: Program = Program()
 
 
+PHASES = Step._fields[2:7]
+
+
 class Tail(NamedTuple):
-    """Where the steps so far end and the next one begins; Unix seconds."""
+    """End of the steps so far, where the next one begins; Unix seconds."""
 
     sequence: int
-    """Of the next step."""
+    """Sequence number of the next step."""
     exit: float
-    """The gradients of the newest step were reduced."""
+    """When the gradients of the newest step were reduced."""
     updated: float
-    """The updates made of them were done."""
+    """When the updates made of them were done."""
     reduced: float
-    """The newest reduction was over."""
+    """When the newest reduction was over."""
 
 
 class _Part(NamedTuple):
-    """A micro-batch: what was fetched for it, and when its gradients were there."""
+    """Micro-batch: the batches that were fetched for it, and when its gradients were there."""
 
     batches: list[Span]
     done: float
@@ -74,7 +75,7 @@ class _Part(NamedTuple):
 
 @dataclass
 class StepAssembler:
-    """Folds spans, in the order of their ends, into steps.
+    """Assembles steps from spans, which come in the order of their ends.
 
     A run with reductions for which updates wait is a step; the last large one of them is its gradients'. Runs before
     it that compute gradients and reduce nothing are its micro-batches; runs that compute none are evaluation. All
@@ -88,53 +89,53 @@ class StepAssembler:
     _parts: list[_Part] = field(default_factory=list)
     _reductions: list[Span] = field(default_factory=list)
     _ready: dict[Site, dict[int, float]] = field(default_factory=dict)
-    """By reduction, or run without any, and replica."""
+    """When gradients were ready, by reduction, or run without any, and replica."""
     _pauses: list[Interval] = field(default_factory=list)
     _idle: list[Activity] = field(default_factory=list)
     _usual_bytes: float = 0.0
-    _durations: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _durations: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _reduced: float = -math.inf
     _exit: float = UNKNOWN
     _updated: float = UNKNOWN
 
     def feed(self, spans: Iterable[Span], pauses: Iterable[Interval] = ()) -> list[Step]:
-        """The steps that these spans complete; `pauses` are what else the process did meanwhile."""
+        """Return the steps that these spans complete; `pauses` are what else the process did meanwhile."""
         self._pauses += pauses
-        return [step for span in spans if (step := self._fold(span)) is not None]
+        return [step for span in spans if (step := self._add(span)) is not None]
 
     @property
     def tail(self) -> Tail | None:
-        """None where the next step has begun already, or what it is depends on more than this."""
+        """End of the steps so far; None where the next step has begun, or depends on more than this."""
         begun = self._batches or self._parts or self._pauses or self._ready or self.evaluation.is_open
         if begun or math.isnan(self._exit) or any(span.end > self._updated for span in self._reductions):
             return None
         return Tail(self.sequence, self._exit, self._updated, self._reduced)
 
-    def remember(self, durations: Iterable[float]) -> None:
-        """Usual steps that are put together elsewhere lasted so many seconds."""
-        self._durations.extend(durations)
+    def go_on(self, tail: Tail, durations: Sequence[float], most_bytes: int) -> None:
+        """Go on from `tail`, after usual steps that the fast path assembled.
 
-    def go_on(self, tail: Tail, most_bytes: int) -> None:
-        """Usual steps that were put together elsewhere have come, up to `tail`."""
+        They lasted `durations` seconds and reduced at most `most_bytes` each.
+        """
+        self._durations.extend(durations[-_REMEMBERED:])
         self._usual_bytes = max(self._usual_bytes, most_bytes)
         self._reductions = []
         self.sequence, self._exit, self._updated, self._reduced = tail
 
     def takes_for_idle(self, begin: float, end: float, net: float) -> bool:
-        """Whether so many seconds on the host, more than IDLE_SECONDS, are a pause, which is told as an activity."""
+        """Decide whether `net` seconds on the host, more than IDLE_SECONDS, are a pause, and note it as an activity."""
         if self._durations and net <= _IDLE_STEPS * statistics.median(self._durations):
             return False
         self._idle.append(Activity(IDLE, begin, end))
         return True
 
     def drain_activities(self, now: float) -> list[Activity]:
-        """Evaluation and idle time that began or ended since the last call."""
+        """Return the evaluations and idle times that began or ended since the last call; `now` in Unix seconds."""
         if self.evaluation.is_over(now):
             self._end_evaluation()
         idle, self._idle = self._idle, []
         return self.evaluation.drain() + idle
 
-    def _fold(self, span: Span) -> Step | None:
+    def _add(self, span: Span) -> Step | None:
         kind = span.site.kind
         if kind is Kind.RUN:
             return self._finish_run(span)
@@ -151,20 +152,20 @@ class StepAssembler:
     def _add_batch(self, batch: Span) -> None:
         if not batch.site.looped:
             self._batches = [each for each in self._batches if self._is_pending(each, batch)]
-            if self._batches and self.sequence and batch.begin - self._batches[-1].end > _TOGETHER:
+            if self._batches and self.sequence and batch.begin - self._batches[-1].end > _SAME_BATCH_SECONDS:
                 self.evaluation.add(self._batches[0].begin, batch.begin)
                 self._batches = []
         self._batches.append(batch)
 
     def _is_pending(self, batch: Span, newer: Span) -> bool:
-        """Whether a batch without a run may still get one: not if its stamp came after its own run's end."""
+        """Decide whether a batch without a run may still get one: not if its stamp came after its own run's end."""
         if batch.site.looped or batch.site.eager != newer.site.eager:
             return False
         return batch.site.eager or not batch.begin < self._updated
 
     def _note_ready(self, ready: Span) -> None:
-        if ready.site.of is not None:
-            self._ready.setdefault(ready.site.of, {})[ready.site.replica] = ready.end
+        if ready.site.reduction is not None:
+            self._ready.setdefault(ready.site.reduction, {})[ready.site.replica] = ready.end
 
     def _add_gradient(self, gradient: Span) -> None:
         if self._batches:
@@ -173,27 +174,23 @@ class StepAssembler:
             self._parts[-1] = self._parts[-1]._replace(done=gradient.end)
 
     def _serialised(self, reduction: Span) -> Span:
-        """Collectives run one after the other, however early their tensors were ready."""
+        """Return the reduction as it ran: one after the other, however early their tensors were ready."""
         if reduction.begin < self._reduced:
             reduction = reduction._replace(begin=min(self._reduced, reduction.end))
-        self._reduced = reduction.end
+        self._reduced = max(self._reduced, reduction.end)
         return self._beyond_updates(reduction)
 
     def _beyond_updates(self, reduction: Span) -> Span:
-        """A reduction for which no update waits goes on beside them; only what is left after them is waiting."""
-        if not reduction.site.beside or math.isnan(self._updated):
+        """Return the part of the reduction after the updates, if no update waits for it."""
+        if not reduction.site.overlaps_updates or math.isnan(self._updated):
             return reduction
         return reduction._replace(begin=max(reduction.begin, min(self._updated, reduction.end)))
 
     def _finish_run(self, run: Span) -> Step | None:
-        step = self._plain(run) or self._general(run)
-        if step is not None:
-            self._remember(step, run)
-        return step
-
-    def _general(self, run: Span) -> Step | None:
         inside = [
-            span for span in self._reductions if span.site.in_run and not span.site.beside and span.end <= run.end
+            span
+            for span in self._reductions
+            if span.site.in_run and not span.site.overlaps_updates and span.end <= run.end
         ]
         if not self._is_step(run, inside):
             self._finish_other(run)
@@ -204,41 +201,9 @@ class StepAssembler:
             final = self._parts.pop().batches
         global_step = self._count(run)
         step = self._cut(run, final, inside) if inside else self._whole(run, final)
-        return step._replace(global_step=global_step, program=run.site.program)
-
-    def _plain(self, run: Span) -> Step | None:
-        """What `_general` says of the usual step, at a fifth of its cost: one batch, one reduction of gradients, in
-        order, and beside them at most what metrics reduce."""
-        if len(self._batches) != 1 or not self._reductions or self._parts or self._pauses or self._ready:
-            return None
-        (batch,), (*others, reduction) = self._batches, self._reductions
-        site, begin, end = reduction.site, batch.begin, batch.end
-        if not site.in_run or site.beside or batch.site.eager or not run.site.trains or self.evaluation.is_open:
-            return None
-        if not self._exit <= self._updated <= begin <= end <= reduction.begin <= reduction.end <= run.end:
-            return None
-        if begin - self._updated > IDLE_SECONDS or not all(other.site.beside for other in others):
-            return None
-        waits = [other[1:3] for other in others]
-        edges = self._exit, self._updated, begin, end, reduction.begin
-        if waits:
-            update, host, input_, compute = (_net(*leg, waits) for leg in pairwise(edges))
-        else:
-            update, host, input_, compute = map(sub, edges[1:], edges)
-        self._batches = []
-        return Step(
-            sequence=self.sequence,
-            end=reduction.end,
-            update=update,
-            host=host,
-            input=input_,
-            compute=compute,
-            reduce=reduction.end - self._exit - update - host - input_ - compute if site.collective else UNKNOWN,
-            bytes=round(_bytes(reduction)) if site.collective else 0,
-            examples=self._examples([batch]),
-            global_step=self._count(run),
-            program=run.site.program,
-        )
+        step = step._replace(global_step=global_step, program=run.site.program)
+        self._remember(step, run)
+        return step
 
     def _is_step(self, run: Span, inside: list[Span]) -> bool:
         if run.site.trains:
@@ -247,7 +212,7 @@ class StepAssembler:
         return bool(inside) and max(map(_bytes, inside)) >= _LARGE * self._usual_bytes
 
     def _finish_other(self, run: Span) -> None:
-        """A run without reductions: a micro-batch, or evaluation."""
+        """Add a run without reductions: a micro-batch, or evaluation."""
         if run.site.trains:
             self._end_evaluation()
             self._count(run)
@@ -272,9 +237,10 @@ class StepAssembler:
         return counter.base + counter.count
 
     def _take_batches(self, user: Span) -> list[Span]:
-        """Inside a loop batches and runs alternate, though batches may be some ahead.
+        """Take the batches of this run, or gradient.
 
-        Elsewhere all are this run's, but for those that Python fetched while it ran.
+        Inside a loop batches and runs alternate, though batches may be some ahead. Elsewhere all batches are this
+        run's, but for those that Python fetched while it ran.
         """
         if user.site.looped:
             taken, self._batches = self._batches[:1], self._batches[1:]
@@ -308,7 +274,7 @@ class StepAssembler:
         )
 
     def _whole(self, run: Span, final: list[Span]) -> Step:
-        """A run that XLA compiled: what lies between batch and updates cannot be told apart."""
+        """Return the step of a run that XLA compiled: there are no stamps between its batch and its updates."""
         line = self._line(final, [])
         self._lead_to_compute(line, final, run.begin)
         self._find_idle(line)
@@ -363,7 +329,7 @@ class StepAssembler:
         return tuple(slowest - ready[replica] for replica in sorted(ready))
 
     def _earlier_in_all(self, last: tuple[float, ...]) -> tuple[float, ...]:
-        """Over all micro-batches: at the end of each, replicas wait for the slowest."""
+        """Return the sum over all micro-batches: at the end of each, replicas wait for the slowest."""
         alike = [part.earlier for part in self._parts if len(part.earlier) == len(last)]
         return tuple(map(sum, zip(last, *alike, strict=True)))
 
@@ -379,17 +345,13 @@ class StepAssembler:
 
 
 def _gradients(reductions: list[Span]) -> list[Span]:
-    """The large ones among a run's: others are a counter's, or a statistic's, and may come after them."""
+    """Return the large ones of a run's reductions: others are of a counter, or a statistic, and may come after them."""
     largest = max(map(_bytes, reductions))
     return [span for span in reductions if _bytes(span) >= _LARGE * largest]
 
 
 def _bytes(reduction: Span) -> float:
     return reduction.site.bytes + reduction.amount
-
-
-def _net(begin: float, end: float, waits: list[Interval]) -> float:
-    return max(0.0, end - begin - overlap(waits, begin, end))
 
 
 def _fetch(line: Timeline, batches: list[Span]) -> None:

@@ -1,4 +1,4 @@
-"""Many spans as columns: what staged rows say, without a Python object for each span."""
+"""Kinds of rows, and the spans in rows as columns, without a Python object for each span."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfscale.trainer.probe.spans import Site, Span
 
 
 class SpanTable(NamedTuple):
-    """Spans as arrays of equal length: the number of each one's site, and the fields of `Span`."""
+    """Spans as arrays of equal length: the number of each span's site, and the fields of `Span`."""
 
     site: np.ndarray
     begin: np.ndarray
@@ -19,14 +19,17 @@ class SpanTable(NamedTuple):
     amount: np.ndarray
 
     def where(self, chosen: np.ndarray) -> SpanTable:
-        """Those that a mask or a list of indices chooses."""
+        """Return the spans that a mask or an array of indices chooses."""
         return SpanTable(*(column[chosen] for column in self))
 
-    def reshaped(self, *shape: int) -> SpanTable:
-        return SpanTable(*(column.reshape(shape) for column in self))
+    def first(self, number: int) -> SpanTable:
+        return SpanTable(*(column[:number] for column in self))
+
+    def after(self, number: int) -> SpanTable:
+        return SpanTable(*(column[number:] for column in self))
 
     def spans(self, sites: Sequence[Site]) -> list[Span]:
-        """The same as objects."""
+        """Return the spans as objects."""
         rows = zip(*(column.tolist() for column in self), strict=True)
         return [Span(sites[number], begin, end, amount) for number, begin, end, amount in rows]
 
@@ -34,8 +37,8 @@ class SpanTable(NamedTuple):
 NO_SPANS = SpanTable(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0))
 
 
-def joined(tables: Sequence[SpanTable]) -> SpanTable:
-    """All spans of these tables, one table after the other."""
+def joined_tables(tables: Sequence[SpanTable]) -> SpanTable:
+    """Return the spans of these tables, one table after the other."""
     filled = [table for table in tables if len(table.end)]
     if len(filled) < 2:
         return filled[0] if filled else NO_SPANS
@@ -49,8 +52,8 @@ class Member(NamedTuple):
     width: int
 
 
-class Fields(NamedTuple):
-    """Where in a row a span's numbers stand; `amount` is None where it has none."""
+class _Places(NamedTuple):
+    """Places of a span's numbers in a row; `amount` is None where it has none."""
 
     begin: int
     end: int
@@ -58,26 +61,26 @@ class Fields(NamedTuple):
 
 
 class RowKind:
-    """A kind of row: where the numbers of each of its spans stand."""
+    """Kind of row: its spans, and where the numbers of each stand."""
 
     def __init__(self, members: Sequence[Member]) -> None:
-        self.spans: list[tuple[Site, Fields]] = []
-        place = 1
-        for site, width in members:
-            self.spans.append((site, Fields(place, place + (width > 1), place + 2 if width > 2 else None)))
-            place += width
         self.collectives = sum(member.site.collective for member in members)
-        """Spans in which replicas meet."""
-        self._sites = np.array([site.number for site, _ in self.spans])
-        self._begins = [fields.begin for _, fields in self.spans]
-        self._ends = [fields.end for _, fields in self.spans]
+        """Number of spans in which replicas exchange data."""
+        self._sites = np.array([member.site.number for member in members])
+        places, place = [], 1
+        for _, width in members:
+            places.append(_Places(place, place + (width > 1), place + 2 if width > 2 else None))
+            place += width
+        self._begins = [each.begin for each in places]
+        self._ends = [each.end for each in places]
+        self._amounts = [each.amount for each in places]
 
     def table(self, rows: np.ndarray) -> SpanTable:
-        """What rows of this kind say."""
-        amounts = np.zeros((len(rows), len(self.spans)))
-        for index, (_, fields) in enumerate(self.spans):
-            if fields.amount is not None:
-                amounts[:, index] = rows[:, fields.amount]
+        """Return the spans in rows of this kind."""
+        amounts = np.zeros((len(rows), len(self._amounts)))
+        for index, place in enumerate(self._amounts):
+            if place is not None:
+                amounts[:, index] = rows[:, place]
         ends = rows[:, self._ends]
         # Nothing waits for the stamp at which a batch is asked for: it may be taken when the batch is there already.
         begins = np.minimum(rows[:, self._begins], ends)
@@ -85,38 +88,30 @@ class RowKind:
 
 
 class RowKinds:
-    """How sites share rows: each row has the number of its kind, and then the numbers of its spans."""
+    """Kinds of all rows of this process: the first number of a row is the number of its kind."""
 
     def __init__(self) -> None:
         self._kinds: list[RowKind] = []
         self._lock = threading.Lock()
 
     def add(self, members: Sequence[Member]) -> int:
-        """The number of a new kind of row, which holds these spans in this order."""
+        """Add a kind of row, which holds these spans in this order, and return its number."""
         with self._lock:
             self._kinds.append(RowKind(members))
             return len(self._kinds) - 1
 
     def table(self, rows: np.ndarray) -> SpanTable:
-        """What rows say."""
-        numbers = rows[:, 0].astype(np.int64)
-        return joined([self._kinds[number].table(rows[numbers == number]) for number in numbers_in(numbers)])
-
-    def only(self, rows: np.ndarray) -> tuple[int, RowKind] | None:
-        """The kind of all these rows, and its number; None where there are several, or no rows."""
-        numbers = set(rows[:, 0].tolist())
-        if len(numbers) != 1:
-            return None
-        number = int(numbers.pop())
-        return number, self._kinds[number]
+        """Return the spans in rows of any kinds."""
+        kinds = rows[:, 0].astype(np.int64)
+        return joined_tables([self._kinds[number].table(rows[kinds == number]) for number in numbers_in(kinds)])
 
     def collectives(self, rows: np.ndarray) -> int:
-        """Spans in which replicas meet, in all these rows."""
-        numbers = rows[:, 0].tolist()
-        return sum(numbers.count(number) * self._kinds[int(number)].collectives for number in set(numbers))
+        """Return the number of spans in these rows in which replicas exchange data."""
+        counts = np.bincount(rows[:, 0].astype(np.int64)).tolist()
+        return sum(count * kind.collectives for count, kind in zip(counts, self._kinds, strict=False))
 
 
 def numbers_in(numbers: np.ndarray) -> list[int]:
-    """Each number that occurs, once."""
-    found: list[int] = np.flatnonzero(np.bincount(numbers)).tolist()
-    return found
+    """Return each number that occurs, once, in ascending order."""
+    occurring: list[int] = np.flatnonzero(np.bincount(numbers)).tolist()
+    return occurring

@@ -1,4 +1,4 @@
-"""One step's time from edge to edge, summed by phase: pure Python, no TensorFlow."""
+"""Time of one step from edge to edge, summed by phase: pure Python, no TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ Interval = tuple[float, float]
 
 @dataclass
 class Timeline:
-    """Walks along the edges of a step. An unknown edge (NaN) leaves the phases on both of its sides unknown.
+    """Walk along the edges of a step. An unknown edge (NaN) leaves the phases on both of its sides unknown.
 
     `waits` are reductions and count as time in `reduce` wherever they fall; `pauses` are what else the process did.
-    Neither is part of the phase around it.
+    Neither is part of the phase around it. All times are Unix seconds.
     """
 
     start: float
     waits: list[Interval]
     pauses: list[Interval]
     phases: dict[str, float] = field(default_factory=lambda: dict.fromkeys((UPDATE, HOST, INPUT, COMPUTE), 0.0))
+    """Seconds."""
     waited: float = 0.0
+    """Seconds of waits so far."""
     clamped: bool = False
+    """Whether an edge was moved."""
     legs: list[tuple[str, float, float, float]] = field(default_factory=list)
     """(phase, begin, end, net seconds) of all legs so far."""
     _at: float = field(init=False)
@@ -36,7 +39,7 @@ class Timeline:
         self._latest = -math.inf if math.isnan(self.start) else self.start
 
     def go(self, phase: str, edge: float) -> None:
-        """The phase lasts until `edge`; it is empty where iterations overlap and that lies before the last edge."""
+        """Let the phase last until `edge`, or be empty where iterations overlap and `edge` precedes the last one."""
         if edge < self._latest:
             edge, self.clamped = self._latest, True
         waited = overlap(self.waits, self._at, edge)
@@ -49,19 +52,19 @@ class Timeline:
 
     @property
     def at(self) -> float:
-        """The last edge that was known."""
+        """Last edge that was known."""
         return self._latest
 
 
 def overlap(intervals: Iterable[Interval], begin: float, end: float) -> float:
-    """Seconds of [begin, end] that intervals cover, each counted by itself; 0 where an end is unknown."""
+    """Return the seconds of [begin, end] that intervals cover, each counted by itself; 0 where an end is unknown."""
     if math.isnan(begin) or math.isnan(end):
         return 0.0
     return sum(max(0.0, min(end, until) - max(begin, since)) for since, until in intervals)
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same time without overlaps, in order."""
+    """Return the same time as intervals that do not overlap, in order."""
     merged: list[Interval] = []
     for begin, end in sorted(intervals):
         if merged and begin <= merged[-1][1]:

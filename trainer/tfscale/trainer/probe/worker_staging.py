@@ -1,7 +1,7 @@
-"""Rows of a function that runs on another machine: each worker of ParameterServerStrategy stages its own.
+"""Rows of functions that run on other machines: each worker of ParameterServerStrategy stages its own.
 
-The chief traces one function for all workers, whose graph names the area; on each worker it is another one, also on a
-worker that was killed and came back.
+The chief traces one function for all workers, whose graph has the name of the staging area. Each worker has its own
+area of this name, and a new one after it was killed and came back.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import ops
-from tfscale.trainer.probe.area import Area
+from tfscale.trainer.probe.area import StagingArea
 from tfscale.trainer.probe.row import NO_ROWS
-from tfscale.trainer.probe.staging import Staging
+from tfscale.trainer.probe.staging import RowBuffer
 
 
-class WorkerStaging(Staging):
-    """Stages on the worker that executes the graph; `read_worker` reads it.
+class RemoteRowBuffer(RowBuffer):
+    """Rows on the worker that executes the graph; `read_worker` reads them.
 
     Args:
-        accelerators: GPUs of each worker.
+        accelerators: number of GPUs of each worker.
     """
 
     def __init__(self, accelerators: int = 0) -> None:
-        # What another chief has left on a worker stays there.
-        area = Area(f"tfscale_{secrets.token_hex(8)}")
+        # The name is new, as rows that another chief has left on a worker stay there.
+        area = StagingArea(f"tfscale_{secrets.token_hex(8)}")
         super().__init__([f"/device:GPU:{index}" for index in range(accelerators)], area)
 
-    def holds_whole(self, batch: Sequence[tf.Tensor]) -> bool:  # noqa: ARG002
-        """No: how many threads a worker has, its chief does not know."""
+    def delays_whole_batch(self, batch: Sequence[tf.Tensor]) -> bool:  # noqa: ARG002
+        """Return False: a chief does not know how many threads its workers have."""
         return False
 
     def stamp(
         self,
         after: Sequence[tf.Tensor | tf.Operation],
         enters: bool = False,  # noqa: ARG002
-        first: tf.Tensor | None = None,  # noqa: ARG002
+        carrier: tf.Tensor | None = None,  # noqa: ARG002
     ) -> tf.Operation:
-        """The same; nobody waits for others here, and so nothing is entered. Areas take no tensors."""
+        """Create the same op; there are no collectives here to enter, and a staging area's stamps take no tensors."""
         return super().stamp(_one_of_each_server(after))
 
     def read(self) -> tuple[np.ndarray, int]:
-        """Nothing: no row is staged in this process."""
+        """Return no rows: none is staged in this process."""
         return NO_ROWS, 0
 
     def clear(self) -> None:
-        """Nothing, for the same reason."""
+        """Do nothing, for the same reason."""
 
     def read_worker(self) -> tuple[np.ndarray, int]:
-        """Of the worker on whose device this is called: the rows since it was read last, and how many were too many.
+        """Return the rows since the last read of the worker on whose device this is called, and how many were lost.
 
         Raises tf.errors.OpError where there is no such worker any more.
         """
@@ -59,7 +59,7 @@ class WorkerStaging(Staging):
 
 
 def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:
-    """The same, but for what is done on servers: each tells once, when all of it is done there."""
+    """Return the same, with one op for each server in place of all ops that are done there."""
     by_server: dict[str, list[tf.Tensor | tf.Operation]] = {}
     for each in after:
         by_server.setdefault(each.device if "/job:ps" in each.device else "", []).append(each)

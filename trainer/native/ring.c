@@ -1,21 +1,22 @@
-/* A TensorFlow op that takes the time, and writes it into a row of numbers: the stamps of a graph fill one row together,
- * which goes into a ring when it is full.
+/* TfscaleStamp, a TensorFlow op that takes the time and writes it into a row of numbers. The stamps of a graph fill a
+ * row together; a full row goes into the ring.
  *
- * TfscaleStamp(tensors: T...; row, places, whole, kind: int; timed, enters: bool) has no outputs. Where it is `timed` it
- * takes the time, and looks at no tensor; else it writes those, doubles. `places` are the bits of its places in the row,
- * `whole` those of all; `row` tells one row of the process's graphs from another, -1 none. Its kernel is registered through
- * TensorFlow's C API, which is stable across versions; the functions are looked up in the library that the process has
- * loaded already, so that this one is built without TensorFlow, and by itself does nothing. tfscale/trainer/probe/ring.py
- * is its only user.
+ * TfscaleStamp(tensors: T...; row, places, whole, kind: int; timed, enters: bool) has no outputs. If it is `timed` it
+ * takes the time, and does not read its tensors; else it writes them, which are doubles. `places` are the bits of its
+ * places in the row, `whole` the bits of all places; `row` is the number of the row among those of the process's
+ * graphs, -1 for none. The kernel is registered through TensorFlow's C API, which is stable across versions. Its
+ * functions are looked up in the library that the process has loaded: this library is built without TensorFlow.
+ * tfscale/trainer/probe/rows/ring.py is its only user.
  *
- * Which stamps belong together is told by the step in which TensorFlow runs them, and by the iteration of a loop in it.
- * Where a function is called several times in one of these, its calls follow each other, and a stamp belongs to the oldest
- * that has none in its place yet. A row whose other stamps never come, as their step has failed, gives way to newer ones.
+ * Stamps belong together if TensorFlow runs them in the same step, and in the same iteration of a loop in it. If a
+ * function is called several times in one of these, its calls follow each other, and a stamp belongs to the oldest
+ * call that has none in its place yet. A row whose other stamps never come, because their step has failed, gives way
+ * to newer ones.
  *
- * Any number of threads write to the ring, one reads. A writer draws a ticket, marks the ticket's slot as unfinished, fills
- * it, and signs it. A slot that is not signed by the ticket that is due is either not finished yet or was taken by a later
- * one. A writer that stood still while all other slots were written could sign a row of mixed numbers; the reader, which
- * stops at unfinished rows, would by then have told most of them as lost.
+ * Any number of threads write to the ring, one reads. A writer draws a ticket, marks the ticket's slot as unfinished,
+ * fills it, and signs it. A slot that is not signed by the ticket that is due is either not finished yet or was taken
+ * by a later ticket. A writer that stood still while all other slots were written could sign a row of mixed numbers;
+ * the reader, which stops at unfinished rows, would by then have counted most of them as lost.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,20 +27,20 @@
 #include <string.h>
 #include <time.h>
 
-#include "rows.h"
-
 #define OP "TfscaleStamp"
-/* Rows that are kept until they are read; a power of two. */
+/* Numbers in a row, its kind among them. */
+#define WIDTH 8
+/* Rows that are kept until they are read: a power of two. */
 #define SLOTS 65536u
-/* Of a graph's rows, that wait for more stamps at a time. */
-#define OPEN 16
+/* Incomplete rows that each row of a graph may have at a time. */
+#define MOST_PARTIAL 16
 
 typedef struct {
     _Atomic uint64_t signature; /* The ticket that filled it, counted from 1; 0 while it is being filled. */
     _Atomic double numbers[WIDTH];
 } Slot;
 
-/* One passage through a graph. */
+/* One passage of TensorFlow through a graph. */
 typedef struct {
     int64_t step;
     uint64_t frame;
@@ -48,15 +49,15 @@ typedef struct {
 
 typedef struct {
     Passage passage;
-    unsigned filled; /* The bits of the places that are. */
+    unsigned filled; /* Bits of the places that are. */
     double numbers[WIDTH - 1];
-} Open;
+} PartialRow;
 
-/* A row of a graph, and its passages of which not all stamps were taken yet, oldest first. */
+/* Row of a graph, and its passages of which not all stamps were taken yet, oldest first. */
 typedef struct {
     pthread_mutex_t lock;
     int count;
-    Open open[OPEN];
+    PartialRow partial[MOST_PARTIAL];
 } Row;
 
 typedef struct {
@@ -69,13 +70,13 @@ typedef struct {
 static Slot slots[SLOTS];
 static _Atomic uint64_t drawn;   /* Tickets so far. */
 static uint64_t due;             /* The next ticket to be read. */
-static _Atomic uint64_t entered; /* Collectives, since this was asked for. */
+static _Atomic uint64_t entered; /* Collectives since the last call of tfscale_entered. */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* Of the following two. */
-static Row **rows;                                       /* By number; they are never freed. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* Lock of the following two. */
+static Row **rows;                                       /* Rows by number; they are never freed. */
 static int64_t count;
 
-/* What is used of TensorFlow's C API (tensorflow/c/kernels.h, ops.h, tf_status.h, tf_tensor.h); all types are opaque. */
+/* Functions of TensorFlow's C API (tensorflow/c/kernels.h, ops.h, tf_status.h, tf_tensor.h); all types are opaque. */
 static struct {
     void *(*new_status)(void);
     void (*delete_status)(void *);
@@ -122,10 +123,10 @@ static const struct {
     {"TF_RegisterKernelBuilder", &tf.register_kernel},
 };
 
-/* The row of this number; NULL where there is none, or no memory. */
+/* Returns the row of this number; NULL if there is none, or no memory. */
 static Row *row_of(int64_t number) {
     if (number < 0) return NULL;
-    Row *found = NULL;
+    Row *row = NULL;
     pthread_mutex_lock(&lock);
     if (number >= count) {
         Row **more = realloc(rows, (size_t)(2 * number + 16) * sizeof *rows);
@@ -136,22 +137,22 @@ static Row *row_of(int64_t number) {
     }
     if (number < count) {
         if (!rows[number] && (rows[number] = calloc(1, sizeof(Row)))) pthread_mutex_init(&rows[number]->lock, NULL);
-        found = rows[number];
+        row = rows[number];
     }
     pthread_mutex_unlock(&lock);
-    return found;
+    return row;
 }
 
-static int64_t number(void *construction, const char *attribute, void *status) {
-    int64_t found = 0;
-    tf.int64_attribute(construction, attribute, &found, status);
-    return found;
+static int64_t int_attribute(void *construction, const char *attribute, void *status) {
+    int64_t value = 0;
+    tf.int64_attribute(construction, attribute, &value, status);
+    return value;
 }
 
-static bool truth(void *construction, const char *attribute, void *status) {
-    unsigned char found = 0;
-    tf.bool_attribute(construction, attribute, &found, status);
-    return found;
+static bool bool_attribute(void *construction, const char *attribute, void *status) {
+    unsigned char value = 0;
+    tf.bool_attribute(construction, attribute, &value, status);
+    return value;
 }
 
 static void *create(void *construction) {
@@ -159,12 +160,12 @@ static void *create(void *construction) {
     if (!stamp) return NULL;
     void *status = tf.new_status();
     *stamp = (Stamp){
-        .row = row_of(number(construction, "row", status)),
-        .places = (unsigned)number(construction, "places", status),
-        .whole = (unsigned)number(construction, "whole", status),
-        .kind = (double)number(construction, "kind", status),
-        .timed = truth(construction, "timed", status),
-        .enters = truth(construction, "enters", status),
+        .row = row_of(int_attribute(construction, "row", status)),
+        .places = (unsigned)int_attribute(construction, "places", status),
+        .whole = (unsigned)int_attribute(construction, "whole", status),
+        .kind = (double)int_attribute(construction, "kind", status),
+        .timed = bool_attribute(construction, "timed", status),
+        .enters = bool_attribute(construction, "enters", status),
     };
     tf.delete_status(status);
     return stamp;
@@ -185,29 +186,29 @@ static void append(double kind, const double *numbers) {
     atomic_store_explicit(&slot->signature, ticket + 1, memory_order_release);
 }
 
-/* The passage to which a stamp belongs, a new one if need be. */
-static Open *open_of(Row *row, const Passage *passage, unsigned places) {
-    for (Open *open = row->open; open < row->open + row->count; open++)
-        if (!memcmp(&open->passage, passage, sizeof *passage) && !(open->filled & places)) return open;
-    if (row->count == OPEN) memmove(row->open, row->open + 1, --row->count * sizeof *row->open);
-    Open *open = &row->open[row->count++];
-    *open = (Open){.passage = *passage};
-    return open;
+/* Returns the partial row to which a stamp belongs, a new one if need be. */
+static PartialRow *partial_row_of(Row *row, const Passage *passage, unsigned places) {
+    for (PartialRow *partial = row->partial; partial < row->partial + row->count; partial++)
+        if (!memcmp(&partial->passage, passage, sizeof *passage) && !(partial->filled & places)) return partial;
+    if (row->count == MOST_PARTIAL) memmove(row->partial, row->partial + 1, --row->count * sizeof *row->partial);
+    PartialRow *partial = &row->partial[row->count++];
+    *partial = (PartialRow){.passage = *passage};
+    return partial;
 }
 
-static void write_time(Open *open, unsigned places, double time) {
+static void write_time(PartialRow *partial, unsigned places, double time) {
     for (int place = 0; places >> place; place++)
-        if (places >> place & 1) open->numbers[place] = time;
+        if (places >> place & 1) partial->numbers[place] = time;
 }
 
-static void write_values(Open *open, unsigned places, void *context) {
+static void write_values(PartialRow *partial, unsigned places, void *context) {
     void *status = tf.new_status();
     for (int place = 0, index = 0; places >> place; place++) {
         if (!(places >> place & 1)) continue;
         void *tensor = NULL;
         tf.input(context, index++, &tensor, status);
         if (!tensor) continue;
-        open->numbers[place] = *(const double *)tf.data(tensor);
+        partial->numbers[place] = *(const double *)tf.data(tensor);
         tf.delete_tensor(tensor);
     }
     tf.delete_status(status);
@@ -223,15 +224,15 @@ static void compute(void *kernel, void *context) {
     if (!row) return;
     Passage passage = {tf.step(context), tf.frame(context), tf.iteration(context)};
     pthread_mutex_lock(&row->lock);
-    Open *open = open_of(row, &passage, stamp->places);
+    PartialRow *partial = partial_row_of(row, &passage, stamp->places);
     if (stamp->timed)
-        write_time(open, stamp->places, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+        write_time(partial, stamp->places, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
     else
-        write_values(open, stamp->places, context);
-    open->filled |= stamp->places;
-    if (open->filled == stamp->whole) {
-        append(stamp->kind, open->numbers);
-        memmove(open, open + 1, (size_t)(row->open + row->count - (open + 1)) * sizeof *open);
+        write_values(partial, stamp->places, context);
+    partial->filled |= stamp->places;
+    if (partial->filled == stamp->whole) {
+        append(stamp->kind, partial->numbers);
+        memmove(partial, partial + 1, (size_t)(row->partial + row->count - (partial + 1)) * sizeof *partial);
         row->count--;
     }
     pthread_mutex_unlock(&row->lock);
@@ -240,8 +241,9 @@ static void compute(void *kernel, void *context) {
 static const char *const attributes[] = {"T: list(type) >= 0", "row: int",    "places: int",  "whole: int",
                                          "kind: int",          "timed: bool", "enters: bool"};
 
-/* Registers op and kernel in the library of this handle, for rows of `width` numbers. NULL, or what stands in the way: what
- * is missing there, "WIDTH" where this library's rows are others, or the op. Call it once. */
+/* Registers op and kernel in the library of this handle, for rows of `width` numbers. Returns NULL, or why not: the
+ * name of a function that the library lacks, "WIDTH" if the rows here have another width, or the name of the op. Call
+ * it once. */
 const char *tfscale_register(void *library, int width) {
     if (width != WIDTH) return "WIDTH";
     for (size_t index = 0; index < sizeof functions / sizeof *functions; index++) {
@@ -251,7 +253,8 @@ const char *tfscale_register(void *library, int width) {
     }
     void *op = tf.new_op(OP), *status = tf.new_status();
     tf.add_input(op, "tensors: T");
-    for (size_t index = 0; index < sizeof attributes / sizeof *attributes; index++) tf.add_attribute(op, attributes[index]);
+    for (size_t index = 0; index < sizeof attributes / sizeof *attributes; index++)
+        tf.add_attribute(op, attributes[index]);
     tf.set_stateful(op, true);
     tf.register_op(op, status);
     if (tf.code(status) == 0) tf.register_kernel(OP, tf.new_kernel(OP, "CPU", create, compute, free), status);
@@ -260,9 +263,10 @@ const char *tfscale_register(void *library, int width) {
     return registered ? NULL : OP;
 }
 
+/* Returns the number of collectives that were entered since the last call. */
 uint64_t tfscale_entered(void) { return atomic_exchange_explicit(&entered, 0, memory_order_relaxed); }
 
-/* Whether the slot of this ticket has its row, which is copied then; -1 where it was written over, 0 not yet. */
+/* Copies the row of this ticket. Returns 1, 0 if it is not there yet, or -1 if it was written over. */
 static int read_row(uint64_t ticket, double *into) {
     Slot *slot = &slots[ticket % SLOTS];
     uint64_t signature = atomic_load_explicit(&slot->signature, memory_order_acquire);
@@ -274,21 +278,8 @@ static int read_row(uint64_t ticket, double *into) {
     return whole ? 1 : -1;
 }
 
-int64_t rows_seen(double *into, uint64_t most) {
-    uint64_t end = atomic_load_explicit(&drawn, memory_order_acquire), seen = 0;
-    if (end - due > SLOTS) return -1;
-    for (; due + seen < end && seen < most; seen++) {
-        int found = read_row(due + seen, into + WIDTH * seen);
-        if (found < 0) return -1;
-        if (!found) break;
-    }
-    return (int64_t)seen;
-}
-
-void rows_drop(uint64_t number) { due += number; }
-
-/* Moves at most `most` rows of WIDTH numbers to `into`, oldest first, and says how many; adds to `lost` those that were
- * written over before they were read. One caller at a time. */
+/* Moves at most `most` rows of WIDTH numbers to `into`, oldest first, and returns how many; adds the number of rows
+ * that were written over before they were read to `lost`. Only one thread may call it at a time. */
 uint64_t tfscale_take(double *into, uint64_t most, uint64_t *lost) {
     uint64_t taken = 0, end = atomic_load_explicit(&drawn, memory_order_acquire);
     if (end - due > SLOTS) {
@@ -296,9 +287,9 @@ uint64_t tfscale_take(double *into, uint64_t most, uint64_t *lost) {
         due = end - SLOTS;
     }
     for (; due < end && taken < most; due++) {
-        int found = read_row(due, into + WIDTH * taken);
-        if (!found) break;
-        if (found > 0)
+        int state = read_row(due, into + WIDTH * taken);
+        if (!state) break;
+        if (state > 0)
             taken++;
         else
             ++*lost;

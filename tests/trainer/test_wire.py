@@ -1,0 +1,44 @@
+"""Reports as messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tfscale.trainer.probe import wire
+from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.report import Collective, Report, Training
+from tfscale.trainer.probe.spans import Program
+from tfscale.trainer.probe.usual_steps import UsualSteps
+from tfscale.v1 import report_pb2, telemetry_pb2
+
+IDENTITY = Identity("/run/report.sock", "worker:1", generation=3, attempt=2)
+STEPS = UsualSteps(
+    first=300,
+    end=1000.0 + 0.125 * np.arange(5),
+    phases=np.arange(25.0).reshape(5, 5) / 64,
+    bytes=[8] * 5,
+    examples=[32.0] * 5,
+    global_step=range(400, 405),
+    program=Program(),
+)
+
+
+@pytest.mark.parametrize("more", [{}, {"global_step": None}, {"phases": np.full((5, 5), np.nan)}], ids=str)
+def test_usual_steps_are_the_same_message_as_any_others(more: dict[str, Any]) -> None:
+    steps = replace(STEPS, **more)
+    report = Report(Collective(7, 6, 1000.5), training=Training(loss=0.5), steps=steps, lost=3)
+    message = report_pb2.TaskReport.FromString(wire.serialised(IDENTITY, report))
+    assert message == wire.message(IDENTITY, report._replace(steps=list(steps)))
+    assert message.steps[0].lost == 3 and message.training.loss == 0.5
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [(report_pb2.PackedReport, report_pb2.TaskReport), (report_pb2.PackedSteps, telemetry_pb2.StepBatch)],
+)
+def test_what_is_written_packed_has_the_numbers_of_what_is_read(written: Any, read: Any) -> None:
+    numbers = {field.name: field.number for field in read.DESCRIPTOR.fields}
+    assert all(numbers[field.name] == field.number for field in written.DESCRIPTOR.fields)
