@@ -35,6 +35,7 @@ from tensorflow.python.eager import backprop
 from tensorflow.python.eager.polymorphic_function import polymorphic_function, tracing_compilation
 from tensorflow.python.framework import func_graph, ops
 from tensorflow.python.saved_model import save
+from tfscale.core.records import ActivityKind
 from tfscale.trainer.probe.activities import CHECKPOINT, COMPILE, Activities
 from tfscale.trainer.probe.export import write_nothing
 from tfscale.trainer.probe.program import program_of
@@ -143,7 +144,7 @@ def _hook_training(recorder: Recorder) -> None:
 
 
 def _hook_activities(recorder: Recorder, activities: Activities) -> None:
-    def during(kind: str) -> Method:
+    def during(kind: ActivityKind) -> Method:
         def hook(method: Method, *args: Any, **kwargs: Any) -> Any:
             with activities.during(kind):
                 return method(*args, **kwargs)

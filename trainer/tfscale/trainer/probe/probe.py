@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tfscale.core.records import Activity, Collective, Coordinator, Training
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe import hooks, tpu
-from tfscale.trainer.probe.activities import Activities, Activity, Announcer
+from tfscale.trainer.probe.activities import Activities, Announcer
 from tfscale.trainer.probe.clock import ClockWatch
 from tfscale.trainer.probe.columns import without_phases
 from tfscale.trainer.probe.keras_hooks import KerasHooks
@@ -24,12 +25,11 @@ from tfscale.trainer.probe.parameter_server import ParameterServer
 from tfscale.trainer.probe.program import program_of
 from tfscale.trainer.probe.progress import Progress
 from tfscale.trainer.probe.recorder import Recorder
-from tfscale.trainer.probe.report import Collective, Report, Sink, Training
+from tfscale.trainer.probe.report import Report, Sink
 from tfscale.trainer.probe.spans import Span
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.step_reader import StepReader
 from tfscale.trainer.probe.steps import Step, StepAssembler
-from tfscale.trainer.probe.workers import Coordinator
 
 _SETTLING_SECONDS = 0.02
 """Seconds. Younger spans wait for the next read: a span with an earlier end may still be on its way."""
@@ -189,7 +189,7 @@ class Probe:
             measured = [each._replace(steps=without_phases(each.steps)) for each in measured]
         self._update_status(steps or [step for each in measured for step in each.steps])
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
-        activities = self._announcer.worth_telling(changes, inferred)
+        activities = self._announcer.to_report(changes, inferred)
         return Report(
             self._collective(), None, self._progress.read(), steps, lost, activities, measured, self._coordinator()
         )
@@ -219,7 +219,7 @@ class Probe:
 
     def _send(self, report: Report) -> None:
         """Send the report to every sink, unless it has nothing new."""
-        status = None if self._status == self._reported_status else self._status
+        status = None if self._status == self._reported_status else self._status.record
         training = None if report.training == self._reported_training else report.training
         in_collective = self._entered > self._left
         news = report.steps or report.lost or report.activities or report.coordinator

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tfscale.trainer.probe.report import Training
+from tfscale.core.records import Training
 
 
 @dataclass

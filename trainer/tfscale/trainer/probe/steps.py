@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tfscale.trainer.probe.activities import IDLE, Activity
+from tfscale.core.records import Activity
+from tfscale.trainer.probe.activities import IDLE
 from tfscale.trainer.probe.evaluation import Evaluation
 from tfscale.trainer.probe.spans import Kind, Program, Site, Span
 from tfscale.trainer.probe.timeline import COMPUTE, HOST, INPUT, UNKNOWN, UPDATE, Interval, Timeline, union
@@ -46,9 +47,6 @@ class Step(NamedTuple):
     """Seconds by which each local replica's gradients were ready before the slowest one's; empty for one replica."""
     global_step: int | None = None
     program: Program = Program()
-
-
-PHASES = Step._fields[2:7]
 
 
 class Tail(NamedTuple):

@@ -13,9 +13,10 @@ from enum import IntEnum
 from typing import overload
 
 import numpy as np
+from tfscale.core.records import PHASES
 from tfscale.trainer.probe.native import library
 from tfscale.trainer.probe.spans import Kind, Program, Site
-from tfscale.trainer.probe.steps import IDLE_SECONDS, PHASES, Step, StepAssembler, Tail
+from tfscale.trainer.probe.steps import IDLE_SECONDS, Step, StepAssembler, Tail
 from tfscale.trainer.probe.table import SpanTable, numbers_in
 from tfscale.trainer.probe.timeline import UNKNOWN
 
