@@ -12,14 +12,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 from tfscale.agent.reports import Reports
-from tfscale.agent.service import AgentService
+from tfscale.agent.service import SERVICE_NAME, AgentService
 from tfscale.agent.settings import Settings
 from tfscale.core.cluster import Address
 from tfscale.core.credentials import SERVER_OPTIONS, server_credentials
 from tfscale.core.errors import TfscaleError
-from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
-_AGENT = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _GRACE, _RETRY = 0.5, 1.0
 """Seconds."""
 
@@ -35,10 +33,10 @@ class AgentServer:
         credentials = server_credentials(settings.listen, settings.cluster, settings.insecure)
         _try_port(settings.listen)
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
-        agent_pb2_grpc.add_AgentServicer_to_server(service, self._server)
+        service.add_to(self._server)
         self._health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = (_AGENT, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
+        names = (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         address = str(settings.listen)
         try:
@@ -50,7 +48,7 @@ class AgentServer:
             raise ServerError(f"cannot listen on {address} ({error}): give another address with --listen") from None
 
     async def start(self) -> None:
-        for name in ("", _AGENT):
+        for name in ("", SERVICE_NAME):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         await self._server.start()
 
