@@ -6,12 +6,25 @@ import math
 
 import pytest
 from tfscale.agent import wire as agent_wire
+from tfscale.console import rows
+from tfscale.console.events import FrameArrived
 from tfscale.console.wire import frames
-from tfscale.core.records import Collective, Coordinator, Frame, ServerTraffic, TaskState, TaskStatus, WorkerFunctions
+from tfscale.core.records import (
+    Collective,
+    Coordinator,
+    Frame,
+    ServerTraffic,
+    TaskState,
+    TaskStatus,
+    Training,
+    WorkerFunctions,
+)
+from tfscale.core.task import Task
 from tfscale.core.wire.json_records import frame_from_json, frame_to_json
 from tfscale.trainer.probe import wire as probe_wire
 from tfscale.trainer.probe import workers
 from tfscale.trainer.probe.identity import Identity
+from tfscale.trainer.probe.progress import Progress
 from tfscale.trainer.probe.report import Report
 from tfscale.trainer.probe.steps import Step
 
@@ -43,6 +56,19 @@ def test_a_coordinator_arrives_as_it_was_said(heard: Frame) -> None:
     assert heard.coordinator == SAID
     task, read = frame_from_json(frame_to_json("chief:0", heard))
     assert (task, read.coordinator) == ("chief:0", SAID)
+
+
+def test_what_a_program_logs_comes_to_the_lines_of_the_console() -> None:
+    progress = Progress()
+    progress.epoch_begun(2)
+    progress.batch_ended({"loss": 0.5, "grad_norm": 1.25}, None)
+    message = probe_wire.serialised(IDENTITY, Report(Collective(0, 0), training=progress.read()))
+    report, _ = agent_wire.report(message)
+    sent = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), training=report.training)
+    frame = frames.frame(agent_wire.encoded(sent, ()).message)
+    assert frame.training == Training(epoch=2, loss=0.5, finite=True, grad_norm=1.25)
+    event = FrameArrived(1001.0, Task.parse("chief:0"), frame)
+    assert rows.frame_line(event)["training"]["grad_norm"] == rows.frame_row(event)["training_grad_norm"] == 1.25
 
 
 def test_a_chief_reports_its_workers_steps(heard: Frame) -> None:

@@ -155,6 +155,8 @@ class Training:
     finite: bool | None = None
     """True where the newest loss is a finite number; where it is not, `loss` is None."""
     learning_rate: float | None = None
+    grad_norm: float | None = None
+    """Norm of the gradients, where the program logs it under this name."""
 
 
 def _floats() -> array[float]:
