@@ -6,28 +6,31 @@ import math
 
 import pytest
 from tfscale.agent import wire as agent_wire
-from tfscale.console import wire as console_wire
-from tfscale.core.codec import frame_from_json, frame_to_json
-from tfscale.core.records import Coordinator, Frame, ServerTraffic, TaskState, TaskStatus, WorkerFunctions
+from tfscale.console.engine.events import FrameArrived
+from tfscale.console.export import rows
+from tfscale.console.wire import frames
+from tfscale.core.records import (
+    Collective,
+    Coordinator,
+    Frame,
+    ServerTraffic,
+    TaskState,
+    TaskStatus,
+    Training,
+    WorkerFunctions,
+)
+from tfscale.core.task import Task
+from tfscale.core.wire.json_records import frame_from_json, frame_to_json
 from tfscale.trainer.probe import wire as probe_wire
 from tfscale.trainer.probe import workers
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.report.sink import Collective, Report
+from tfscale.trainer.probe.progress import Progress
+from tfscale.trainer.probe.report.sink import Report
 from tfscale.trainer.probe.steps.step import Step
 
 UNKNOWN = math.nan
 IDENTITY = Identity("/run/report.sock", "chief:0", generation=3, attempt=2)
-SAID = workers.Coordinator(
-    at=1000.5,
-    queued=0,
-    waited=2.5,
-    waiting_since=None,
-    workers=(
-        workers.WorkerFunctions("worker:0", 7, 0, 1.5, 0.5, 1000.25, (workers.ServerTraffic("ps:0", 4096, 0),)),
-        workers.WorkerFunctions("worker:1", 0, 2, 0.0, 0.0, None, ()),
-    ),
-)
-HEARD = Coordinator(
+SAID = Coordinator(
     at=1000.5,
     queued=0,
     waited=2.5,
@@ -44,20 +47,28 @@ def heard() -> Frame:
     steps = [Step(index, 1000.0 + index, 0.125, 0.25, 0.5, 1.0, UNKNOWN) for index in range(2)]
     measured = workers.Measured("worker:1", steps, [UNKNOWN, 0.75], lost=4)
     message = probe_wire.message(IDENTITY, Report(Collective(0, 0, None), workers=[measured], coordinator=SAID))
-    frame = Frame(
-        sequence=0,
-        at=1001.0,
-        status=TaskStatus(TaskState.RUNNING),
-        steps=tuple(map(agent_wire.steps_record, message.steps)),
-        coordinator=agent_wire.coordinator_record(message.coordinator),
-    )
-    return console_wire.frame(agent_wire.frame_message(frame).SerializeToString())
+    report, steps = agent_wire.report(message.SerializeToString())
+    frame = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), coordinator=report.coordinator)
+    return frames.frame(agent_wire.encoded(frame, steps).message)
 
 
 def test_a_coordinator_arrives_as_it_was_said(heard: Frame) -> None:
-    assert heard.coordinator == HEARD
+    assert heard.coordinator == SAID
     task, read = frame_from_json(frame_to_json("chief:0", heard))
-    assert (task, read.coordinator) == ("chief:0", HEARD)
+    assert (task, read.coordinator) == ("chief:0", SAID)
+
+
+def test_what_a_program_logs_comes_to_the_lines_of_the_console() -> None:
+    progress = Progress()
+    progress.epoch_begun(2)
+    progress.batch_ended({"loss": 0.5, "grad_norm": 1.25}, None)
+    message = probe_wire.serialised(IDENTITY, Report(Collective(0, 0), training=progress.read()))
+    report, _ = agent_wire.report(message)
+    sent = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), training=report.training)
+    frame = frames.frame(agent_wire.encoded(sent, ()).message)
+    assert frame.training == Training(epoch=2, loss=0.5, finite=True, grad_norm=1.25)
+    event = FrameArrived(1001.0, Task.parse("chief:0"), frame)
+    assert rows.frame_line(event)["training"]["grad_norm"] == rows.frame_row(event)["training_grad_norm"] == 1.25
 
 
 def test_a_chief_reports_its_workers_steps(heard: Frame) -> None:

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import fakes
 import pytest
-from tfscale.agent import wire as agent_wire
-from tfscale.console import wire
 from tfscale.console.printable import printable
+from tfscale.console.wire import frames
 from tfscale.core.records import Exit, TaskState, TaskStatus
 
 
@@ -29,5 +28,5 @@ def test_only_what_can_be_printed_is_left(written: str, shown: str) -> None:
 def test_nothing_that_an_agent_says_moves_the_cursor() -> None:
     ended = Exit(1, None, 99.0, log=("\x1b[31mMemoryError: 64 GiB\x1b[0m",))
     sent = replace(fakes.frame(fakes.worker(0)), status=TaskStatus(TaskState.EXITED, exit=ended, reason="\x1b[2J"))
-    status = wire.frame(agent_wire.frame_message(sent).SerializeToString()).status
+    status = frames.frame(frames.frame_message(sent).SerializeToString()).status
     assert status.exit and status.exit.log == ("MemoryError: 64 GiB",) and status.reason == ""

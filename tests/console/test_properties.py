@@ -13,8 +13,6 @@ from random import Random
 import fakes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tfscale.agent import wire as agent_wire
-from tfscale.console import wire
 from tfscale.console.cli import states
 from tfscale.console.engine.events import Event, FrameArrived, SecondPassed
 from tfscale.console.engine.model import Snapshot
@@ -25,6 +23,7 @@ from tfscale.console.sources.simulated_cluster import SimulatedCluster
 from tfscale.console.widgets.look import Look
 from tfscale.console.widgets.step_bars import sentence, timeline
 from tfscale.console.widgets.summary import headline_lines
+from tfscale.console.wire import frames
 from tfscale.core.records import PHASES, Frame, StepBatch
 
 MANY, FEW = 70, 3
@@ -111,7 +110,7 @@ def said(random: Random, frame: Frame) -> Frame | None:
     steps = tuple(wild(random, batch) for batch in frame.steps)
     sent = replace(frame, at=moment, gpus=gpus, training=training, steps=steps)
     try:
-        return wire.frame(agent_wire.frame_message(sent).SerializeToString())
+        return frames.frame(frames.frame_message(sent).SerializeToString())
     except ValueError:
         return None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tfscale.agent.serving.servers import ReportServer
 from tfscale.agent.telemetry.probe_reports import Reports
-from tfscale.core.framing import HEADER_BYTES, framed, length
+from tfscale.core.wire.framing import HEADER_BYTES, framed, length
 from tfscale.v1 import report_pb2
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from tfscale.core.framing import HEADER_BYTES, framed, length
+from tfscale.core.wire.framing import HEADER_BYTES, framed, length
 from tfscale.v1 import report_pb2
 
 

@@ -3,23 +3,24 @@
 import time
 from contextlib import suppress
 
-from tfscale.trainer.probe.activities import Activities, Activity, Announcer
+from tfscale.core.records import Activity
+from tfscale.trainer.probe.activities import CHECKPOINT, COMPILE, EVALUATION, Activities, Announcer
 
 
 def test_an_activity_is_there_while_it_lasts_and_when_it_has_ended() -> None:
     activities = Activities()
-    with activities.during("checkpoint"):
+    with activities.during(CHECKPOINT):
         (begun,) = activities.drain()
         assert begun.kind == "checkpoint" and begun.end is None
         assert activities.drain() == []
     (ended,) = activities.drain()
-    assert ended[:2] == begun[:2]
+    assert (ended.kind, ended.begin) == (begun.kind, begun.begin)
     assert ended.end is not None and ended.begin <= ended.end <= time.time()
 
 
 def test_an_activity_inside_one_of_its_kind_belongs_to_it() -> None:
     activities = Activities()
-    with activities.during("compile"), activities.during("compile"), activities.during("checkpoint"):
+    with activities.during(COMPILE), activities.during(COMPILE), activities.during(CHECKPOINT):
         pass
     assert [activity.kind for activity in activities.drain()] == ["checkpoint", "compile"]
 
@@ -27,7 +28,7 @@ def test_an_activity_inside_one_of_its_kind_belongs_to_it() -> None:
 def test_one_that_fails_has_ended_too() -> None:
     activities = Activities()
     try:
-        with activities.during("checkpoint"):
+        with activities.during(CHECKPOINT):
             raise OSError
     except OSError:
         pass
@@ -36,27 +37,27 @@ def test_one_that_fails_has_ended_too() -> None:
 
 
 def test_what_was_over_at_once_is_not_told() -> None:
-    brief, long = Activity("compile", 1.0, 1.01), Activity("compile", 2.0, 2.5)
-    begun = [Activity("compile", 1.0), Activity("compile", 2.0)]
-    assert Announcer().worth_telling([*begun, brief, long], []) == [long]
+    brief, long = Activity(COMPILE, 1.0, 1.01), Activity(COMPILE, 2.0, 2.5)
+    begun = [Activity(COMPILE, 1.0), Activity(COMPILE, 2.0)]
+    assert Announcer().to_report([*begun, brief, long], []) == [long]
 
 
 def test_what_was_told_to_begin_is_told_to_end() -> None:
     announcer = Announcer()
-    assert announcer.worth_telling([Activity("compile", 1.0)], []) == [Activity("compile", 1.0)]
-    assert announcer.worth_telling([Activity("compile", 1.0, 1.01)], []) == [Activity("compile", 1.0, 1.01)]
+    assert announcer.to_report([Activity(COMPILE, 1.0)], []) == [Activity(COMPILE, 1.0)]
+    assert announcer.to_report([Activity(COMPILE, 1.0, 1.01)], []) == [Activity(COMPILE, 1.0, 1.01)]
 
 
 def test_what_a_hook_knows_is_not_inferred_as_well() -> None:
     announcer = Announcer()
-    known = Activity("evaluation", 1.0, 3.0)
-    inferred = [Activity("evaluation", 1.5, 2.9), Activity("evaluation", 4.0, 5.0)]
-    assert announcer.worth_telling([known], inferred) == [known, inferred[1]]
+    known = Activity(EVALUATION, 1.0, 3.0)
+    inferred = [Activity(EVALUATION, 1.5, 2.9), Activity(EVALUATION, 4.0, 5.0)]
+    assert announcer.to_report([known], inferred) == [known, inferred[1]]
 
 
 def test_a_checkpoint_is_one_when_it_has_been_written() -> None:
     activities = Activities()
-    with activities.during("checkpoint"):
+    with activities.during(CHECKPOINT):
         pass
     with suppress(OSError), activities.writing():
         raise OSError

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tfscale.core.records import Collective, Training
 from tfscale.trainer.probe import wire
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.report.sink import Collective, Report, Training
+from tfscale.trainer.probe.report.sink import Report
 from tfscale.trainer.probe.steps.spans import Program
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2

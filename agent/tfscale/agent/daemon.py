@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
+from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, GangMember
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.peers import Peer
@@ -237,13 +238,12 @@ class Daemon:
             collective=self._reports.collective,
             host=self._sampler.host,
             gpus=self._sampler.gpus,
-            steps=self._reports.take_steps(),
             training=self._reports.training,
             activities=self._reports.take_activities(),
             coordinator=self._reports.coordinator,
         )
         self._sequence += 1
-        self._feed.publish(frame)
+        self._feed.publish(wire.encoded(frame, self._reports.take_steps()))
 
     def _describe(self) -> Description:
         settings = self._settings

@@ -7,11 +7,10 @@ from typing import NamedTuple, Protocol
 
 import grpc
 import grpc.aio
-from tfscale.console import wire
 from tfscale.console.channels import Channels, CommandError, first_line
 from tfscale.console.engine.events import CommandProgressed, Profile
+from tfscale.console.wire import calls
 from tfscale.core.task import Task
-from tfscale.v1 import agent_pb2
 
 _STACK_PATIENCE = 10.0
 """Seconds."""
@@ -84,15 +83,10 @@ class AgentCommands:
         lead = self._channels.spec.lead
         stub = self._channels.stub(lead)
         method = {"restart": stub.Restart, "stop": stub.Stop, "start": stub.Start}[verb]
-        request = agent_pb2.TasksRequest(
-            tasks=[str(task) for task in tasks],
-            reason=f"{verb} asked for at the console",
-            expected_generation=generation,
-        )
-        call = method(request)
+        call = method(calls.tasks_request(tasks, f"{verb} asked for at the console", generation))
         try:
             async for message in call:
-                yield wire.progress(message, verb, message.at)
+                yield calls.progress(message, verb, message.at)
         except grpc.aio.AioRpcError as error:
             raise CommandError(self._explain(f"cannot {verb}", lead, error)) from None
         finally:
@@ -100,7 +94,7 @@ class AgentCommands:
 
     async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
         """The task's log in bunches of lines, from `tail` lines before its end. Raises CommandError."""
-        call = self._channels.stub(task).FollowLog(agent_pb2.FollowLogRequest(tail=tail, follow=follow))
+        call = self._channels.stub(task).FollowLog(calls.log_request(tail, follow))
         try:
             async for chunk in call:
                 rotated = ("--- the log was rotated ---",) if chunk.rotated else ()
@@ -113,17 +107,17 @@ class AgentCommands:
     async def stack(self, task: Task) -> Stack:
         """The Python stacks of the task's threads now. Raises CommandError."""
         try:
-            reply = await self._channels.stub(task).Stack(agent_pb2.StackRequest(), timeout=_STACK_PATIENCE)
+            reply = await self._channels.stub(task).Stack(calls.stack_request(), timeout=_STACK_PATIENCE)
         except grpc.aio.AioRpcError as error:
             raise CommandError(self._explain("no stack", task, error)) from None
         return Stack(reply.at, reply.pid, reply.text)
 
     async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
         """TensorFlow's profile of the task's process, moment by moment; the last has the file. Raises CommandError."""
-        call = self._channels.stub(task).Profile(agent_pb2.ProfileRequest(seconds=seconds))
+        call = self._channels.stub(task).Profile(calls.profile_request(seconds))
         try:
             async for reply in call:
-                yield wire.profile(reply, seconds)
+                yield calls.profile(reply, seconds)
         except grpc.aio.AioRpcError as error:
             raise CommandError(self._explain("no profile", task, error)) from None
         finally:

@@ -1,4 +1,4 @@
-"""What others wrote, fit for a terminal: the colours of a log, or what moves a cursor, would draw over the screen."""
+"""Text of others made fit for a terminal: control sequences of a log would colour the screen or move its cursor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)
 
 
 def printable(text: str) -> str:
-    """The text without control sequences, and with a space for each other character that cannot be printed."""
+    """Return the text without control sequences, and with a space for each other character that cannot be printed."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else " " for each in _ESCAPES.sub("", text))

@@ -16,10 +16,10 @@ from tfscale.console.config import Settings
 from tfscale.console.sources import Source
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.sources.simulated import SimulatedSource
+from tfscale.console.wire import calls
 from tfscale.core.cluster import Address, ClusterSpec, Tls, cluster_from_environment, load_cluster, parse_cluster
 from tfscale.core.precedence import outranks
 from tfscale.core.task import Role, Task
-from tfscale.v1 import agent_pb2
 
 _PATIENCE = 5.0
 """Seconds within which the one agent must name the others."""
@@ -73,7 +73,7 @@ async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> Clu
     asked = Task(Role.WORKER, 0)
     channels = Channels(ClusterSpec("agent", {asked: address}, {asked: address}, tls=tls), insecure=insecure)
     try:
-        call = channels.stub(asked).Describe(agent_pb2.DescribeRequest(), timeout=_PATIENCE)
+        call = channels.stub(asked).Describe(calls.describe_request(), timeout=_PATIENCE)
         description = await call
     except grpc.aio.AioRpcError as error:
         raise CommandError(f"--agent {address}: {first_line(error)}; is tfscale-agent running there?") from None

@@ -1,8 +1,7 @@
-"""What travels from agents to consoles, into recordings and exports: plain frozen records, one schema for all.
+"""Frozen records of what agents send to consoles, and of what recordings and exports hold: one schema for all.
 
-Times are Unix seconds on the clock of the agent's host, durations seconds, ratios 0 to 1, `None` unknown. In the
-columns of `StepBatch`, NaN is unknown. The wire (protos/tfscale/v1) has the same fields under the same names;
-`docs/schema.md` explains each.
+Durations are seconds, ratios 0 to 1, `None` is unknown. In the columns of `StepBatch`, NaN is unknown. The wire
+(protos/tfscale/v1) has the same fields under the same names; `docs/schema.md` explains each.
 """
 
 from __future__ import annotations
@@ -11,19 +10,23 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated
 
 SCHEMA_VERSION = 1
-"""Of the stream, the recording and the export. Rises when a reader of the older one would misread the newer."""
+"""Version of the stream, the recording and the export; rises when a reader of the older would misread the newer."""
+
+Time = Annotated[float, "Unix seconds on the clock of the agent's host"]
+"""Type of a date, as distinct from other numbers."""
 
 PHASES = ("update", "host", "input", "compute", "reduce")
 """The five parts of a step, in the order of time."""
 
 LAG_PHASES = PHASES[:-1]
-"""What a worker does by itself, between leaving one all-reduce and entering the next."""
+"""The parts in which a worker does not wait for others, between leaving one all-reduce and entering the next."""
 
 
 class TaskState(StrEnum):
-    """The life of a task, as its agent sees it; docs/ownership.md has the transitions."""
+    """State of a task, as its agent sees it; docs/ownership.md has the transitions."""
 
     PENDING = "pending"
     STARTING = "starting"
@@ -48,7 +51,7 @@ class Stage(StrEnum):
 
 
 class ProbeState(StrEnum):
-    """Whether the probe inside the training process measures."""
+    """State of the probe inside the training process."""
 
     WAITING = "waiting"
     MEASURING = "measuring"
@@ -56,7 +59,7 @@ class ProbeState(StrEnum):
 
 
 class ActivityKind(StrEnum):
-    """What a training process does when it does not train."""
+    """Kind of work that a training process does beside its steps."""
 
     COMPILE = "compile"
     """A graph is traced."""
@@ -68,50 +71,62 @@ class ActivityKind(StrEnum):
     """None of these, for long, between two steps."""
 
 
+class ProfileStage(StrEnum):
+    """Progress of a profile."""
+
+    ASKED = "asked"
+    """The order was sent to the process."""
+    CAPTURING = "capturing"
+    WRITING = "writing"
+    WRITTEN = "written"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a task's process ended: a code or a signal, both None where it could not be read."""
+    """End of a task's process: a code or a signal, both None where it could not be read."""
 
     code: int | None
     signal: int | None
-    at: float
+    at: Time
     requested: bool = False
-    """Whether the agent had asked the task to end."""
+    """True where the agent had asked the task to end."""
     log: tuple[str, ...] = ()
-    """The end of its log, and the lines before that tell why it ended."""
+    """The end of its log, after the lines before it that tell why it ended."""
 
     @property
     def well(self) -> bool:
-        """Whether it exited 0, or was asked to end."""
+        """True where it exited 0, or was asked to end."""
         return self.requested or self.code == 0
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """Where a task stands. `generation` is the cluster's, `attempt` counts this task's starts within it, from 1."""
+    """State of a task. `generation` is the cluster's; `attempt` counts this task's starts within it, from 1."""
 
     state: TaskState
     generation: int = 0
     attempt: int = 0
     pid: int | None = None
-    started: float | None = None
+    started: Time | None = None
     exit: Exit | None = None
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeStatus:
-    """What the probe says of itself and of the program that it measures."""
+    """State of the probe, and facts about the program that it measures."""
 
     state: ProbeState
     message: str = ""
+    """The reason why nothing is measured any more."""
     strategy: str | None = None
     replicas: int | None = None
     local_replicas: int | None = None
     ranks: int | None = None
     """Participants of the gradient collective."""
     reduced_bytes_per_step: int | None = None
-    """Elements x dtype of the tensors handed to the gradient collective."""
+    """Elements x dtype of the tensors given to the gradient collective."""
     examples_per_step: int | None = None
     """The global batch."""
     tensorflow: str | None = None
@@ -119,8 +134,8 @@ class ProbeStatus:
     warnings: tuple[str, ...] = ()
     collective: str | None = None
     """RING, NCCL or AUTO across hosts, LOCAL within one process."""
-    checkpoint: float | None = None
-    """When this task's newest checkpoint was written, also of an attempt before."""
+    checkpoint: Time | None = None
+    """When this task's newest checkpoint was written, also by an attempt before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,30 +144,33 @@ class Collective:
 
     entered: int
     left: int
-    entered_at: float | None = None
+    entered_at: Time | None = None
+    """When the newest was entered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What the training process did instead of steps; its time is in no phase. `end` is None while it lasts."""
+    """Work of the training process beside its steps; its time is in no phase. `end` is None while it lasts."""
 
     kind: ActivityKind
-    begin: float
-    end: float | None = None
+    begin: Time
+    end: Time | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How the training goes, where Keras says so."""
+    """Progress of the training, where Keras reports it."""
 
     epoch: int | None = None
-    """From 0."""
+    """Counted from 0."""
     global_step: int | None = None
     """The optimizer's iterations."""
     loss: float | None = None
     finite: bool | None = None
-    """Whether the newest loss is a number; where it is not, `loss` is None."""
+    """True where the newest loss is a finite number; where it is not, `loss` is None."""
     learning_rate: float | None = None
+    grad_norm: float | None = None
+    """Norm of the gradients, where the program logs it under this name."""
 
 
 def _floats() -> array[float]:
@@ -165,7 +183,7 @@ class StepBatch:
 
     Row i is the step that ends when gradient collective `sequence[i]` is left, at `end[i]`; its phases, and the
     activities between, add up to the time since the collective before it was left. The subject is a task, or one of
-    its replicas (`worker:1/replica:0`): a task's row lasts to the slowest of them.
+    its replicas (`worker:1/replica:0`): a task's row lasts until its slowest replica is done.
     """
 
     generation: int
@@ -181,14 +199,16 @@ class StepBatch:
     compute: Sequence[float] = field(default_factory=_floats)
     reduce: Sequence[float] = field(default_factory=_floats)
     lost: int = 0
+    """Steps before this batch that could not be kept."""
     clamped: int = 0
+    """Rows whose edges overlapped."""
     pull: Sequence[float] = field(default_factory=_floats)
     """The part of `compute` in which it waited for variables from parameter servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTraffic:
-    """Bytes that one worker's functions have fetched from one server, and sent it: elements x dtype."""
+    """Bytes that one worker's functions have fetched from one server, and sent to it: elements x dtype."""
 
     server: str
     pulled: int
@@ -197,33 +217,53 @@ class ServerTraffic:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFunctions:
-    """The functions that one worker has executed, since the start of the chief's attempt."""
+    """Functions that one worker has executed, since the start of the chief's attempt."""
 
     worker: str
     finished: int
     failed: int
-    """Ended in an error; those of a worker that died are executed again."""
+    """Functions that ended in an error; those of a worker that died are executed again."""
     busy: float
     """Seconds in the finished ones, from the chief's call to the worker's answer."""
     idle: float
     """Seconds without a function."""
-    since: float | None = None
+    since: Time | None = None
     """When the chief asked what is not answered yet, None while nothing is asked."""
     traffic: tuple[ServerTraffic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """Under ParameterServerStrategy, of the chief, which hands out functions and measures those who execute them."""
+    """State of the chief under ParameterServerStrategy, which gives functions to workers and measures them."""
 
-    at: float
-    """When the chief said so."""
+    at: Time
     queued: int | None
     """Functions that wait for a worker."""
     waited: float
-    """Seconds that the program has waited for functions."""
-    waiting_since: float | None = None
+    """Seconds that the program has waited for functions (`join`, `fetch`)."""
+    waiting_since: Time | None = None
     workers: tuple[WorkerFunctions, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOrder:
+    """Request to a training process to take TensorFlow's profile of itself for so many seconds, into a folder."""
+
+    number: int
+    seconds: float
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileReport:
+    """Progress of the training process with the order of this number."""
+
+    number: int
+    stage: ProfileStage
+    file: str = ""
+    """The profile, once it is written."""
+    message: str = ""
+    """The reason why it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +277,7 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """A network interface: bytes a second each way; `speed` in bits a second is the driver's claim."""
+    """Network interface: bytes a second each way; `speed` in bits a second is the driver's claim."""
 
     name: str
     received: float
@@ -247,7 +287,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class TaskUsage:
-    """What the task's process tree uses: `cpu` in cores, `memory` in resident bytes."""
+    """Resources of the task's process tree: `cpu` in cores, `memory` in resident bytes."""
 
     processes: int
     threads: int
@@ -259,7 +299,7 @@ class TaskUsage:
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
-    """The host at one moment; rates are since the sample before."""
+    """State of the host at one moment; rates are since the sample before."""
 
     cpu: float | None
     cores: int
@@ -271,12 +311,12 @@ class HostSample:
     interfaces: tuple[Interface, ...] = ()
     task: TaskUsage | None = None
     throttled: float | None = None
-    """Seconds a second that the task's cgroup was throttled."""
+    """Seconds a second in which the kernel held back the task's cgroup."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU at one moment: watts, degrees Celsius, hertz, bytes; `clock_event_reasons` is NVML's bit mask."""
+    """State of one GPU at one moment: watts, degrees Celsius, hertz, bytes; `clock_event_reasons` is NVML's mask."""
 
     index: int
     uuid: str
@@ -298,22 +338,22 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The host and its GPUs at one moment."""
+    """State of the host and its GPUs at one moment."""
 
     host: HostSample | None = None
     gpus: tuple[GpuSample, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything is said of either."""
+        """Return True where either is known."""
         return self.host is not None or bool(self.gpus)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What one agent knows at one moment."""
+    """State that one agent knows at one moment."""
 
     sequence: int
-    at: float
+    at: Time
     status: TaskStatus
     probe: ProbeStatus | None = None
     collective: Collective | None = None
@@ -323,27 +363,27 @@ class Frame:
     dropped: int = 0
     training: Training | None = None
     activities: tuple[Activity, ...] = ()
-    """Ended since the frame before, or still lasting."""
+    """Those that ended since the frame before, or still last."""
     coordinator: Coordinator | None = None
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped a process of the task."""
+        """True where a signal has stopped a process of the task."""
         return bool(self.host and self.host.task and self.host.task.stopped)
 
     @property
     def counters(self) -> Counters:
-        """What it says of the host and its GPUs, to be kept without the rest."""
+        """The host and its GPUs, to be kept without the rest."""
         return Counters(self.host, self.gpus)
 
     def with_steps(self, steps: tuple[StepBatch, ...]) -> Frame:
-        """The same with other steps, or none."""
+        """Return this frame with other steps."""
         return replace(self, steps=steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Who an agent is."""
+    """Identity of an agent."""
 
     version: str
     run: str
@@ -356,7 +396,7 @@ class Description:
     command: tuple[str, ...]
     log_path: str
     generation: int
-    started: float
+    started: Time
     pid: int
 
 
@@ -366,8 +406,8 @@ class Diagnosis:
 
     kind: str
     subject: str
-    begin: float
-    end: float | None
+    begin: Time
+    end: Time | None
     severity: str
     """`info`, `warning`, `serious` or `critical`."""
     sentence: str

@@ -9,8 +9,8 @@ import signal
 import time
 from collections.abc import Sequence
 
-from tfscale.core.plausible import is_moment
 from tfscale.core.records import Exit
+from tfscale.core.validation import is_moment
 
 UNKNOWN = "–"
 """Text in place of a number that was not measured."""

@@ -8,17 +8,10 @@ from pathlib import Path
 
 import pytest
 from report_connection import Connection, connected, serving
-from tfscale.agent.on_demand.profile_requests import (
-    ProfileBusy,
-    ProfileOrder,
-    Profiler,
-    ProfileReport,
-    ProfileStage,
-    ProfileTimeout,
-    ProfileUnavailable,
-)
+from tfscale.agent.on_demand.profile_requests import ProfileBusy, Profiler, ProfileTimeout, ProfileUnavailable
 from tfscale.agent.telemetry.probe_reports import Reports
 from tfscale.core.errors import UsageError
+from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
 from tfscale.core.task import Task
 from tfscale.v1 import report_pb2
 

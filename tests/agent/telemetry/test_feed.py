@@ -1,12 +1,18 @@
 import asyncio
 
 from tfscale.agent.telemetry.feed import KEPT, KEPT_STEPS, RECENT, Feed
-from tfscale.core.records import Frame, StepBatch, TaskState, TaskStatus
+from tfscale.agent.wire import EncodedFrame, Steps, encoded
+from tfscale.core.records import Frame, TaskState, TaskStatus
+from tfscale.v1 import telemetry_pb2
 
 
-def frame(sequence: int, steps: int = 0) -> Frame:
-    batch = StepBatch(1, 1, "worker:0", "worker:0", range(steps), [0.0] * steps)
-    return Frame(sequence, float(sequence), TaskStatus(TaskState.RUNNING), steps=(batch,) if steps else ())
+def frame(sequence: int, steps: int = 0) -> EncodedFrame:
+    sent = Frame(sequence, float(sequence), TaskStatus(TaskState.RUNNING))
+    return encoded(sent, (Steps(steps, b""),) if steps else ())
+
+
+def read(frame: EncodedFrame) -> telemetry_pb2.Frame:
+    return telemetry_pb2.Frame.FromString(frame.message)
 
 
 async def test_each_watcher_gets_every_frame_in_order() -> None:
@@ -15,8 +21,8 @@ async def test_each_watcher_gets_every_frame_in_order() -> None:
         for number in range(3):
             feed.publish(frame(number))
         feed.close()
-        assert [each.sequence async for each in one] == [0, 1, 2]
-        assert [each.sequence async for each in other] == [0, 1, 2]
+        assert [read(each).sequence async for each in one] == [0, 1, 2]
+        assert [read(each).sequence async for each in other] == [0, 1, 2]
 
 
 async def test_a_slow_watcher_loses_the_oldest_and_hears_how_many() -> None:
@@ -25,7 +31,7 @@ async def test_a_slow_watcher_loses_the_oldest_and_hears_how_many() -> None:
         for number in range(5):
             feed.publish(frame(number))
         feed.close()
-        assert [(each.sequence, each.dropped) async for each in watcher] == [(3, 3), (4, 0)]
+        assert [(read(each).sequence, read(each).dropped) async for each in watcher] == [(3, 3), (4, 0)]
 
 
 async def test_a_new_watcher_gets_the_last_minute_once() -> None:
@@ -35,8 +41,8 @@ async def test_a_new_watcher_gets_the_last_minute_once() -> None:
     with feed.watch() as watcher:
         feed.publish(frame(1000))
         feed.close()
-        assert [each.sequence for each in watcher.recent] == list(range(10, RECENT + 10))
-        assert [each.sequence async for each in watcher] == [1000]
+        assert [read(each).sequence for each in watcher.recent] == list(range(10, RECENT + 10))
+        assert [read(each).sequence async for each in watcher] == [1000]
 
 
 async def test_who_comes_back_gets_what_it_lacks_in_order_and_goes_on() -> None:
@@ -47,8 +53,8 @@ async def test_who_comes_back_gets_what_it_lacks_in_order_and_goes_on() -> None:
         feed.publish(frame(1000))
         feed.close()
         got = [*watcher.recent, *[each async for each in watcher]]
-    assert [each.sequence for each in got] == [*range(251, KEPT + 100), 1000]
-    assert len(watcher.recent) == RECENT and not any(each.dropped for each in got)
+    assert [read(each).sequence for each in got] == [*range(251, KEPT + 100), 1000]
+    assert len(watcher.recent) == RECENT and not any(read(each).dropped for each in got)
 
 
 async def test_ten_minutes_are_kept_and_who_lacks_nothing_gets_the_newest() -> None:
@@ -56,8 +62,8 @@ async def test_ten_minutes_are_kept_and_who_lacks_nothing_gets_the_newest() -> N
     for number in range(KEPT + 100):
         feed.publish(frame(number))
     with feed.watch(since=0.0) as late, feed.watch(since=1e9) as back:
-        assert late.recent[0].sequence == 100
-        assert [each.sequence for each in back.recent] == [KEPT + 99]
+        assert read(late.recent[0]).sequence == 100
+        assert [read(each).sequence for each in back.recent] == [KEPT + 99]
 
 
 async def test_a_fast_program_keeps_less_time_and_no_more_memory() -> None:
@@ -77,7 +83,7 @@ async def test_a_watcher_waits_for_the_next_frame() -> None:
         await asyncio.sleep(0)
         assert not waiting.done()
         feed.publish(frame(7))
-        assert (await waiting).sequence == 7
+        assert read(await waiting).sequence == 7
 
 
 async def test_a_watcher_that_left_gets_nothing() -> None:

@@ -11,9 +11,9 @@ import pytest
 from report_connection import connected, said, serving
 from tfscale.agent.serving.servers import ReportServer
 from tfscale.agent.telemetry.probe_reports import Reports
-from tfscale.core.framing import framed
 from tfscale.core.records import Activity, ActivityKind, Collective, ProbeState, Training
 from tfscale.core.task import Task
+from tfscale.core.wire.framing import framed
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 TASK = Task.parse("worker:1")
@@ -38,6 +38,10 @@ def hello(**changes: Any) -> report_pb2.TaskReport:
     return report_pb2.TaskReport(hello=report_pb2.Hello(**fields))
 
 
+def taken(reports: Reports) -> list[telemetry_pb2.StepBatch]:
+    return [telemetry_pb2.StepBatch.FromString(batch.message) for batch in reports.take_steps()]
+
+
 async def refusal(path: Path, *messages: report_pb2.TaskReport) -> str:
     async with connected(path) as connection:
         connection.say(*messages)
@@ -56,7 +60,7 @@ async def test_everything_that_a_probe_says_is_collected(path: Path) -> None:
         assert reports.probe is not None
         assert (reports.probe.state, reports.probe.replicas, reports.probe.ranks) == (ProbeState.MEASURING, 2, None)
         assert reports.collective == Collective(5, 4, 1.5)
-        assert [list(batch.sequence) for batch in reports.take_steps()] == [[0], [1], [2]]
+        assert [list(batch.sequence) for batch in taken(reports)] == [[0], [1], [2]]
         assert reports.take_steps() == ()
 
 
@@ -210,12 +214,12 @@ async def test_what_is_said_waits_until_a_frame_is_made_or_another_attempt_begin
         await asyncio.sleep(0.1)
         assert reports.take_steps() == ()
         reports.hear()
-        assert [batch.sequence[0] for batch in reports.take_steps()] == [1]
+        assert [batch.sequence[0] for batch in taken(reports)] == [1]
         connection.say(steps(2))
         await asyncio.sleep(0.1)
         # The process has died, and another is about to be started.
         reports.begin(3, 3)
-        assert [batch.sequence[0] for batch in reports.take_steps()] == [2]
+        assert [batch.sequence[0] for batch in taken(reports)] == [2]
     await server.stop()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_agent import FakeCluster
-from tfscale.core.codec import frame_from_json
+from tfscale.core.wire.json_records import frame_from_json
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli", "--headless"]
 

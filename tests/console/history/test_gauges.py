@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import fakes
 import pytest
-from tfscale.agent import wire as agent_wire
-from tfscale.console import wire
 from tfscale.console.history.gauges import Gauges, gauges_of
+from tfscale.console.wire import frames
 from tfscale.core.records import GpuSample, HostSample, Interface
 
 FIRST = fakes.worker(0)
@@ -31,6 +30,6 @@ MUTE = GpuSample(2, "GPU-3", "A100")
 )
 def test_of_records_and_of_messages(host: HostSample | None, gpus: tuple[GpuSample, ...], said: Gauges) -> None:
     sent = replace(fakes.frame(FIRST), host=host, gpus=gpus)
-    arrived = wire.frame(agent_wire.frame_message(sent).SerializeToString())
-    assert isinstance(arrived, wire.ArrivedFrame)
-    assert gauges_of(host, gpus, getattr) == arrived.gauges == said
+    arrived = frames.frame(frames.frame_message(sent).SerializeToString())
+    assert isinstance(arrived, frames.ArrivedFrame)
+    assert gauges_of(host, gpus, getattr) == arrived.counters.gauges == said

@@ -32,7 +32,6 @@ from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.phase_simulation import Simulation, Slow
-from tfscale.core.codec import frame_to_json
 from tfscale.core.records import (
     Activity,
     ActivityKind,
@@ -44,6 +43,7 @@ from tfscale.core.records import (
     TaskState,
     TaskStatus,
 )
+from tfscale.core.wire.json_records import frame_to_json
 
 BEGIN = 1_800_000_000.0
 """Of the recording, Unix seconds."""

@@ -11,7 +11,7 @@ from tfscale.console.report.contents import PhaseTimeline, RunGroup
 from tfscale.console.report.sizes import sizes
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.phase_simulation import Simulation
-from tfscale.core.codec import frame_to_json
+from tfscale.core.wire.json_records import frame_to_json
 
 
 def group(workers: int, step: float, examples: int | None = None) -> RunGroup:

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from local_cluster import wait_until
 from report_listener import ReportListener, next_report
-from tfscale.core.framing import framed
+from tfscale.core.records import Collective, ProfileOrder, ProfileReport, ProfileStage
+from tfscale.core.wire.framing import framed
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report.reporter import Reporter
-from tfscale.trainer.probe.report.sink import Collective, Report
+from tfscale.trainer.probe.report.sink import Report
 from tfscale.trainer.probe.status import Status
 from tfscale.trainer.probe.steps.spans import Program
 from tfscale.trainer.probe.steps.step import Step
@@ -44,15 +45,15 @@ class Agent:
 
 
 def obey(
-    order: report_pb2.ProfileOrder,
-    tell: Callable[[report_pb2.ProfileReport], object],
+    order: ProfileOrder,
+    tell: Callable[[ProfileReport], object],
     wait: Callable[[float], bool],
 ) -> None:
     """Play that a profile is taken."""
-    tell(report_pb2.ProfileReport(number=order.number, stage=report_pb2.PROFILE_STAGE_CAPTURING))
+    tell(ProfileReport(order.number, ProfileStage.CAPTURING))
     ended = wait(order.seconds)
-    stage = report_pb2.PROFILE_STAGE_FAILED if ended else report_pb2.PROFILE_STAGE_WRITTEN
-    tell(report_pb2.ProfileReport(number=order.number, stage=stage))
+    stage = ProfileStage.FAILED if ended else ProfileStage.WRITTEN
+    tell(ProfileReport(order.number, stage))
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_hello_comes_first_and_all_is_delivered_at_the_end(identity: Identity) -
 def test_a_later_agent_hears_what_was_kept_and_what_the_probe_is(identity: Identity) -> None:
     first = Agent(Path(identity.socket))
     reporter = Reporter(identity, obey)
-    reporter.send(Report(NOWHERE, Status(program=Program("MirroredStrategy", replicas=2, local_replicas=2))))
+    reporter.send(Report(NOWHERE, Status(program=Program("MirroredStrategy", replicas=2, local_replicas=2)).record))
     first.wait_for(2)
     first.kill()
     second = Agent(Path(identity.socket))

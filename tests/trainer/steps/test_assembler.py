@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from tfscale.trainer.probe.activities import Activity
+from tfscale.core.records import Activity, ActivityKind
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.spans import Counter, Kind, Sites, Span
 from tfscale.trainer.probe.steps.step import Step
@@ -93,7 +93,7 @@ def test_evaluation_begins_and_ends_as_one_activity() -> None:
     for number in range(3):
         at = 100.1 + 0.01 * number
         assembler.feed([Span(program.input, at, at + 0.001), Span(program.test, at + 0.001, at + 0.01)])
-    assert assembler.drain_activities(100.2) == [Activity("evaluation", 100.1)]
+    assert assembler.drain_activities(100.2) == [Activity(ActivityKind.EVALUATION, 100.1)]
     assert assembler.drain_activities(100.9) == []
     (ended,) = assembler.drain_activities(102)
     assert (ended.kind, ended.begin, ended.end) == ("evaluation", 100.1, pytest.approx(100.13))
@@ -103,7 +103,7 @@ def test_a_training_batch_ends_the_evaluation() -> None:
     program, assembler = Program(), StepAssembler()
     evaluated = [Span(program.input, 100.1, 100.101), Span(program.test, 100.101, 100.11)]
     assembler.feed([*program.step(100), *evaluated, *program.step(100.2)])
-    assert assembler.drain_activities(100.3)[1] == Activity("evaluation", 100.1, 100.11)
+    assert assembler.drain_activities(100.3)[1] == Activity(ActivityKind.EVALUATION, 100.1, 100.11)
 
 
 def test_micro_batches_up_to_the_reduction_are_one_step() -> None:

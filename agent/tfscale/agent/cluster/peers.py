@@ -51,7 +51,7 @@ class Peer:
         return answer.generation
 
     async def status(self) -> TaskStatus | None:
-        watch = self._stub().Watch(agent_pb2.WatchRequest(schema_version=1), timeout=_QUICK)
+        watch = self._stub().Watch(wire.watch_request(), timeout=_QUICK)
         try:
             async for reply in watch:
                 return wire.status_record(reply.snapshot.recent[-1].status)

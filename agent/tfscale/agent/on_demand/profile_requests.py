@@ -6,10 +6,10 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
 
 LONGEST_SECONDS = 60.0
 """Longest profile: a busy program adds megabytes a second, which stay in its memory until they are written."""
@@ -29,35 +29,6 @@ class ProfileBusy(ProfileUnavailable):
 
 class ProfileTimeout(ProfileUnavailable):
     """A profile that the process was asked for, without an answer in time."""
-
-
-class ProfileStage(Enum):
-    """Stage of a profile."""
-
-    ASKED = 1
-    CAPTURING = 2
-    WRITING = 3
-    WRITTEN = 4
-    FAILED = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileOrder:
-    """Order to the process to take a profile."""
-
-    number: int
-    seconds: float
-    folder: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileReport:
-    """Report of the process on an order: `file` when it is written, `message` when it failed."""
-
-    number: int
-    stage: ProfileStage
-    file: str = ""
-    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,13 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
-from tfscale.agent.serving.service import AgentService
+from tfscale.agent.serving.service import SERVICE_NAME, AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.probe_reports import Reports
 from tfscale.core.cluster import Address
 from tfscale.core.errors import TfscaleError
 from tfscale.core.security import SERVER_OPTIONS, server_credentials
-from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
-_AGENT = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _logger = logging.getLogger(__name__)
 _GRACE = 0.5
 """Seconds for calls under way when the server stops."""
@@ -39,10 +37,10 @@ class AgentServer:
         credentials = server_credentials(settings.listen, settings.cluster, settings.insecure)
         _try_port(settings.listen)
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
-        agent_pb2_grpc.add_AgentServicer_to_server(service, self._server)
+        service.add_to(self._server)
         self._health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = (_AGENT, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
+        names = (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         address = str(settings.listen)
         try:
@@ -54,7 +52,7 @@ class AgentServer:
             raise ServerError(f"cannot listen on {address} ({error}): give another address with --listen") from None
 
     async def start(self) -> None:
-        for name in ("", _AGENT):
+        for name in ("", SERVICE_NAME):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         await self._server.start()
 

@@ -26,6 +26,7 @@ from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
 
 _logger = logging.getLogger(__name__)
+SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _Context = grpc.aio.ServicerContext
 _CODES = {
     UsageError: grpc.StatusCode.INVALID_ARGUMENT,
@@ -60,6 +61,10 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._gang = gang
         self._take_stack = take_stack
         self._profile = profile
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Have the server answer the calls of this service."""
+        agent_pb2_grpc.add_AgentServicer_to_server(self, server)
 
     async def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]

@@ -1,5 +1,7 @@
-"""Frames from the one agent to its many watchers: a watcher that is too slow loses its oldest frames, and hears how
-many; nobody ever waits for it."""
+"""Frames from the one agent to its many watchers.
+
+A watcher that is too slow loses its oldest frames, and is told how many; the agent never waits for it.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +9,31 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
-from tfscale.core.records import Frame
+from tfscale.agent.wire import EncodedFrame
 
 RECENT = 60
-"""Frames at most in the snapshot of a new watcher, and at most queued for one: a minute."""
+"""Most frames in the snapshot of a new watcher, and most frames queued for one: a minute."""
 KEPT = 600
-"""Frames kept for those who come late or come back: ten minutes..."""
+"""Most frames kept for watchers that come late or come back: ten minutes..."""
 KEPT_STEPS = 200_000
-"""... but no more steps than this (9 MB), so that a fast program keeps less time instead of more memory."""
+"""... with no more steps than this (7 MB), so that a fast program has less time kept instead of more memory."""
 
 
 class Watcher:
-    """One subscriber's bounded queue. Iterating gives frames until the feed is closed."""
+    """Bounded queue of one subscriber. Iterating gives frames until the feed is closed."""
 
-    def __init__(self, past: Sequence[Frame], limit: int) -> None:
+    def __init__(self, past: Sequence[EncodedFrame], limit: int) -> None:
         self.recent = tuple(past[:RECENT])
-        """The frames before the first that iterating gives, oldest first."""
+        """Frames before the first that iterating gives, oldest first."""
         self._past = deque(past[RECENT:])
-        self._queue: deque[Frame] = deque()
+        self._queue: deque[EncodedFrame] = deque()
         self._limit = limit
         self._dropped = 0
         self._closed = False
         self._ready = asyncio.Event()
 
-    def offer(self, frame: Frame) -> None:
+    def offer(self, frame: EncodedFrame) -> None:
         if len(self._queue) >= self._limit:
             self._queue.popleft()
             self._dropped += 1
@@ -43,40 +44,44 @@ class Watcher:
         self._closed = True
         self._ready.set()
 
-    async def __aiter__(self) -> AsyncIterator[Frame]:
+    async def __aiter__(self) -> AsyncIterator[EncodedFrame]:
         while self._past:
             yield self._past.popleft()
         while True:
             await self._ready.wait()
             while self._queue:
                 dropped, self._dropped = self._dropped, 0
-                yield replace(self._queue.popleft(), dropped=dropped)
+                frame = self._queue.popleft()
+                yield frame.after(dropped) if dropped else frame
             if self._closed:
                 return
             self._ready.clear()
 
 
 class Feed:
-    """Hands each frame to every watcher."""
+    """Distribution of each frame to every watcher."""
 
     def __init__(self, limit: int = RECENT) -> None:
         self._limit = limit
-        self._kept: deque[Frame] = deque()
-        self._steps = 0
+        self._kept: deque[EncodedFrame] = deque()
+        self._rows = 0
         self._watchers: set[Watcher] = set()
 
-    def publish(self, frame: Frame) -> None:
+    def publish(self, frame: EncodedFrame) -> None:
         self._kept.append(frame)
-        self._steps += _steps(frame)
-        while len(self._kept) > KEPT or (self._steps > KEPT_STEPS and len(self._kept) > RECENT):
-            self._steps -= _steps(self._kept.popleft())
+        self._rows += frame.rows
+        while len(self._kept) > KEPT or (self._rows > KEPT_STEPS and len(self._kept) > RECENT):
+            self._rows -= self._kept.popleft().rows
         for watcher in self._watchers:
             watcher.offer(frame)
 
     @contextmanager
     def watch(self, since: float | None = None) -> Iterator[Watcher]:
-        """A watcher for as long as the context lasts, which begins with the frames after `since` that are kept, and at
-        least the newest; None: with the last minute."""
+        """Give a watcher for as long as the context lasts.
+
+        It begins with the frames after `since` (Unix seconds) that are kept, and at least the newest; None: with the
+        last minute.
+        """
         watcher = Watcher(self._past(since), self._limit)
         self._watchers.add(watcher)
         try:
@@ -84,15 +89,11 @@ class Feed:
         finally:
             self._watchers.discard(watcher)
 
-    def _past(self, since: float | None) -> list[Frame]:
+    def _past(self, since: float | None) -> list[EncodedFrame]:
         kept = list(self._kept)
         return kept[-RECENT:] if since is None else [frame for frame in kept if frame.at > since] or kept[-1:]
 
     def close(self) -> None:
-        """Let every watcher end after what is queued for it."""
+        """Let every watcher end after the frames that are queued for it."""
         for watcher in self._watchers:
             watcher.close()
-
-
-def _steps(frame: Frame) -> int:
-    return sum(len(batch.sequence) for batch in frame.steps)

@@ -1,4 +1,4 @@
-"""A process's connection to its agent: messages as they come, without waiting for any."""
+"""Connection of a training process to its agent: messages are read without waiting for any."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ import contextlib
 import socket
 from collections.abc import Iterator
 
-from tfscale.core.framing import HEADER_BYTES, framed, length
-from tfscale.v1 import report_pb2
+from tfscale.core.wire.framing import HEADER_BYTES, framed, length
 
-_AT_ONCE = 1 << 18
-"""Bytes."""
-_TIMES = 64
-"""So much is taken at most before others get their turn."""
+_READ_BYTES = 1 << 18
+"""Bytes of one read."""
+_READS = 64
+"""Reads of one call at most, so that one process cannot keep the agent from others."""
 
 
 class Connection:
-    """Whoever reads what has come since need not have been woken for it. `own` is a connected socket."""
+    """Non-blocking connection, read when a frame is made instead of at every message. `own` is a connected socket."""
 
     def __init__(self, own: socket.socket) -> None:
         own.setblocking(False)
         self._socket = own
-        self._come = bytearray()
+        self._received = bytearray()
         self.is_over = False
-        """Whether the process has said all; what it had not finished is nothing."""
+        """True when the process has sent its last byte; a message that it had not finished is dropped."""
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def messages(self) -> Iterator[report_pb2.TaskReport]:
-        """What has come since the last call. Raises FramingError and DecodeError."""
-        for _ in range(_TIMES):
+    def messages(self) -> Iterator[bytes]:
+        """Yield the messages received since the last call. Raises FramingError."""
+        for _ in range(_READS):
             try:
-                more = self._socket.recv(_AT_ONCE)
+                more = self._socket.recv(_READ_BYTES)
             except BlockingIOError:
                 return
             except OSError:
@@ -40,22 +39,22 @@ class Connection:
             if not more:
                 self.is_over = True
                 return
-            self._come += more
+            self._received += more
             yield from self._whole()
 
-    def _whole(self) -> Iterator[report_pb2.TaskReport]:
-        while len(self._come) >= HEADER_BYTES:
-            end = HEADER_BYTES + length(bytes(self._come[:HEADER_BYTES]))
-            if len(self._come) < end:
+    def _whole(self) -> Iterator[bytes]:
+        while len(self._received) >= HEADER_BYTES:
+            end = HEADER_BYTES + length(bytes(self._received[:HEADER_BYTES]))
+            if len(self._received) < end:
                 return
-            message = bytes(self._come[HEADER_BYTES:end])
-            del self._come[:end]
-            yield report_pb2.TaskReport.FromString(message)
+            message = bytes(self._received[HEADER_BYTES:end])
+            del self._received[:end]
+            yield message
 
-    def reply(self, reply: report_pb2.ReportReply) -> None:
-        """Say something, unless the process has gone, or has not read for long."""
+    def reply(self, message: bytes) -> None:
+        """Send a message, unless the process has gone, or has not read for long."""
         with contextlib.suppress(OSError):
-            self._socket.send(framed(reply.SerializeToString()), socket.MSG_NOSIGNAL)
+            self._socket.send(framed(message), socket.MSG_NOSIGNAL)
 
     def close(self) -> None:
         self._socket.close()

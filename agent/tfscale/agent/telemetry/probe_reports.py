@@ -1,7 +1,7 @@
-"""What the probe in the training process reports, over a Unix socket: one connection an attempt, and checked.
+"""Reports of the probe in the training process, over a Unix socket: one connection for each attempt, checked.
 
-It is heard when a frame is made: an agent that was woken for each report would take that from the training, too
-(docs/spikes/cost.md).
+They are read when a frame is made: to wake the agent for each report would take that time from the training, too
+(docs/cost.md).
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ import socket
 from contextlib import aclosing
 from dataclasses import replace
 
-from google.protobuf.message import DecodeError
 from tfscale.agent import wire
 from tfscale.agent.on_demand.profile_requests import Profiler
 from tfscale.agent.on_demand.stack_requests import StackListener
 from tfscale.agent.telemetry.probe_connection import Connection
 from tfscale.core.errors import TfscaleError
-from tfscale.core.framing import FramingError
 from tfscale.core.records import (
     SCHEMA_VERSION,
     Activity,
@@ -27,45 +25,45 @@ from tfscale.core.records import (
     Coordinator,
     ProbeState,
     ProbeStatus,
-    StepBatch,
     Training,
 )
 from tfscale.core.task import Task
-from tfscale.v1 import report_pb2
+from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.framing import FramingError
 
 _logger = logging.getLogger(__name__)
 _WAITING = 10_000
-"""Batches kept for the next frame; more than that and the oldest go."""
+"""Batches kept for the next frame; when there are more, the oldest are dropped."""
 
 
 class Refusal(TfscaleError):
-    """A process that is not listened to."""
+    """A process whose reports are not accepted."""
 
 
 class Reports:
-    """Collects from the one reporter of an attempt; `take_steps` empties what has been gathered."""
+    """Collection of the reports of an attempt's one reporter; `take_steps` empties it."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._attempt: tuple[int, int] = (0, 0)
         self._connections: dict[Connection, asyncio.Task[None] | None] = {}
-        """And who gives each of them orders, once it has said who it is."""
+        """Connections, each with the job that sends it orders once its hello is accepted."""
         self._reporter: Connection | None = None
         self.listener: StackListener | None = None
         """The process that reports, where it can be asked for its stacks."""
         self.profiler = Profiler()
-        self._steps: list[StepBatch] = []
+        self._steps: list[wire.Steps] = []
         self.probe: ProbeStatus | None = None
         self.collective: Collective | None = None
         self.training: Training | None = None
         self.coordinator: Coordinator | None = None
         self._activities: dict[tuple[ActivityKind, float], Activity] = {}
         self.strategy: str | None = None
-        """The last that any attempt has told: the program stays the same."""
+        """The newest of any attempt: the program stays the same."""
         self._checkpoint: float | None = None
 
     def begin(self, generation: int, attempt: int) -> None:
-        """Expect another attempt; what an earlier one sends from now on is refused."""
+        """Expect another attempt; reports of an earlier one are refused from now on."""
         self.hear()
         if (generation, attempt) != self._attempt:
             self._attempt = (generation, attempt)
@@ -73,55 +71,55 @@ class Reports:
             self.coordinator = None
             self._activities = {}
 
-    def take_steps(self) -> tuple[StepBatch, ...]:
-        """The batches since the last call, oldest first."""
+    def take_steps(self) -> tuple[wire.Steps, ...]:
+        """Return the batches since the last call, oldest first."""
         steps, self._steps = self._steps, []
         return tuple(steps)
 
     def take_activities(self) -> tuple[Activity, ...]:
-        """Those that have ended since the last call, and those that still last, oldest first."""
+        """Return those that have ended since the last call, and those that still last, oldest first."""
         taken = tuple(self._activities.values())
         self._activities = {key: activity for key, activity in self._activities.items() if activity.end is None}
         return taken
 
     def accept(self, process: socket.socket) -> None:
-        """Hear who has connected: at once until it has said who it is, then by `hear`."""
+        """Read a new connection: at once until its hello is accepted, then by `hear`."""
         connection = Connection(process)
         self._connections[connection] = None
         asyncio.get_running_loop().add_reader(connection, self._hear, connection)
 
     def hear(self) -> None:
-        """Collect what was said since the last call."""
+        """Read the reports that came since the last call."""
         for connection in tuple(self._connections):
             self._hear(connection)
 
     def close(self) -> None:
-        """Collect what was said, and hear nobody any more."""
+        """Read the reports that came, and close all connections."""
         self.hear()
         for connection in tuple(self._connections):
             self._let_go(connection)
 
     def _hear(self, connection: Connection) -> None:
         try:
-            for report in connection.messages():
+            for message in connection.messages():
+                report, steps = wire.report(message)
                 if self._reporter is not connection:
-                    self._admit(report)
-                    self._greet(connection, report.hello)
-                self._collect(report)
-        except (Refusal, FramingError, DecodeError, wire.WireError) as error:
+                    self._greet(connection, self._admitted(report.hello))
+                self._collect(report, steps)
+        except (Refusal, FramingError, WireError) as error:
             _logger.warning("refused the reports of a process: %s", error)
-            connection.reply(report_pb2.ReportReply(refused=str(error)))
+            connection.reply(wire.refused(str(error)))
             self._let_go(connection)
         else:
             if connection.is_over:
                 self._let_go(connection)
 
-    def _greet(self, connection: Connection, hello: report_pb2.Hello) -> None:
+    def _greet(self, connection: Connection, hello: wire.Hello) -> None:
         asyncio.get_running_loop().remove_reader(connection)
         self._reporter = connection
         self.listener = _listener(hello)
         _logger.info("process %d reports", hello.pid)
-        connection.reply(report_pb2.ReportReply(accepted=report_pb2.Accepted()))
+        connection.reply(wire.accepted())
         self._connections[connection] = asyncio.create_task(self._give_orders(connection))
 
     def _let_go(self, connection: Connection) -> None:
@@ -138,12 +136,11 @@ class Reports:
     async def _give_orders(self, connection: Connection) -> None:
         async with aclosing(self.profiler.listen()) as orders:
             async for order in orders:
-                connection.reply(report_pb2.ReportReply(profile=wire.order_message(order)))
+                connection.reply(wire.order(order))
 
-    def _admit(self, report: report_pb2.TaskReport) -> None:
-        """Whether it is of the attempt that runs. Raises Refusal."""
-        hello = report.hello
-        if not report.HasField("hello"):
+    def _admitted(self, hello: wire.Hello | None) -> wire.Hello:
+        """Return the hello if it is of the attempt that runs. Raises Refusal."""
+        if hello is None:
             raise Refusal("no hello, or one of an attempt that has ended")
         if hello.schema_version > SCHEMA_VERSION:
             newer = f"schema {hello.schema_version} is newer than this agent's {SCHEMA_VERSION}: upgrade the agent"
@@ -153,28 +150,26 @@ class Reports:
             raise Refusal(f"not the attempt that runs here: {expected}")
         if self._reporter is not None:
             raise Refusal(f"another process already reports for {self._task}")
+        return hello
 
-    def _collect(self, report: report_pb2.TaskReport) -> None:
-        if report.HasField("probe"):
-            probe = self._with_checkpoint(wire.probe_record(report.probe))
+    def _collect(self, report: wire.Report, steps: list[wire.Steps]) -> None:
+        if report.probe is not None:
+            probe = self._with_checkpoint(report.probe)
             _log_problems(self.probe, probe)
             self.probe = probe
             self.strategy = self.probe.strategy or self.strategy
-        if report.HasField("collective"):
-            self.collective = wire.collective_record(report.collective)
-        if report.HasField("training"):
-            self.training = wire.training_record(report.training)
-        if report.HasField("coordinator"):
-            self.coordinator = wire.coordinator_record(report.coordinator)
-        if report.HasField("profile"):
-            self.profiler.report(wire.profile_report_record(report.profile))
-        for activity in map(wire.activity_record, report.activities):
+        if report.profile is not None:
+            self.profiler.report(report.profile)
+        self.collective = report.collective or self.collective
+        self.training = report.training or self.training
+        self.coordinator = report.coordinator or self.coordinator
+        for activity in report.activities:
             self._activities[activity.kind, activity.begin] = activity
-        self._steps.extend(map(wire.steps_record, report.steps))
+        self._steps.extend(steps)
         del self._steps[:-_WAITING]
 
     def _with_checkpoint(self, probe: ProbeStatus) -> ProbeStatus:
-        """A new attempt goes on from the checkpoint that an earlier one has written."""
+        """Return the status with the newest checkpoint of any attempt: a new one goes on from there."""
         self._checkpoint = probe.checkpoint or self._checkpoint
         return replace(probe, checkpoint=self._checkpoint)
 
@@ -187,5 +182,5 @@ def _log_problems(before: ProbeStatus | None, now: ProbeStatus) -> None:
             _logger.warning("the probe: %s", warning)
 
 
-def _listener(hello: report_pb2.Hello) -> StackListener | None:
-    return StackListener(hello.pid, hello.stack_signal) if hello.HasField("stack_signal") else None
+def _listener(hello: wire.Hello) -> StackListener | None:
+    return None if hello.stack_signal is None else StackListener(hello.pid, hello.stack_signal)

@@ -12,7 +12,7 @@ from tfscale.console.engine.stop_condition import StopCondition
 from tfscale.console.export import rows
 from tfscale.console.export.notify import Notifier
 from tfscale.console.export.outputs import Output
-from tfscale.core.codec import Json
+from tfscale.core.wire.json_records import Json
 
 
 class Headless:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tfscale.core.codec import Json
+from tfscale.core.wire.json_records import Json
 
 _logger = logging.getLogger(__name__)
 WAITING = 256

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TextIO
 
 from tfscale.console.export.rows import Column
-from tfscale.core.codec import Json
 from tfscale.core.errors import UsageError
+from tfscale.core.wire.json_records import Json
 
 FORMATS = ("jsonl", "csv", "parquet")
 _ROW_GROUP = 65_536

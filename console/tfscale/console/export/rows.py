@@ -12,9 +12,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tfscale.console.engine.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged
 from tfscale.core.cluster import ClusterSpec
-from tfscale.core.codec import Json, diagnosis_to_json, encode, frame_to_json
 from tfscale.core.records import PHASES, SCHEMA_VERSION, Diagnosis, Frame, StepBatch
 from tfscale.core.version import installed_version
+from tfscale.core.wire.json_records import Json, diagnosis_to_json, encode, frame_to_json
 
 PARTS = ("events", "frames", "steps")
 """Parts that `--only` selects; a table holds one of them."""

@@ -7,8 +7,8 @@ from tfscale.console.engine.events import Event, FrameArrived, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well
 from tfscale.core.analysis.findings import SEVERITIES
-from tfscale.core.codec import Json, encode
 from tfscale.core.records import SCHEMA_VERSION, TaskState
+from tfscale.core.wire.json_records import Json, encode
 
 PATIENCE = 6
 """Seconds to wait for agents that do not answer."""

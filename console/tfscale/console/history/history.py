@@ -17,7 +17,7 @@ from tfscale.console.history.gauges import Gauges, gauges_of
 from tfscale.console.history.recent_steps import RecentSteps
 from tfscale.console.history.time_series import BLOCK, Resolution, SeriesStore
 from tfscale.console.history.transfer_series import TransferSeries
-from tfscale.console.wire import ArrivedFrame
+from tfscale.console.wire.frames import ArrivedCounters
 from tfscale.core.analysis.run.cluster_context import MANY
 from tfscale.core.analysis.steps.step_table import concatenated, valid_durations, valid_times
 from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
@@ -273,7 +273,11 @@ def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np
 
 
 def _sampled(frame: Frame) -> tuple[float | None, ...]:
-    gauges = frame.gauges if isinstance(frame, ArrivedFrame) else gauges_of(frame.host, frame.gpus, getattr)
+    counters = frame.counters
+    if isinstance(counters, ArrivedCounters):
+        gauges = counters.gauges
+    else:
+        gauges = gauges_of(counters.host, counters.gpus, getattr)
     return *gauges, frame.training.loss if frame.training else None
 
 

@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import zstandard
-from google.protobuf.message import DecodeError
 from tfscale.console.engine.events import Event
-from tfscale.console.entries import EntryError, decode
+from tfscale.console.wire.entries import EntryError, Header, decode, decode_header
 from tfscale.core.cluster import parse_cluster
 from tfscale.core.errors import UsageError
 from tfscale.core.records import SCHEMA_VERSION
-from tfscale.v1 import recording_pb2
+from tfscale.core.wire.convert import WireError
 
 SUFFIX = ".tfrec"
 SIGNATURE = b"\x89tfscale\r\n\x1a\n"
@@ -78,11 +77,11 @@ class Recording:
             raise RecordingError(f"{path}: not a recording of tfscale-console")
         self.damage: str | None = None
         header, first = self._header()
-        self.version: str = header.version
+        self.version = header.version
         """Version of the tfscale that recorded."""
-        self._cluster: str = header.cluster
+        self._cluster = header.cluster
         self.spec = parse_cluster(json.loads(header.cluster), name="recording", where=str(path), base=Path.cwd())
-        self.begin: float = header.begun
+        self.begin = header.begun
         """Unix seconds on the clock of the console that recorded."""
         self.end = self.begin
         """Arrival of the last event, Unix seconds, as far as the file is whole."""
@@ -107,12 +106,12 @@ class Recording:
             if each.kind == MORE or each.begin == begin + _BLOCK.size:
                 yield from events
 
-    def _header(self) -> tuple[recording_pb2.RecordingHeader, int]:
+    def _header(self) -> tuple[Header, int]:
         """Return the header, and the first byte of the block after it."""
         try:
             block = next(self._blocks(len(SIGNATURE)))
-            header = recording_pb2.RecordingHeader.FromString(self._payload(block))
-        except (StopIteration, DecodeError, _ChecksumError):
+            header = decode_header(self._payload(block))
+        except (StopIteration, WireError, _ChecksumError):
             raise RecordingError(f"{self.path}: its first block is damaged: nothing of it can be read") from None
         if not 1 <= header.schema_version <= SCHEMA_VERSION:
             raise RecordingError(

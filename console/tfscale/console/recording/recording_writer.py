@@ -10,15 +10,14 @@ from pathlib import Path
 
 import zstandard
 from tfscale.console.engine.events import AgentDescribed, Event, LinkChanged, Rewound
-from tfscale.console.entries import encode
 from tfscale.console.recording.recording_budget import RecordingBudget, thinned
 from tfscale.console.recording.recording_reader import HEAD, MORE, OPEN, SIGNATURE, block_of
+from tfscale.console.wire.entries import Header, encode, encode_header
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.task import Task
 from tfscale.core.version import installed_version
-from tfscale.v1 import recording_pb2
 
 CHAPTER = 60.0
 """Seconds of one chapter."""
@@ -56,10 +55,8 @@ class RecordingWriter:
         self._remember(known_links)
         self._chapter_ends = begun
         self._budget = RecordingBudget(begun, len(spec.tasks))
-        header = recording_pb2.RecordingHeader(
-            schema_version=SCHEMA_VERSION, version=installed_version() or "", begun=begun, cluster=self._cluster
-        )
-        self._write(SIGNATURE + block_of(HEAD, begun, header.SerializeToString()))
+        header = Header(SCHEMA_VERSION, installed_version() or "", begun, self._cluster)
+        self._write(SIGNATURE + block_of(HEAD, begun, encode_header(header)))
 
     def take(self, event: Event) -> None:
         """Remember an event for the next `flush`."""

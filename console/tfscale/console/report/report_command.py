@@ -17,8 +17,8 @@ from tfscale.console.report.page import as_html
 from tfscale.console.report.report_builder import report_measured, report_recorded, report_runs
 from tfscale.console.report.report_text import as_text
 from tfscale.console.report.run_file import open_run
-from tfscale.core.codec import encode
 from tfscale.core.errors import UsageError
+from tfscale.core.wire.json_records import encode
 
 
 class Format(StrEnum):

@@ -12,9 +12,9 @@ from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, Link
 from tfscale.console.recording.recording_reader import Recording, RecordingError, is_recording
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.cluster import parse_cluster
-from tfscale.core.codec import SchemaError, frame_from_json
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.task import Task
+from tfscale.core.wire.json_records import SchemaError, frame_from_json
 
 SECOND = 1.0
 """Seconds of a run between two diagnoses, as live."""

@@ -9,17 +9,16 @@ from dataclasses import dataclass
 
 import grpc
 import grpc.aio
-from tfscale.console import wire
 from tfscale.console.channels import Channels, first_line
 from tfscale.console.engine.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
 from tfscale.console.sources.arrivals import Arrivals
 from tfscale.console.sources.seconds import put_seconds
 from tfscale.console.sources.silence import Silence
+from tfscale.console.wire import calls, frames
 from tfscale.core.cluster import ClusterSpec
 from tfscale.core.records import SCHEMA_VERSION, Description
 from tfscale.core.task import Task
-from tfscale.v1 import agent_pb2
 
 _logger = logging.getLogger(__name__)
 
@@ -129,8 +128,7 @@ class _Watch:
             delay = min(delay * 2, self._patience.longest)
 
     async def _follow(self) -> None:
-        request = agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=self._since)
-        call = self._channels.watch(self._task, request)
+        call = self._channels.watch(self._task, calls.watch_request(self._since))
         self._limit, self._failure = asyncio.timeout(None), None
         try:
             async with self._limit:
@@ -156,7 +154,7 @@ class _Watch:
         if self._failure is not None:
             return
         try:
-            self._take(wire.reply(data))
+            self._take(calls.reply(data))
         except _LinkError as error:
             self._give_up(error)
         except ValueError as error:
@@ -169,7 +167,7 @@ class _Watch:
         self._failure = error
         self._silence.cut(self._limit)
 
-    def _take(self, reply: wire.Reply) -> None:
+    def _take(self, reply: calls.Reply) -> None:
         if reply.schema_version != SCHEMA_VERSION:
             raise _LinkError(
                 LinkState.VERSION,
@@ -197,7 +195,7 @@ class _Watch:
         self._set_link(LinkState.UP)
 
     def _put_frame(self, data: bytes) -> None:
-        frame = wire.frame(data)
+        frame = frames.frame(data)
         if self._is_doubted:
             self._set_up()
         # A snapshot after a reconnect begins with frames that came before it was cut.

@@ -1,4 +1,4 @@
-"""What the process does instead of steps, as it begins and ends."""
+"""Activities of the process beside its steps, noted by hooks as they begin and end."""
 
 from __future__ import annotations
 
@@ -7,78 +7,78 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+
+from tfscale.core.records import Activity, ActivityKind
 
 _BRIEF = 0.05
-"""Seconds."""
+"""Seconds; an activity that was over sooner, before it was reported, is never reported."""
 
 _REMEMBERED = 16
+"""Activities noted by hooks with which inferred ones are compared."""
 
-COMPILE, CHECKPOINT, EVALUATION, IDLE = "compile", "checkpoint", "evaluation", "idle"
+COMPILE, CHECKPOINT, EVALUATION, IDLE = ActivityKind
 _INFERRED = (EVALUATION, IDLE)
-
-
-class Activity(NamedTuple):
-    """Unix seconds; `end` is None while it lasts. The same kind and begin is the same activity, told again."""
-
-    kind: str
-    begin: float
-    end: float | None = None
+_Key = tuple[ActivityKind, float]
 
 
 class Announcer:
-    """Knows what has been told to begin, so that its end is told, too; what was over at once is never told."""
+    """Choice of the activities to report: each that was reported as begun is reported again when it has ended."""
 
     def __init__(self) -> None:
-        self._lasting: set[tuple[str, float]] = set()
-        self._known: dict[tuple[str, float], float] = {}
+        self._lasting: set[_Key] = set()
+        self._ends: dict[_Key, float] = {}
+        """End of each activity that hooks noted, infinite while it lasts."""
 
-    def worth_telling(self, known: list[Activity], inferred: list[Activity]) -> list[Activity]:
-        """Of what began or ended, in one report: what hooks know, and what was inferred where they know nothing."""
-        self._known |= {each[:2]: each.end or math.inf for each in known if each.kind in _INFERRED}
-        self._known = dict(list(self._known.items())[-_REMEMBERED:])
-        changes = [*known, *(activity for activity in inferred if not self._is_known(activity))]
-        over = {activity[:2] for activity in changes if activity.end is not None}
-        return [activity for activity in changes if self._is_worth(activity, over)]
+    def to_report(self, noted: list[Activity], inferred: list[Activity]) -> list[Activity]:
+        """Return those to report of all that began or ended since the last report.
 
-    def _is_known(self, inferred: Activity) -> bool:
+        Hooks have noted the first; the second were inferred from the spans, and count where no hook noted one.
+        """
+        self._ends |= {_key(each): each.end or math.inf for each in noted if each.kind in _INFERRED}
+        self._ends = dict(list(self._ends.items())[-_REMEMBERED:])
+        changes = [*noted, *(activity for activity in inferred if not self._is_noted(activity))]
+        over = {_key(activity) for activity in changes if activity.end is not None}
+        return [activity for activity in changes if self._is_reported(activity, over)]
+
+    def _is_noted(self, inferred: Activity) -> bool:
         return any(
             kind == inferred.kind and inferred.begin <= end and begin <= (inferred.end or math.inf)
-            for (kind, begin), end in self._known.items()
+            for (kind, begin), end in self._ends.items()
         )
 
-    def _is_worth(self, activity: Activity, over: set[tuple[str, float]]) -> bool:
-        key = activity[:2]
+    def _is_reported(self, activity: Activity, over: set[_Key]) -> bool:
+        key = _key(activity)
         if activity.end is None:
             self._lasting |= {key} - over
             return key not in over
-        was_told = key in self._lasting
+        was_reported = key in self._lasting
         self._lasting.discard(key)
-        return was_told or activity.end - activity.begin >= _BRIEF
+        return was_reported or activity.end - activity.begin >= _BRIEF
 
 
 class Activities:
-    """Told by hooks, in whatever thread they run. An activity within one of its kind belongs to it."""
+    """Activities that hooks note, in any thread. An activity within one of its kind is part of it."""
 
     def __init__(self) -> None:
-        self._depths: dict[str, int] = {}
-        self._begun: dict[str, float] = {}
+        self._depths: dict[ActivityKind, int] = {}
+        self._begun: dict[ActivityKind, float] = {}
         self._ended: list[Activity] = []
-        self._told: set[Activity] = set()
+        self._drained: set[Activity] = set()
+        """Those that lasted at the last call of `drain`."""
         self._lock = threading.Lock()
         self.checkpointed: float | None = None
         """When the newest checkpoint was written, Unix seconds."""
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """The block writes a checkpoint from which training can go on."""
+        """Note that the block writes a checkpoint from which training can go on."""
         with self.during(CHECKPOINT):
             yield
             self.checkpointed = time.time()
 
     @contextmanager
-    def during(self, kind: str) -> Iterator[None]:
-        """The block is an activity of this kind."""
+    def during(self, kind: ActivityKind) -> Iterator[None]:
+        """Note that the block is an activity of this kind."""
         with self._lock:
             if not self._depths.get(kind):
                 self._begun[kind] = time.time()
@@ -91,16 +91,16 @@ class Activities:
                 if not self._depths[kind]:
                     self._ended.append(Activity(kind, self._begun.pop(kind), time.time()))
 
-    @property
-    def has_changed(self) -> bool:
-        """Whether anything lasts, or has ended since the last call of `drain`."""
-        return bool(self._begun or self._ended or self._told)
-
     def drain(self) -> list[Activity]:
-        """What has ended since the last call, and what has begun and still lasts."""
+        """Return those that have ended since the last call, and those that have begun and still last."""
         with self._lock:
             ended, self._ended = self._ended, []
             lasting = {Activity(*begun) for begun in self._begun.items()}
-        begun = sorted(lasting - self._told, key=lambda activity: activity.begin)
-        self._told = lasting
+        begun = sorted(lasting - self._drained, key=lambda activity: activity.begin)
+        self._drained = lasting
         return ended + begun
+
+
+def _key(activity: Activity) -> _Key:
+    """Return the identity of an activity: its kind and begin."""
+    return activity.kind, activity.begin

@@ -1,4 +1,4 @@
-"""Reports as JSON lines in a file: the frames that an agent would stream, without the host that it samples."""
+"""Sink that writes reports as JSON lines: the frames that an agent would send, without the host that it samples."""
 
 from __future__ import annotations
 
@@ -7,44 +7,32 @@ import json
 import os
 import sys
 import time
-from array import array
 from pathlib import Path
 from typing import Any, TextIO
 
-from tfscale.core.codec import frame_to_json
 from tfscale.core.records import (
     SCHEMA_VERSION,
-    Activity,
-    ActivityKind,
-    Collective,
-    Coordinator,
     Frame,
-    ProbeState,
     ProbeStatus,
-    ServerTraffic,
-    StepBatch,
     TaskState,
     TaskStatus,
     Training,
-    WorkerFunctions,
 )
 from tfscale.core.version import installed_version
-from tfscale.trainer.probe import workers
+from tfscale.core.wire.json_records import frame_to_json
 from tfscale.trainer.probe.report.sink import Report
-from tfscale.trainer.probe.report.step_columns import Columns, report_batches
-from tfscale.trainer.probe.status import Status
-from tfscale.trainer.probe.steps.step import PHASES
+from tfscale.trainer.probe.report.step_columns import step_batches
 
 
 class Lines:
-    """A sink that writes one line a report, flushed at once.
+    """Sink that writes one line for each report, flushed at once.
 
-    Raises OSError when the file cannot be made. What cannot be written later ends the writing, and is told once.
+    Raises OSError when the file cannot be made. A line that cannot be written ends the writing, with one message.
     """
 
     def __init__(self, path: Path, task: str, generation: int = 0, attempt: int = 1) -> None:
         self.refused: str | None = None
-        """Never: whoever measures again may do it into a file that can be written."""
+        """Always None: a later measurement may write to a file that can be written."""
         self._is_broken = False
         self._task = task
         self._status = TaskStatus(TaskState.RUNNING, generation, attempt, os.getpid(), time.time())
@@ -62,7 +50,7 @@ class Lines:
 
     def close(self, _timeout: float) -> None:
         """Close the file."""
-        # What could not be written is tried again here, and has been told of.
+        # Closing tries again to write what could not be written, which was reported then.
         with contextlib.suppress(OSError):
             self._file.close()
 
@@ -72,54 +60,21 @@ class Lines:
             self._file.flush()
         except OSError as error:
             self._is_broken = True
-            told = f"{self._path}: {error.strerror}"
-            print(f"tfscale: nothing more is written to {told}; the training goes on", file=sys.stderr)
+            why = f"{self._path}: {error.strerror}"
+            print(f"tfscale: nothing more is written to {why}; the training goes on", file=sys.stderr)
 
     def _frame(self, report: Report) -> Frame:
-        self._probe = _probe_status(report.status) if report.status else self._probe
-        self._training = Training(*report.training) if report.training else self._training
+        self._probe = report.status or self._probe
+        self._training = report.training or self._training
         self._sequence += 1
         return Frame(
             sequence=self._sequence - 1,
             at=time.time(),
             status=self._status,
             probe=self._probe,
-            collective=Collective(*report.collective),
-            steps=tuple(self._batch(columns) for columns in report_batches(self._task, report)),
+            collective=report.collective,
+            steps=tuple(step_batches(self._task, self._status.generation, self._status.attempt, report)),
             training=self._training,
-            activities=tuple(Activity(ActivityKind(each.kind), each.begin, each.end) for each in report.activities),
-            coordinator=_coordinator(report.coordinator) if report.coordinator else None,
+            activities=tuple(report.activities),
+            coordinator=report.coordinator,
         )
-
-    def _batch(self, columns: Columns) -> StepBatch:
-        arrays = {name: array("f", columns[name]) for name in (*PHASES, "pull") if name in columns}
-        return StepBatch(self._status.generation, self._status.attempt, self._task, **{**columns, **arrays})
-
-
-def _probe_status(status: Status) -> ProbeStatus:
-    state = ProbeState.MEASURING if status.measuring else ProbeState.WAITING
-    program = status.program
-    return ProbeStatus(
-        state=ProbeState.DISABLED if status.disabled else state,
-        message=status.disabled,
-        strategy=program.strategy if program else None,
-        replicas=program.replicas if program else None,
-        local_replicas=program.local_replicas if program else None,
-        ranks=program.replicas if program else None,
-        reduced_bytes_per_step=status.reduced_bytes_per_step,
-        examples_per_step=status.examples_per_step,
-        tensorflow=status.tensorflow,
-        keras=status.keras,
-        warnings=status.warnings,
-        collective=program.collective if program else None,
-    )
-
-
-def _coordinator(told: workers.Coordinator) -> Coordinator:
-    functions = tuple(_functions(each) for each in told.workers)
-    return Coordinator(told.at, told.queued, told.waited, told.waiting_since, functions)
-
-
-def _functions(told: workers.WorkerFunctions) -> WorkerFunctions:
-    traffic = tuple(ServerTraffic(*each) for each in told.traffic)
-    return WorkerFunctions(told.worker, told.finished, told.failed, told.busy, told.idle, told.since, traffic)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tensorflow as tf
-from tfscale.v1 import report_pb2
+from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
 
 
 class ProfileError(Exception):
@@ -14,25 +14,27 @@ class ProfileError(Exception):
 
 
 def obey(
-    order: report_pb2.ProfileOrder,
-    tell: Callable[[report_pb2.ProfileReport], object],
+    order: ProfileOrder,
+    send: Callable[[ProfileReport], object],
     wait: Callable[[float], bool],
 ) -> None:
-    """Take the profile that is ordered, in this thread, and tell how it goes; `wait` waits so many seconds, and is True
-    when the process ends meanwhile."""
+    """Take the profile that is ordered, in this thread, and send how far it is.
 
-    def said(stage: report_pb2.ProfileStage.ValueType, file: str = "", message: str = "") -> None:
-        tell(report_pb2.ProfileReport(number=order.number, stage=stage, file=file, message=message))
+    `wait` waits for some seconds, and returns True as soon as the process ends.
+    """
+
+    def report(stage: ProfileStage, file: str = "", message: str = "") -> None:
+        send(ProfileReport(order.number, stage, file, message))
 
     try:
         begin(order.folder)
-        said(report_pb2.PROFILE_STAGE_CAPTURING)
+        report(ProfileStage.CAPTURING)
         if wait(order.seconds):
             raise ProfileError("the process has come to its end")
-        said(report_pb2.PROFILE_STAGE_WRITING)
-        said(report_pb2.PROFILE_STAGE_WRITTEN, file=str(write(order.folder)))
+        report(ProfileStage.WRITING)
+        report(ProfileStage.WRITTEN, file=str(write(order.folder)))
     except (ProfileError, OSError) as error:
-        said(report_pb2.PROFILE_STAGE_FAILED, message=str(error))
+        report(ProfileStage.FAILED, message=str(error))
 
 
 def begin(folder: str) -> None:

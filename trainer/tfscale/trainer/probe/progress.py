@@ -1,4 +1,4 @@
-"""How the training goes: the newest that Keras handed to its callbacks."""
+"""Progress of the training: the newest logs that Keras gave to its callbacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tfscale.trainer.probe.report.sink import Training
+from tfscale.core.records import Training
 
 
 @dataclass
@@ -17,73 +17,81 @@ class _Fit:
 
     epoch: int
     logs: Any = None
-    """Of the newest batch: numbers, or tensors that may still be computed."""
+    """Logs of the newest batch: numbers, or tensors that may still be computed."""
     model: Any = None
     is_over: bool = False
-    is_told: bool = False
-    """Whether its last state was read, after which there is nothing more to be told."""
+    is_read: bool = False
+    """True once its last state was read: nothing more is reported of it."""
 
     @property
     def optimizer(self) -> Any:
         return getattr(self.model, "optimizer", None)
 
-    @property
-    def loss(self) -> float | None:
-        # A function's result on a worker: what the coordinator has fetched of it so far.
+    def logged(self, name: str) -> float | None:
+        """Return the number that was logged under this name, None without one."""
+        # The result of a function on a worker holds what the coordinator has fetched of it so far.
         logs = getattr(self.logs, "_fetched_tensors", self.logs)
-        return _number(logs.get("loss"), float) if isinstance(logs, dict) else None
+        return _number(logs.get(name), float) if isinstance(logs, dict) else None
 
 
 class Progress:
-    """Hooks leave references here, the probe's thread looks at what they refer to."""
+    """References that hooks leave, and that the probe's thread reads: a hook that read numbers would wait for them."""
 
     def __init__(self) -> None:
         self._fit: _Fit | None = None
 
     def epoch_begun(self, epoch: int) -> None:
-        """This epoch of a `fit` begins."""
+        """Note that this epoch of a `fit` begins."""
         if self._fit is None or self._fit.is_over:
             self._fit = _Fit(epoch)
         self._fit.epoch = epoch
 
     def batch_ended(self, logs: Any, model: Any) -> None:
-        """Only remembered: to look at the numbers here would wait for them."""
+        """Note the logs of a batch, and its model."""
         if self._fit is not None:
             self._fit.logs, self._fit.model = logs, model
 
     def ended(self) -> None:
-        """The `fit` is over."""
+        """Note that the `fit` is over."""
         if self._fit is not None:
             self._fit.is_over = True
 
     def read(self) -> Training | None:
-        """None where Keras has said nothing since a `fit` was over; waits for a tensor that is still computed."""
+        """Return the newest state, None where a `fit` is over and was read, or none has begun.
+
+        Waits for a tensor that is still computed.
+        """
         fit = self._fit
-        if fit is None or fit.is_told:
+        if fit is None or fit.is_read:
             return None
-        is_last, loss = fit.is_over, fit.loss
+        is_last, loss = fit.is_over, fit.logged("loss")
         training = Training(
             epoch=fit.epoch,
             global_step=_number(getattr(fit.optimizer, "iterations", None), int),
-            loss=loss if loss is not None and math.isfinite(loss) else None,
+            loss=_finite(loss),
             finite=None if loss is None else math.isfinite(loss),
             learning_rate=_number(getattr(fit.optimizer, "learning_rate", None), float),
+            grad_norm=_finite(fit.logged("grad_norm")),
         )
         if is_last:
-            # Nor is its model kept from being freed.
-            fit.is_told, fit.logs, fit.model = True, None, None
+            # A reference would keep the model from being freed.
+            fit.is_read, fit.logs, fit.model = True, None, None
         return training
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _number(value: Any, kind: Any) -> Any:
     if value is None:
         return None
-    # A learning rate may be a schedule, a loss be of several replicas: whatever is no number is not told.
+    # A learning rate may be a schedule, a loss be of several replicas: what is not a number is unknown.
     with contextlib.suppress(Exception):
         return kind(np.asarray(plain(value)))
     return None
 
 
 def plain(value: Any) -> Any:
-    """TensorFlow's variable behind a variable of Keras 3, anything else as it is."""
+    """Return TensorFlow's variable behind a variable of Keras 3, any other value unchanged."""
     return value.value if hasattr(value, "path") else value

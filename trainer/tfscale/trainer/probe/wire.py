@@ -1,33 +1,56 @@
-"""The probe's reports as protobuf messages; the only module of the probe, beside the stream, that knows them."""
+"""Protobuf messages of the probe: what it sends to its agent, and what it is sent."""
 
 from __future__ import annotations
 
 import math
+import os
+from dataclasses import dataclass
 from typing import Any
 
-from tfscale.trainer.probe.activities import Activity
+from tfscale.core.records import (
+    PHASES,
+    SCHEMA_VERSION,
+    Activity,
+    Collective,
+    Coordinator,
+    ProbeStatus,
+    ProfileOrder,
+    ProfileReport,
+    StepBatch,
+    Training,
+)
+from tfscale.core.wire.convert import message_of, parsed, record_of
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report.sink import Report
-from tfscale.trainer.probe.report.step_columns import report_batches
-from tfscale.trainer.probe.status import Status
-from tfscale.trainer.probe.steps.step import PHASES
+from tfscale.trainer.probe.report.step_columns import step_batches
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
-from tfscale.trainer.probe.workers import Coordinator
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Reply of the agent: one of the three."""
+
+    accepted: bool
+    refused: str | None
+    profile: ProfileOrder | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    probe: ProbeStatus | None
+    collective: Collective
+    training: Training | None
+    activities: tuple[Activity, ...]
+    coordinator: Coordinator | None
+    steps: tuple[StepBatch, ...]
+
+
 def message(identity: Identity, report: Report) -> report_pb2.TaskReport:
-    return report_pb2.TaskReport(
-        probe=None if report.status is None else probe_status(report.status),
-        collective=telemetry_pb2.Collective(**report.collective._asdict()),
-        training=None if report.training is None else telemetry_pb2.Training(**report.training._asdict()),
-        activities=map(_activity, report.activities),
-        coordinator=None if report.coordinator is None else _coordinator(report.coordinator),
-        steps=[
-            telemetry_pb2.StepBatch(**_reporter(identity), **columns)
-            for columns in report_batches(identity.task, report)
-        ],
-    )
+    batches = step_batches(identity.task, identity.generation, identity.attempt, report)
+    activities = tuple(report.activities)
+    record = _Report(report.status, report.collective, report.training, activities, report.coordinator, tuple(batches))
+    return message_of(report_pb2.TaskReport, record)
 
 
 def serialised(identity: Identity, report: Report) -> bytes:
@@ -45,13 +68,15 @@ def serialised(identity: Identity, report: Report) -> bytes:
 
 def _packed(identity: Identity, steps: UsualSteps, lost: int) -> report_pb2.PackedSteps:
     # A phase is unknown in all steps or in none.
-    phases = {
+    phases: dict[str, Any] = {
         phase: seconds.tobytes()
         for phase, seconds, first in zip(PHASES, steps.phases.astype("<f4"), steps.phases[:, 0].tolist(), strict=True)
         if not math.isnan(first)
     }
     return report_pb2.PackedSteps(
-        **_reporter(identity),
+        generation=identity.generation,
+        attempt=identity.attempt,
+        reporter=identity.task,
         subject=identity.task,
         sequence=range(steps.first, steps.first + len(steps)),
         global_step=steps.global_step,
@@ -61,47 +86,44 @@ def _packed(identity: Identity, steps: UsualSteps, lost: int) -> report_pb2.Pack
     )
 
 
-def _reporter(identity: Identity) -> dict[str, Any]:
-    return {"generation": identity.generation, "attempt": identity.attempt, "reporter": identity.task}
+def steps_in(message: bytes) -> int:
+    """Return the number of steps that are lost with this report."""
+    batches = parsed(report_pb2.TaskReport, message).steps
+    return sum(len(batch.sequence) + batch.lost for batch in batches)
 
 
-def probe_status(status: Status) -> telemetry_pb2.ProbeStatus:
-    state = telemetry_pb2.PROBE_STATE_WAITING
-    if status.disabled:
-        state = telemetry_pb2.PROBE_STATE_DISABLED
-    elif status.measuring:
-        state = telemetry_pb2.PROBE_STATE_MEASURING
-    program = status.program
-    return telemetry_pb2.ProbeStatus(
-        state=state,
-        message=status.disabled,
-        strategy=program.strategy if program else None,
-        replicas=program.replicas if program else None,
-        local_replicas=program.local_replicas if program else None,
-        ranks=program.replicas if program else None,
-        collective=program.collective if program else None,
-        reduced_bytes_per_step=status.reduced_bytes_per_step,
-        examples_per_step=status.examples_per_step,
-        tensorflow=status.tensorflow,
-        keras=status.keras,
-        warnings=status.warnings,
-        checkpoint=status.checkpoint,
+def with_lost(message: bytes, lost: int) -> bytes | None:
+    """Return the report with the number of steps lost before it, None where it has no steps."""
+    report = parsed(report_pb2.TaskReport, message)
+    if not report.steps:
+        return None
+    report.steps[0].lost += lost
+    return report.SerializeToString()
+
+
+def hello(identity: Identity, stack_signal: int | None, probe: ProbeStatus | None) -> bytes:
+    """Return the first report on a connection."""
+    hello = report_pb2.Hello(
+        schema_version=SCHEMA_VERSION,
+        task=identity.task,
+        generation=identity.generation,
+        attempt=identity.attempt,
+        pid=os.getpid(),
+        stack_signal=stack_signal,
     )
+    status = None if probe is None else message_of(telemetry_pb2.ProbeStatus, probe)
+    return report_pb2.TaskReport(hello=hello, probe=status).SerializeToString()
 
 
-def _activity(activity: Activity) -> telemetry_pb2.Activity:
-    kind = telemetry_pb2.ActivityKind.Value(f"ACTIVITY_KIND_{activity.kind.upper()}")
-    return telemetry_pb2.Activity(kind=kind, begin=activity.begin, end=activity.end)
+def profile_report(record: ProfileReport) -> bytes:
+    return report_pb2.TaskReport(profile=message_of(report_pb2.ProfileReport, record)).SerializeToString()
 
 
-def _coordinator(coordinator: Coordinator) -> telemetry_pb2.Coordinator:
-    workers = [
-        telemetry_pb2.WorkerFunctions(
-            **{
-                **functions._asdict(),
-                "traffic": [telemetry_pb2.ServerTraffic(**each._asdict()) for each in functions.traffic],
-            }
-        )
-        for functions in coordinator.workers
-    ]
-    return telemetry_pb2.Coordinator(**{**coordinator._asdict(), "workers": workers})
+def reply(data: bytes) -> Reply:
+    """Return the reply in these bytes. Raises WireError."""
+    message = parsed(report_pb2.ReportReply, data)
+    return Reply(
+        accepted=message.HasField("accepted"),
+        refused=message.refused if message.HasField("refused") else None,
+        profile=record_of(ProfileOrder, message.profile) if message.HasField("profile") else None,
+    )

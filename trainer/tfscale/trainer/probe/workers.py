@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tfscale.core.records import Coordinator, ServerTraffic, WorkerFunctions
 from tfscale.trainer.probe.steps.spans import Kind, Program, Span
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.worker_steps import Call, WorkerSteps
@@ -31,42 +32,6 @@ class Traffic(NamedTuple):
 
     pulled: Mapping[str, int]
     pushed: Mapping[str, int]
-
-
-class ServerTraffic(NamedTuple):
-    """Bytes so far between one worker and one server."""
-
-    server: str
-    pulled: int
-    pushed: int
-
-
-class WorkerFunctions(NamedTuple):
-    """The functions of one worker in this attempt of the chief."""
-
-    worker: str
-    finished: int
-    failed: int
-    """Functions that raised an error; those of a worker that died are executed again."""
-    busy: float
-    """Seconds in finished functions."""
-    idle: float
-    """Seconds without a function to execute."""
-    since: float | None
-    """Unix seconds of the chief's request that the worker has not answered yet; None while there is none."""
-    traffic: tuple[ServerTraffic, ...]
-
-
-class Coordinator(NamedTuple):
-    """The coordinator, which hands out functions, and its workers."""
-
-    at: float
-    queued: int | None
-    """Functions that wait for a worker."""
-    waited: float
-    """Seconds that the program has waited for functions (`join`, `fetch`)."""
-    waiting_since: float | None
-    workers: tuple[WorkerFunctions, ...]
 
 
 class Measured(NamedTuple):

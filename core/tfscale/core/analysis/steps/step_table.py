@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.core.plausible import LATEST
 from tfscale.core.records import PHASES, StepBatch
+from tfscale.core.validation import LATEST
 
 Floats = NDArray[np.floating]
 Integers = NDArray[np.int64]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from tfscale.core.plausible import is_moment
 from tfscale.core.records import (
     ActivityKind,
     Collective,
@@ -19,6 +18,7 @@ from tfscale.core.records import (
     TaskStatus,
 )
 from tfscale.core.task import Role, Task
+from tfscale.core.validation import is_moment
 
 WARM_UP_STEPS = 5
 """First steps of every attempt that no rule reads: tracing, empty caches, first batches."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tfscale.core.records import ActivityKind
 from tfscale.trainer import tf_internals
 from tfscale.trainer.feature import Feature
 from tfscale.trainer.probe.activities import CHECKPOINT, EVALUATION, Activities
@@ -87,7 +88,7 @@ class KerasHooks:
         }
 
     def _model(self, _: Feature) -> dict[str, Method]:
-        def during(kind: str) -> Method:
+        def during(kind: ActivityKind) -> Method:
             def hook(method: Method, *args: Any, **kwargs: Any) -> Any:
                 with self._activities.during(kind):
                     return method(*args, **kwargs)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import tensorflow as tf
+from tfscale.core.records import ActivityKind
 from tfscale.core.strategy import STRATEGIES
 from tfscale.trainer import tf_internals
 from tfscale.trainer.probe.activities import CHECKPOINT, COMPILE, Activities
@@ -126,7 +127,7 @@ def _hook_training(patches: Patches, recorder: Recorder) -> None:
 
 
 def _hook_activities(patches: Patches, activities: Activities) -> None:
-    def during(kind: str) -> Method:
+    def during(kind: ActivityKind) -> Method:
         def hook(method: Method, *args: Any, **kwargs: Any) -> Any:
             with activities.during(kind):
                 return method(*args, **kwargs)

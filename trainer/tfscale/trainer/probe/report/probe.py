@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tfscale.core.records import Activity, Collective, Coordinator, Training
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
-from tfscale.trainer.probe.activities import Activities, Activity, Announcer
+from tfscale.trainer.probe.activities import Activities, Announcer
 from tfscale.trainer.probe.graph.distribution import program_of
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu
@@ -24,14 +25,13 @@ from tfscale.trainer.probe.hooks.parameter_server import ParameterServer
 from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.progress import Progress
 from tfscale.trainer.probe.report.clock import ClockWatch
-from tfscale.trainer.probe.report.sink import Collective, Report, Sink, Training
+from tfscale.trainer.probe.report.sink import Report, Sink
 from tfscale.trainer.probe.report.step_columns import without_phases
 from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.spans import Span
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.step_reader import StepReader
-from tfscale.trainer.probe.workers import Coordinator
 
 _SETTLING_SECONDS = 0.02
 """Seconds. Younger spans wait for the next read: a span with an earlier end may still be on its way."""
@@ -202,7 +202,7 @@ class Probe:
             measured = [each._replace(steps=without_phases(each.steps)) for each in measured]
         self._update_status(steps or [step for each in measured for step in each.steps])
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
-        activities = self._announcer.worth_telling(changes, inferred)
+        activities = self._announcer.to_report(changes, inferred)
         return Report(
             self._collective(), None, self._progress.read(), steps, lost, activities, measured, self._coordinator()
         )
@@ -232,7 +232,7 @@ class Probe:
 
     def _send(self, report: Report) -> None:
         """Send the report to every sink, unless it has nothing new."""
-        status = None if self._status == self._reported_status else self._status
+        status = None if self._status == self._reported_status else self._status.record
         training = None if report.training == self._reported_training else report.training
         in_collective = self._entered > self._left
         news = report.steps or report.lost or report.activities or report.coordinator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections import deque
@@ -10,15 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, Protocol
 
-from google.protobuf.message import DecodeError
-from tfscale.core.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
+from tfscale.core.records import ProbeStatus, ProfileOrder, ProfileReport
+from tfscale.core.wire.convert import WireError
+from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
 from tfscale.trainer.probe import stacks, wire
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report.sink import Report
-from tfscale.v1 import report_pb2
-from tfscale.v1.telemetry_pb2 import ProbeStatus
 
-SCHEMA_VERSION = 1
 _RETRY_SECONDS = 0.5
 
 
@@ -31,8 +28,8 @@ class ProfileHandler(Protocol):
 
     def __call__(
         self,
-        order: report_pb2.ProfileOrder,
-        send: Callable[[report_pb2.ProfileReport], object],
+        order: ProfileOrder,
+        send: Callable[[ProfileReport], object],
         wait: Callable[[float], bool],
         /,
     ) -> None: ...
@@ -68,7 +65,7 @@ class Reporter:
         message = wire.serialised(self._identity, report)
         with self._changed:
             if report.status is not None:
-                self._probe = wire.probe_status(report.status)
+                self._probe = report.status
             self._queue(message)
 
     def close(self, timeout: float) -> None:
@@ -80,25 +77,16 @@ class Reporter:
 
     def _queue(self, message: bytes) -> None:
         while len(self._reports) >= self._capacity:
-            oldest = report_pb2.TaskReport.FromString(self._reports.popleft())
-            self._lost += sum(len(batch.sequence) + batch.lost for batch in oldest.steps)
-        if self._lost:
-            message = self._with_lost(message)
+            self._lost += wire.steps_in(self._reports.popleft())
+        if self._lost and (with_lost := wire.with_lost(message, self._lost)) is not None:
+            message, self._lost = with_lost, 0
         if self._agent is None or self._reports or self._is_sending or not _is_sent(self._agent, framed(message)):
             self._reports.append(message)
             self._changed.notify()
 
-    def _with_lost(self, message: bytes) -> bytes:
-        """Return the message with the number of steps lost before it, if it has steps."""
-        report = report_pb2.TaskReport.FromString(message)
-        if report.steps:
-            report.steps[0].lost += self._lost
-            self._lost = 0
-        return report.SerializeToString()
-
     def _deliver(self) -> None:
         while self.refused is None:
-            with suppress(OSError, FramingError, DecodeError), socket.socket(socket.AF_UNIX) as agent:
+            with suppress(OSError, FramingError, WireError), socket.socket(socket.AF_UNIX) as agent:
                 agent.connect(self._identity.socket)
                 if self._report_to(agent):
                     return
@@ -108,13 +96,13 @@ class Reporter:
     def _report_to(self, agent: socket.socket) -> bool:
         """Return True when finished (all delivered, or refused), False when the agent disconnected.
 
-        Raises OSError when it disconnected while something was sent, FramingError and DecodeError when it is no agent.
+        Raises OSError when it disconnected while something was sent, FramingError and WireError when it is no agent.
         """
         # The probe's status is reported only when it changes; an earlier agent may have heard that.
-        agent.sendall(framed(report_pb2.TaskReport(hello=self._hello(), probe=self._probe).SerializeToString()))
+        agent.sendall(framed(wire.hello(self._identity, self._stack_signal, self._probe)))
         replies = agent.makefile("rb")
         first = _next(replies)
-        if first is None or not first.HasField("accepted"):
+        if first is None or not first.accepted:
             self.refused = first.refused if first else None
             return first is not None
         self._agent = agent
@@ -144,35 +132,24 @@ class Reporter:
     def _listen(self, agent: socket.socket, replies: BinaryIO) -> None:
         """Carry out what the agent orders, until it disconnects."""
 
-        def send(report: report_pb2.ProfileReport) -> None:
+        def send(report: ProfileReport) -> None:
             with self._changed:
                 # An agent that comes later has not asked for it.
                 if self._agent is agent:
-                    self._queue(report_pb2.TaskReport(profile=report).SerializeToString())
+                    self._queue(wire.profile_report(report))
 
         try:
-            with suppress(OSError, FramingError, DecodeError), replies:
+            with suppress(OSError, FramingError, WireError), replies:
                 while reply := _next(replies):
-                    if reply.HasField("refused"):
+                    if reply.refused is not None:
                         self.refused = reply.refused
-                    elif reply.HasField("profile"):
+                    elif reply.profile is not None:
                         self._on_order(reply.profile, send, self._closing.wait)
         finally:
             with self._changed:
                 if self._agent is agent:
                     self._agent = None
                 self._changed.notify()
-
-    def _hello(self) -> report_pb2.Hello:
-        identity = self._identity
-        return report_pb2.Hello(
-            schema_version=SCHEMA_VERSION,
-            task=identity.task,
-            generation=identity.generation,
-            attempt=identity.attempt,
-            pid=os.getpid(),
-            stack_signal=self._stack_signal,
-        )
 
 
 def _is_sent(agent: socket.socket, frame: bytes) -> bool:
@@ -189,9 +166,9 @@ def _is_sent(agent: socket.socket, frame: bytes) -> bool:
     return sent == len(frame)
 
 
-def _next(replies: BinaryIO) -> report_pb2.ReportReply | None:
-    """Return the next reply, None at the end. Raises FramingError and DecodeError."""
+def _next(replies: BinaryIO) -> wire.Reply | None:
+    """Return the next reply, None at the end. Raises FramingError and WireError."""
     header = replies.read(HEADER_BYTES)
     if len(header) < HEADER_BYTES:
         return None
-    return report_pb2.ReportReply.FromString(replies.read(length(header)))
+    return wire.reply(replies.read(length(header)))

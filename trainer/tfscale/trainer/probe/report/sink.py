@@ -5,35 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from tfscale.trainer.probe.activities import Activity
-from tfscale.trainer.probe.status import Status
+from tfscale.core.records import Activity, Collective, Coordinator, ProbeStatus, Training
 from tfscale.trainer.probe.steps.step import Step
-from tfscale.trainer.probe.workers import Coordinator, Measured
-
-
-class Collective(NamedTuple):
-    """Number of collectives entered and left so far, and when the newest was entered (Unix seconds)."""
-
-    entered: int
-    left: int
-    entered_at: float | None
-
-
-class Training(NamedTuple):
-    """Progress of the training as Keras knows it; `finite` is whether the newest loss is a number."""
-
-    epoch: int | None = None
-    global_step: int | None = None
-    loss: float | None = None
-    finite: bool | None = None
-    learning_rate: float | None = None
+from tfscale.trainer.probe.workers import Measured
 
 
 class Report(NamedTuple):
     """Report of one second. `status` and `training` are None where they have not changed."""
 
     collective: Collective
-    status: Status | None = None
+    status: ProbeStatus | None = None
     training: Training | None = None
     steps: Sequence[Step] = ()
     lost: int = 0

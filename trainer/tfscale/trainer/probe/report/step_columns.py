@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from tfscale.core.records import PHASES, StepBatch
 from tfscale.trainer.probe.report.sink import Report
-from tfscale.trainer.probe.steps.step import PHASES, Step
+from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.timeline import UNKNOWN
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 
@@ -34,6 +36,13 @@ def report_batches(task: str, report: Report) -> Iterator[Columns]:
     yield from batches(task, report.steps, report.lost)
     for measured in report.workers:
         yield {**_columns(measured.worker, measured.steps, measured.lost), "pull": _column(measured.pulls)}
+
+
+def step_batches(task: str, generation: int, attempt: int, report: Report) -> Iterator[StepBatch]:
+    """Yield all batches in a report of `task`, its own and those of its workers."""
+    for columns in report_batches(task, report):
+        phases: dict[str, Any] = {name: array("f", columns.pop(name)) for name in (*PHASES, "pull") if name in columns}
+        yield StepBatch(generation, attempt, task, **columns, **phases)
 
 
 def _alike(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:

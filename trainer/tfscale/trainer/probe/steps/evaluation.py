@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tfscale.trainer.probe.activities import EVALUATION, Activity
+from tfscale.core.records import Activity
+from tfscale.trainer.probe.activities import EVALUATION
 
 _PATIENCE_SECONDS = 1.0
 _PATIENCE_BATCHES = 3

@@ -30,9 +30,6 @@ class Step(NamedTuple):
     program: Program = Program()
 
 
-PHASES = Step._fields[2:7]
-
-
 class Tail(NamedTuple):
     """End of the steps so far, where the next one begins; Unix seconds."""
 

@@ -14,12 +14,13 @@ from operator import sub
 from typing import NamedTuple, overload
 
 import numpy as np
+from tfscale.core.records import PHASES
 from tfscale.trainer.probe.rows.native import library
 from tfscale.trainer.probe.rows.row_kinds import RowKinds
 from tfscale.trainer.probe.rows.row_layout import WIDTH
 from tfscale.trainer.probe.steps.assembler import IDLE_SECONDS, REMEMBERED, StepAssembler
 from tfscale.trainer.probe.steps.spans import Kind, Program, Site
-from tfscale.trainer.probe.steps.step import PHASES, Step, Tail
+from tfscale.trainer.probe.steps.step import Step, Tail
 from tfscale.trainer.probe.steps.timeline import UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""What no agent can mean: refused where it arrives, so that nothing behind it need ask again."""
+"""Values that no agent can mean: refused where they arrive, so that no code behind that has to check again."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from tfscale.core.records import LAG_PHASES, Frame, StepBatch
 from tfscale.core.task import subject_task
 
 LATEST = 253_402_300_800.0
-"""Unix seconds of the year 10,000: no clock and no calendar goes further."""
+"""Unix seconds of the year 10,000, beyond which Python has no dates."""
 LARGEST = 1 << 53
-"""Of a step's numbers: beyond it they are no longer exact in JSON, and no training comes near."""
+"""Largest number of a step: greater ones are not exact in JSON, and no training comes near."""
 _COLUMNS = ("end", "global_step", "reduce", "pull", *LAG_PHASES)
 
 
 def is_moment(at: float) -> bool:
-    """Whether these Unix seconds can be said as a time of day; NaN and the infinite cannot."""
+    """Decide whether these Unix seconds are a date; NaN and the infinities are not."""
     return -LATEST < at < LATEST
 
 
 def check_frame(frame: Frame) -> None:
-    """Raises ValueError where the frame's time is none, or a batch cannot be read."""
+    """Raise ValueError where the frame's time is not a date, or a batch is not consistent."""
     check_time(frame.at)
     for batch in frame.steps:
         check_steps(batch)
 
 
 def check_time(at: float) -> None:
-    """Raises ValueError where a frame's time is none."""
+    """Raise ValueError where a frame's time, in Unix seconds, is not a date."""
     if not is_moment(at):
         raise ValueError(f"a frame's time is {at:g}")
 
 
 def check_steps(batch: StepBatch) -> None:
-    """Raises ValueError where it is of nobody, or its columns are not of one length."""
+    """Raise ValueError where its reporter or subject is not a task, or its columns differ in length."""
     for name in (batch.subject, batch.reporter):
         _check_name(name)
     for name in _COLUMNS:
@@ -42,7 +42,7 @@ def check_steps(batch: StepBatch) -> None:
 
 
 def check_counts(counts: list[int]) -> None:
-    """Raises ValueError where a number of a step is too large to be counted with."""
+    """Raise ValueError where the number of a step is too large to be counted with."""
     if counts and max(counts) > LARGEST:
         raise ValueError(f"step {max(counts)} is beyond what can be counted")
 

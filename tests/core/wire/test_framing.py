@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tfscale.core.framing import HEADER_BYTES, LONGEST, FramingError, framed, length
+from tfscale.core.wire.framing import HEADER_BYTES, LONGEST, FramingError, framed, length
 
 
 @pytest.mark.parametrize("message", [b"", b"x", b"x" * 70_000], ids=len)

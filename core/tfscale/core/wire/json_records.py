@@ -1,7 +1,7 @@
 """Records as JSON, for exports, recordings and scripts; docs/schema.md explains every field.
 
-Encoding follows the records' own fields, so that one schema serves all. Unknown is null: a None, and in the columns of
-a `StepBatch` a NaN. Durations in columns are kept to the nanosecond.
+Encoding follows the fields of the records, so that one schema serves all. An unknown value is null: None, and NaN in
+the columns of a `StepBatch`. Durations in columns are rounded to nanoseconds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from tfscale.core.errors import TfscaleError
-from tfscale.core.plausible import check_frame
 from tfscale.core.records import SCHEMA_VERSION, Diagnosis, Frame, StepBatch
+from tfscale.core.validation import check_frame
 
 Json = dict[str, Any]
 Record = TypeVar("Record")
@@ -26,18 +26,18 @@ _INTEGER_COLUMNS = {"sequence", "global_step"}
 
 
 class SchemaError(TfscaleError):
-    """A document does not hold the record that it should."""
+    """A document that does not hold the record that is asked for."""
 
 
 def frame_to_json(task: str, frame: Frame) -> Json:
-    """The line of one frame: `at` becomes `time`, and the task's name and the schema's version go along."""
+    """Return the line of one frame: `at` becomes `time`; the task's name and the schema's version are added."""
     document = encode(frame)
     return {"type": "frame", "schema": SCHEMA_VERSION, "task": task, "time": document.pop("at"), **document}
 
 
 def frame_from_json(document: Mapping[str, Any]) -> tuple[str, Frame]:
-    """The task and the frame of a line of type `frame`. Raises SchemaError, also for a newer schema than this one's."""
-    _check(document, "frame")
+    """Return the task and the frame of a line of type `frame`. Raises SchemaError, also for a newer schema."""
+    _check_is_frame(document)
     if not isinstance(document.get("schema"), int) or document["schema"] > SCHEMA_VERSION:
         raise SchemaError(
             f"frame of schema {document.get('schema')}: this tfscale reads up to {SCHEMA_VERSION}, update it"
@@ -51,18 +51,12 @@ def frame_from_json(document: Mapping[str, Any]) -> tuple[str, Frame]:
 
 
 def diagnosis_to_json(diagnosis: Diagnosis) -> Json:
-    """The line of one diagnosis."""
+    """Return the line of one diagnosis."""
     return {"type": "diagnosis", "schema": SCHEMA_VERSION, **encode(diagnosis)}
 
 
-def diagnosis_from_json(document: Mapping[str, Any]) -> Diagnosis:
-    """The diagnosis of a line of type `diagnosis`. Raises SchemaError."""
-    _check(document, "diagnosis")
-    return decode(Diagnosis, document)
-
-
 def encode(record: Any) -> Any:
-    """A record, or a value of one of its fields, as what `json.dumps` takes."""
+    """Return a record, or the value of one of its fields, in the types that `json.dumps` accepts."""
     if isinstance(record, StepBatch):
         return {name: _encode_field(name, getattr(record, name)) for name in _names(StepBatch)}
     if is_dataclass(record) and not isinstance(record, type):
@@ -79,7 +73,7 @@ def encode(record: Any) -> Any:
 
 
 def decode(kind: type[Record], document: Mapping[str, Any]) -> Record:
-    """The record of this kind in what `json.loads` gave; keys it does not know are left alone. Raises SchemaError."""
+    """Return the record of this kind in a parsed JSON object; unknown keys are ignored. Raises SchemaError."""
     try:
         hints: dict[str, Any] = _hints(kind)  # type: ignore[arg-type]  # mypy takes a class for unhashable
         known = {name: hint for name, hint in hints.items() if name in document}
@@ -88,10 +82,10 @@ def decode(kind: type[Record], document: Mapping[str, Any]) -> Record:
         raise SchemaError(f"not a {kind.__name__}: {error}") from None
 
 
-def _check(document: Mapping[str, Any], kind: str) -> None:
-    if document.get("type") != kind:
-        raise SchemaError(f"not a {kind}: type is {document.get('type')!r}")
-    if kind == "frame" and not {"task", "time"} <= document.keys():
+def _check_is_frame(document: Mapping[str, Any]) -> None:
+    if document.get("type") != "frame":
+        raise SchemaError(f"not a frame: type is {document.get('type')!r}")
+    if not {"task", "time"} <= document.keys():
         raise SchemaError("not a frame: task or time is missing")
 
 

@@ -10,8 +10,7 @@ import fakes
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from tfscale.agent import wire as agent_wire
-from tfscale.console import wire
+from tfscale.console.wire import frames
 from tfscale.core.records import (
     Activity,
     ActivityKind,
@@ -35,7 +34,7 @@ FIRST = fakes.worker(0)
 
 def through(frame: Frame) -> Frame:
     """As it is after the agent has written it and the console has read it."""
-    return wire.frame(agent_wire.frame_message(frame).SerializeToString())
+    return frames.frame(frames.frame_message(frame).SerializeToString())
 
 
 def test_a_full_frame_comes_through() -> None:
@@ -69,8 +68,8 @@ def test_host_and_gpus_are_there_when_somebody_looks_and_stay_where_steps_go() -
 
 def test_what_a_newer_agent_says_besides_is_no_counter() -> None:
     sent = replace(fakes.frame(FIRST), host=None, gpus=())
-    newer = agent_wire.frame_message(sent).SerializeToString() + b"\xfa\x07\x01x"
-    read = wire.frame(newer)
+    newer = frames.frame_message(sent).SerializeToString() + b"\xfa\x07\x01x"
+    read = frames.frame(newer)
     assert read == sent and not read.counters
 
 
@@ -114,10 +113,10 @@ def test_exits_and_counters_arrive_as_they_were_sent() -> None:
     "damaged", [b"\xff", b"\x07", b"\x42\x7f", b"hello", b"\x3a\x03\x12\x01\xff", b"\x42\x03\x2a\x01\xff"]
 )
 def test_what_is_cut_off_or_no_message_is_said_to_be(damaged: bytes) -> None:
-    whole = agent_wire.frame_message(replace(fakes.frame(FIRST), host=None)).SerializeToString()
+    whole = frames.frame_message(replace(fakes.frame(FIRST), host=None)).SerializeToString()
     for data in (damaged, whole[:-1], whole + damaged):
         with pytest.raises(ValueError, match=r"."):
-            wire.frame(data)
+            frames.frame(data)
 
 
 STEPS = fakes.steps(FIRST)
@@ -173,7 +172,7 @@ def test_what_is_no_number_or_no_moment_is_unknown() -> None:
 def test_numbers_that_are_none_or_never_end_are_refused_at_once(number: bytes) -> None:
     batch = b"\x42" + bytes([len(number)]) + number if len(number) < 128 else number
     with pytest.raises(ValueError, match=r"."):
-        wire.frame(batch)
+        frames.frame(batch)
 
 
 ARRIVING = {

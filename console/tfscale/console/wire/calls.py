@@ -1,0 +1,94 @@
+"""Requests to the agents' service, and its replies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tfscale.console.engine.events import CommandProgressed, Profile
+from tfscale.console.printable import printable
+from tfscale.console.wire.frames import CAUTION
+from tfscale.core.records import SCHEMA_VERSION, Description, Stage
+from tfscale.core.task import Task
+from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
+from tfscale.v1 import agent_pb2, arrival_pb2, report_pb2
+
+_PROGRESS = Caution(printable, instead={Stage: Stage.PLANNED})
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Reply of an agent's stream: its description and its past, or one frame. Frames are bytes of Frame messages."""
+
+    schema_version: int
+    description: Description | None = None
+    frames: Sequence[bytes] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    stage: Stage
+    tasks: tuple[Task, ...]
+    generation: int
+    message: str
+    at: float
+
+
+def reply(data: bytes) -> Reply:
+    """Return the reply in a WatchReply message. Raises ValueError where there is none."""
+    message = parsed(arrival_pb2.ArrivingReply, data)
+    if not message.HasField("snapshot"):
+        return Reply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
+    snapshot = message.snapshot
+    return Reply(message.schema_version, description(snapshot.description), tuple(snapshot.recent))
+
+
+def description(message: agent_pb2.Description) -> Description:
+    # The cluster is compared with others, and shown by nobody.
+    return replace(record_of(Description, message, CAUTION), cluster=message.cluster)
+
+
+def progress(message: agent_pb2.Progress, verb: str, at: float) -> CommandProgressed:
+    read = record_of(_Progress, message, _PROGRESS)
+    return CommandProgressed(at, verb, read.stage, read.tasks, read.generation, read.message)
+
+
+def progress_message(event: CommandProgressed) -> agent_pb2.Progress:
+    record = _Progress(event.stage, event.tasks, event.generation, event.message, event.at)
+    return message_of(agent_pb2.Progress, record)
+
+
+def profile(message: agent_pb2.ProfileReply, seconds: float) -> Profile:
+    doing = {
+        report_pb2.PROFILE_STAGE_ASKED: "asking the process",
+        report_pb2.PROFILE_STAGE_CAPTURING: f"capturing for {seconds:g} s",
+        report_pb2.PROFILE_STAGE_WRITING: "writing",
+        report_pb2.PROFILE_STAGE_WRITTEN: "written",
+    }
+    return Profile(doing.get(message.stage, "working"), message.folder, message.file, message.bytes)
+
+
+def watch_request(since: float) -> agent_pb2.WatchRequest:
+    """Ask for the frames after `since`, Unix seconds on the clock of the agent's host."""
+    return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=since)
+
+
+def describe_request() -> agent_pb2.DescribeRequest:
+    return agent_pb2.DescribeRequest()
+
+
+def tasks_request(tasks: Sequence[Task], reason: str, generation: int) -> agent_pb2.TasksRequest:
+    """Ask for a command to tasks, as long as `generation` is the newest; 0 is any."""
+    return agent_pb2.TasksRequest(tasks=map(str, tasks), reason=reason, expected_generation=generation)
+
+
+def log_request(tail: int, follow: bool) -> agent_pb2.FollowLogRequest:
+    return agent_pb2.FollowLogRequest(tail=tail, follow=follow)
+
+
+def stack_request() -> agent_pb2.StackRequest:
+    return agent_pb2.StackRequest()
+
+
+def profile_request(seconds: float) -> agent_pb2.ProfileRequest:
+    return agent_pb2.ProfileRequest(seconds=seconds)

@@ -1,0 +1,236 @@
+"""Frames as they arrive, a thousand a second.
+
+They are read by protos/tfscale/v1/arrival.proto, in which columns of numbers, parts that seldom change, and the host
+and its GPUs, which few read, stay the bytes that they are. All else is converted by the names of fields.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import fields, replace
+from functools import lru_cache
+from typing import Any
+
+from google.protobuf.message import Message
+from tfscale.console.history.gauges import Gauges, gauges_of
+from tfscale.console.printable import printable
+from tfscale.core.records import (
+    Activity,
+    Collective,
+    Coordinator,
+    Counters,
+    Frame,
+    GpuSample,
+    HostSample,
+    ProbeState,
+    ProbeStatus,
+    StepBatch,
+    TaskState,
+    TaskStatus,
+    Training,
+)
+from tfscale.core.validation import check_counts, check_steps, check_time, is_moment
+from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
+from tfscale.core.wire.fields import column, delimited
+from tfscale.v1 import arrival_pb2, telemetry_pb2
+
+CAUTION = Caution(
+    text=printable,
+    only_known=True,
+    instead={TaskState: TaskState.PENDING, ProbeState: ProbeState.WAITING},
+)
+_READ = tuple(each.name for each in arrival_pb2.ArrivingFrame.DESCRIPTOR.fields)
+"""Fields that are read when a frame arrives."""
+_SEQUENCE = telemetry_pb2.StepBatch.SEQUENCE_FIELD_NUMBER
+_ACTIVITY_KINDS = telemetry_pb2.ActivityKind.values()[1:]
+_TASKS = 4096
+"""Tasks whose newest status is remembered as it came: the same bytes are not read again."""
+
+
+class ArrivedCounters(Counters):
+    """Counters that are decoded each time they are read.
+
+    Decoded they take ten times the memory, and of a thousand tasks few are looked at.
+    """
+
+    __slots__ = ("_data",)
+    _data: bytes
+
+    def __init__(self, data: bytes) -> None:
+        """`data` is a Frame message of host and GPUs, or empty."""
+        _set(self, "_data", data)
+
+    @property
+    def host(self) -> HostSample | None:
+        message = self._message
+        return _host(message.host) if message.HasField("host") else None
+
+    @property
+    def gpus(self) -> tuple[GpuSample, ...]:
+        return tuple([record_of(GpuSample, gpu, CAUTION) for gpu in self._message.gpus])
+
+    @property
+    def gauges(self) -> Gauges:
+        message = self._message
+        return gauges_of(message.host if message.HasField("host") else None, message.gpus, _known)
+
+    @property
+    def _message(self) -> telemetry_pb2.Frame:
+        return telemetry_pb2.Frame.FromString(self._data)
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+
+class ArrivedFrame(Frame):
+    """Frame whose host and GPUs are decoded when they are first read.
+
+    Their slots are empty until then, and Python calls `__getattr__` for what a slot does not hold.
+    """
+
+    __slots__ = ("counters", "is_stopped")
+    counters: Counters
+    is_stopped: bool
+
+    def __getattr__(self, name: str) -> Any:
+        # A frame that `dataclasses.replace` has made holds the fields alone, and not what is made of them.
+        value = getattr(self.counters if name in ("host", "gpus") else super(), name)
+        _set(self, name, value)
+        return value
+
+    def with_steps(self, steps: tuple[StepBatch, ...]) -> Frame:
+        made = object.__new__(ArrivedFrame)
+        for name in _COPIED:
+            _set(made, name, getattr(self, name))
+        _set(made, "steps", steps)
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Frame):
+            return NotImplemented
+        return all(getattr(self, each.name) == getattr(other, each.name) for each in fields(Frame))
+
+    __hash__ = Frame.__hash__
+
+
+_set = object.__setattr__
+_COPIED = (
+    *(each.name for each in fields(Frame) if each.name not in ("host", "gpus", "steps")),
+    *ArrivedFrame.__slots__,
+)
+
+
+def _arrived(**values: Any) -> ArrivedFrame:
+    made = object.__new__(ArrivedFrame)
+    for name, value in values.items():
+        _set(made, name, value)
+    return made
+
+
+def frame(data: bytes) -> Frame:
+    """Return the frame in a Frame message. Raises ValueError where there is none, or its values make no sense."""
+    message = parsed(arrival_pb2.ArrivingFrame, data)
+    check_time(message.at)
+    return _arrived(
+        sequence=message.sequence,
+        at=message.at,
+        status=_status(message.status),
+        probe=_probe(message.probe) if message.HasField("probe") else None,
+        collective=record_of(Collective, message.collective, CAUTION) if message.HasField("collective") else None,
+        steps=tuple(map(_steps, message.steps)),
+        dropped=message.dropped,
+        training=record_of(Training, message.training, CAUTION) if message.HasField("training") else None,
+        activities=tuple([record_of(Activity, each, CAUTION) for each in message.activities if _is_activity(each)]),
+        coordinator=_coordinator(message.coordinator) if message.HasField("coordinator") else None,
+        # The last: it takes the fields above out of the message.
+        **_counters(message),
+    )
+
+
+def frame_message(record: Frame) -> telemetry_pb2.Frame:
+    return message_of(telemetry_pb2.Frame, record)
+
+
+def _counters(message: Message) -> dict[str, Any]:
+    for name in _READ:
+        message.ClearField(name)
+    data = message.SerializeToString()
+    left = parsed(telemetry_pb2.Frame, data)
+    has_host = left.HasField("host")
+    # Fields that a newer agent has added are left, too: they are no counters.
+    counters = ArrivedCounters(data if has_host or left.gpus else b"")
+    return {"counters": counters, "is_stopped": has_host and left.host.task.stopped > 0}
+
+
+@lru_cache(maxsize=_TASKS)
+def _status(data: bytes) -> TaskStatus:
+    """Return the status in these bytes, which change once in hours."""
+    status = record_of(TaskStatus, parsed(telemetry_pb2.TaskStatus, data), CAUTION)
+    if status.exit is not None:
+        check_time(status.exit.at)
+    return status
+
+
+@lru_cache(maxsize=_TASKS)
+def _probe(data: bytes) -> ProbeStatus:
+    return record_of(ProbeStatus, parsed(telemetry_pb2.ProbeStatus, data), CAUTION)
+
+
+def _is_activity(message: telemetry_pb2.Activity) -> bool:
+    """Decide whether this version knows the activity's kind, and its times are dates."""
+    return message.kind in _ACTIVITY_KINDS and is_moment(message.begin) and is_moment(message.end)
+
+
+def _steps(message: arrival_pb2.ArrivingSteps) -> StepBatch:
+    batch = StepBatch(
+        generation=message.generation,
+        attempt=message.attempt,
+        reporter=message.reporter,
+        subject=message.subject,
+        sequence=_counts(message.sequence),
+        end=column("d", message.end),
+        global_step=_counts(message.global_step),
+        update=column("f", message.update),
+        host=column("f", message.host),
+        input=column("f", message.input),
+        compute=column("f", message.compute),
+        reduce=column("f", message.reduce),
+        lost=message.lost,
+        clamped=message.clamped,
+        pull=column("f", message.pull),
+    )
+    check_steps(batch)
+    return batch
+
+
+@lru_cache(maxsize=1024)
+def _counts(data: bytes) -> array[int]:
+    """Return `sequence` or `global_step` of a batch: the same of all workers that meet in every step."""
+    values = list(parsed(telemetry_pb2.StepBatch, delimited(_SEQUENCE, data)).sequence)
+    check_counts(values)
+    return array("Q", values)
+
+
+def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator | None:
+    """Return None where its time is not a date, or a number of seconds is not finite."""
+    seconds = [message.waited, *(seconds for each in message.workers for seconds in (each.busy, each.idle))]
+    if not (is_moment(message.at) and all(map(math.isfinite, seconds))):
+        return None
+    return record_of(Coordinator, message, CAUTION)
+
+
+def _host(message: telemetry_pb2.HostSample) -> HostSample:
+    """Return the host without the interfaces whose rates are not finite."""
+    host = record_of(HostSample, message, CAUTION)
+    known = tuple(each for each in host.interfaces if math.isfinite(each.received + each.sent))
+    return host if len(known) == len(host.interfaces) else replace(host, interfaces=known)
+
+
+def _known(message: Any, name: str) -> Any:
+    """Return the value of a field, None where it is absent or not finite."""
+    value = getattr(message, name)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    # Only a zero may stand for an absent value: HasField is asked of few.
+    return value if value or message.HasField(name) else None
