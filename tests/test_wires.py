@@ -21,11 +21,11 @@ from tfscale.core.records import (
 )
 from tfscale.core.task import Task
 from tfscale.core.wire.json_records import frame_from_json, frame_to_json
-from tfscale.trainer.probe import wire as probe_wire
-from tfscale.trainer.probe import workers
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.progress import Progress
+from tfscale.trainer.probe.report import wire as probe_wire
+from tfscale.trainer.probe.report.progress import Progress
 from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.steps import remote_workers
 from tfscale.trainer.probe.steps.step import Step
 
 UNKNOWN = math.nan
@@ -45,7 +45,7 @@ SAID = Coordinator(
 @pytest.fixture
 def heard() -> Frame:
     steps = [Step(index, 1000.0 + index, 0.125, 0.25, 0.5, 1.0, UNKNOWN) for index in range(2)]
-    measured = workers.Measured("worker:1", steps, [UNKNOWN, 0.75], lost=4)
+    measured = remote_workers.Measured("worker:1", steps, [UNKNOWN, 0.75], lost=4)
     message = probe_wire.message(IDENTITY, Report(Collective(0, 0, None), workers=[measured], coordinator=SAID))
     report, steps = agent_wire.report(message.SerializeToString())
     frame = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), coordinator=report.coordinator)

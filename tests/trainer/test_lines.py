@@ -9,11 +9,11 @@ from pathlib import Path
 from tfscale.agent import wire as agent_wire
 from tfscale.core.records import Activity, ActivityKind, Collective, Frame, ProbeState, Training
 from tfscale.core.wire.json_records import frame_from_json
-from tfscale.trainer.probe import wire
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.lines import Lines
+from tfscale.trainer.probe.report import wire
+from tfscale.trainer.probe.report.json_lines import Lines
 from tfscale.trainer.probe.report.sink import Report
-from tfscale.trainer.probe.status import Status
+from tfscale.trainer.probe.report.status import Status
 from tfscale.trainer.probe.steps.spans import Program
 from tfscale.trainer.probe.steps.step import Step
 

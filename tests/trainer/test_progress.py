@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tfscale.trainer.probe.progress import Progress
+from tfscale.trainer.probe.report.progress import Progress
 
 
 def progress(logs: Any) -> Progress:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tfscale.core.records import Collective, Training
-from tfscale.trainer.probe import wire
 from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.sink import Report
 from tfscale.trainer.probe.steps.spans import Program
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps

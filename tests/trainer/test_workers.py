@@ -4,8 +4,8 @@ import time
 
 import pytest
 from tfscale.core.records import ServerTraffic, WorkerFunctions
+from tfscale.trainer.probe.steps.remote_workers import Account, Traffic, Workers
 from tfscale.trainer.probe.steps.spans import Kind, Program, Site, Span
-from tfscale.trainer.probe.workers import Account, Traffic, Workers
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 from local_cluster import wait_until
 from loop_rows import Loop
 from report_listener import ReportListener
-from tfscale.trainer.probe.activities import CHECKPOINT
 from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.report.activities import CHECKPOINT
 from tfscale.trainer.probe.report.reporter import Reporter
 from tfscale.trainer.probe.report.sink import Report
 from tfscale.trainer.probe.rows.row_layout import WIDTH

@@ -17,7 +17,7 @@ from tfscale.core.wire.framing import framed
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report.reporter import Reporter
 from tfscale.trainer.probe.report.sink import Report
-from tfscale.trainer.probe.status import Status
+from tfscale.trainer.probe.report.status import Status
 from tfscale.trainer.probe.steps.spans import Program
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps

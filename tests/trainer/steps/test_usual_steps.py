@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loop_rows import MS, Loop, loops, usual
 from tfscale.core.records import Activity
+from tfscale.trainer.probe.report.status import Status
 from tfscale.trainer.probe.report.step_columns import batches, without_phases
 from tfscale.trainer.probe.rows.native import library
-from tfscale.trainer.probe.status import Status
 from tfscale.trainer.probe.steps import usual_steps
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.spans import Kind, Sites

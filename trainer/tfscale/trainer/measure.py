@@ -22,7 +22,7 @@ from typing import Any
 
 from tfscale.trainer.probe.entry.attach import attach, probe
 from tfscale.trainer.probe.entry.imports import after_import
-from tfscale.trainer.probe.lines import Lines
+from tfscale.trainer.probe.report.json_lines import Lines
 
 if not os.environ.get("TFSCALE_REPORT"):
     after_import(attach)

@@ -6,9 +6,9 @@ import os
 import sys
 
 from tfscale.trainer.compat import repairs
-from tfscale.trainer.probe import profiling
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.entry.imports import REPAIRED
+from tfscale.trainer.probe.on_demand import profiling
 from tfscale.trainer.probe.report.probe import Probe
 from tfscale.trainer.probe.report.reporter import Reporter
 

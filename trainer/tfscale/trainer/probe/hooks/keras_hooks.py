@@ -11,11 +11,11 @@ import tensorflow as tf
 from tfscale.core.records import ActivityKind
 from tfscale.trainer import tf_internals
 from tfscale.trainer.feature import Feature
-from tfscale.trainer.probe.activities import CHECKPOINT, EVALUATION, Activities
 from tfscale.trainer.probe.graph.distribution import program_of
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
-from tfscale.trainer.probe.progress import Progress, plain
+from tfscale.trainer.probe.report.activities import CHECKPOINT, EVALUATION, Activities
+from tfscale.trainer.probe.report.progress import Progress, plain
 from tfscale.trainer.probe.steps.spans import Counter
 
 

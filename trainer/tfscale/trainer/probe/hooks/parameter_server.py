@@ -27,8 +27,8 @@ from tfscale.trainer.probe.graph.structures import is_looped, other_bytes
 from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.rows.remote_row_buffer import RemoteRowBuffer
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
+from tfscale.trainer.probe.steps.remote_workers import Account, Traffic, Workers
 from tfscale.trainer.probe.steps.spans import Kind, Program
-from tfscale.trainer.probe.workers import Account, Traffic, Workers
 
 _PERIOD = 0.5
 """Seconds between two reads of what a worker has staged."""

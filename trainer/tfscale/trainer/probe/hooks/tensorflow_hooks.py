@@ -14,11 +14,11 @@ import tensorflow as tf
 from tfscale.core.records import ActivityKind
 from tfscale.core.strategy import STRATEGIES
 from tfscale.trainer import tf_internals
-from tfscale.trainer.probe.activities import CHECKPOINT, COMPILE, Activities
 from tfscale.trainer.probe.graph.distribution import program_of
 from tfscale.trainer.probe.graph.export import write_nothing
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
+from tfscale.trainer.probe.report.activities import CHECKPOINT, COMPILE, Activities
 from tfscale.trainer.probe.steps.spans import Program
 
 

@@ -16,18 +16,18 @@ import numpy as np
 from tfscale.core.records import Activity, Collective, Coordinator, Training
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
-from tfscale.trainer.probe.activities import Activities, Announcer
 from tfscale.trainer.probe.graph.distribution import program_of
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu
 from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
 from tfscale.trainer.probe.hooks.parameter_server import ParameterServer
 from tfscale.trainer.probe.hooks.patches import Patches
-from tfscale.trainer.probe.progress import Progress
+from tfscale.trainer.probe.report.activities import Activities, Announcer
 from tfscale.trainer.probe.report.clock import ClockWatch
+from tfscale.trainer.probe.report.progress import Progress
 from tfscale.trainer.probe.report.sink import Report, Sink
+from tfscale.trainer.probe.report.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.report.step_columns import without_phases
-from tfscale.trainer.probe.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.spans import Span
 from tfscale.trainer.probe.steps.step import Step

@@ -12,8 +12,9 @@ from typing import BinaryIO, Protocol
 from tfscale.core.records import ProbeStatus, ProfileOrder, ProfileReport
 from tfscale.core.wire.convert import WireError
 from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES, FramingError, framed, length
-from tfscale.trainer.probe import stacks, wire
 from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.on_demand import stack_dumps
+from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.sink import Report
 
 _RETRY_SECONDS = 0.5
@@ -42,7 +43,7 @@ class Reporter:
         self._identity = identity
         self._on_order = on_order
         self._capacity = capacity
-        self._stack_signal = stacks.listen()
+        self._stack_signal = stack_dumps.listen()
         self.refused: str | None = None
         """Why the agent does not take this process's reports; None while it takes them."""
         self._changed = threading.Condition()

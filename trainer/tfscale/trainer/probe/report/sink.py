@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from tfscale.core.records import Activity, Collective, Coordinator, ProbeStatus, Training
+from tfscale.trainer.probe.steps.remote_workers import Measured
 from tfscale.trainer.probe.steps.step import Step
-from tfscale.trainer.probe.workers import Measured
 
 
 class Report(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tfscale.core.records import Activity
-from tfscale.trainer.probe.activities import IDLE
+from tfscale.trainer.probe.report.activities import IDLE
 from tfscale.trainer.probe.steps.evaluation import Evaluation
 from tfscale.trainer.probe.steps.spans import Kind, Site, Span
 from tfscale.trainer.probe.steps.step import Step, Tail
