@@ -9,6 +9,7 @@ from tfscale.agent import wire as agent_wire
 from tfscale.console.engine.events import FrameArrived
 from tfscale.console.export import rows
 from tfscale.console.wire import frames
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import (
     Collective,
     Coordinator,
@@ -19,7 +20,6 @@ from tfscale.core.records import (
     Training,
     WorkerFunctions,
 )
-from tfscale.core.task import Task
 from tfscale.core.wire.json_records import frame_from_json, frame_to_json
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import wire as probe_wire

@@ -30,7 +30,7 @@ import numpy as np
 import psutil
 from fake_agents import STEPS, agents
 from terminal import SIZE, Terminal
-from tfscale.console.widgets.look import PALETTES
+from tfscale.console.tui.widgets.appearance.theme import PALETTES
 
 BUDGETS = {"cpu": 0.35, "memory": 250e6, "key_p95": 0.050}
 """Share of a core, bytes, and seconds, at JUDGED tasks."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from tfscale.core.analysis.diagnostician import Diagnostician
-from tfscale.core.cluster import parse_cluster
+from tfscale.core.cluster.cluster_spec import parse_cluster
 from tfscale.core.records import PHASES, Frame, ProbeState, ProbeStatus, StepBatch, TaskState, TaskStatus
 
 SIZES = (10, 100, 1000, 4000)

@@ -24,7 +24,7 @@ from tfscale.core.analysis.steps.blocks import WINDOW
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
-from tfscale.core.cluster import parse_cluster
+from tfscale.core.cluster.cluster_spec import parse_cluster
 
 NOISES = {
     "white, 2 %": Noise(0.02),

@@ -9,8 +9,8 @@ import tfscale
 from loopback import free_addresses
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.supervisor import TaskSpec
-from tfscale.core.cluster import ClusterSpec, parse_address
-from tfscale.core.task import Role, Task
+from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_address
+from tfscale.core.cluster.task import Role, Task
 
 sys.path.append(str(Path(__file__).parent))
 """The fakes of this folder are modules of its tests."""

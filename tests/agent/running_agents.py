@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from tfscale.agent import wire
 from tfscale.agent.daemon import Daemon
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.security import open_channel
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import TaskState, TaskStatus
-from tfscale.core.security import open_channel
-from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
 
 W0, W1, W2 = (Task.parse(f"worker:{index}") for index in range(3))

@@ -7,8 +7,6 @@ from array import array
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from tfscale.console.channels import CommandError
-from tfscale.console.commands import Stack
 from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
@@ -22,8 +20,11 @@ from tfscale.console.engine.events import (
 from tfscale.console.engine.model import Link, Snapshot, TaskView
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources import Inbox
+from tfscale.console.transport.channels import CommandError
+from tfscale.console.transport.commands import Stack
 from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import (
     Collective,
     Description,
@@ -42,7 +43,6 @@ from tfscale.core.records import (
     TaskStatus,
     TaskUsage,
 )
-from tfscale.core.task import Role, Task
 
 NOW = 1_800_000_000.0
 

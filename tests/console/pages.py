@@ -7,12 +7,12 @@ from typing import Any
 
 import fakes
 from simulated_runs import simulated
-from tfscale.console.app import ConsoleApp
 from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import SecondPassed
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.tui.app import ConsoleApp
 
 FAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
     "healthy": (40, ()),

@@ -17,7 +17,7 @@ from tfscale.console.sources.faults import Fault
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.console.sources.simulated_cluster import SimulatedCluster
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 
 def record(path: Path, events: Sequence[Event], spec: ClusterSpec, every: int = 4) -> Path:

@@ -8,7 +8,7 @@ import fakes
 import pages
 import pytest
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.screens.advice import load_of_snapshot
+from tfscale.console.tui.screens.advice_screen import load_of_snapshot
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.run.recommendations import Recommendations, recommend
 

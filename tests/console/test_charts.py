@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tfscale.console.widgets import chart, scaling_chart
-from tfscale.console.widgets.look import ASCII, Look
+from tfscale.console.tui.widgets.appearance.theme import ASCII, Look
+from tfscale.console.tui.widgets.charts import area_chart, scaling_chart
 from tfscale.core.analysis.run.scaling import ring_forecast
 
 LETTERS = Look(glyphs=ASCII, letters=True)
 
 
-def area(letter: str, *values: float, colour: str = "#009e73") -> chart.Area:
-    return chart.Area(colour, letter, np.array(values))
+def area(letter: str, *values: float, colour: str = "#009e73") -> area_chart.Area:
+    return area_chart.Area(colour, letter, np.array(values))
 
 
 def plain(lines: list[object]) -> list[str]:
@@ -21,27 +21,27 @@ def plain(lines: list[object]) -> list[str]:
 
 def test_columns_are_cut_by_the_clock_so_that_they_stay() -> None:
     at, values = np.arange(103, 109), np.array([1.0, 2.0, 3.0, np.nan, np.nan, np.nan])
-    assert chart.columns(values, at, 2) == pytest.approx([1.0, 2.5, np.nan, np.nan], nan_ok=True)
-    later = chart.columns(values[1:], at[1:], 2)
+    assert area_chart.columns(values, at, 2) == pytest.approx([1.0, 2.5, np.nan, np.nan], nan_ok=True)
+    later = area_chart.columns(values[1:], at[1:], 2)
     assert later[0] == 2.5, "what was a column before is the same column a second later"
 
 
 def test_areas_are_stacked_newest_on_the_right() -> None:
-    lines = plain(chart.draw([area("c", 1.0, 2.0), area("w", 2.0, np.nan)], 4.0, 4, 4, LETTERS))
+    lines = plain(area_chart.draw([area("c", 1.0, 2.0), area("w", 2.0, np.nan)], 4.0, 4, 4, LETTERS))
     assert lines == ["    ", "  w ", "  wc", "  cc"]
 
 
 def test_colours_go_to_an_eighth_of_a_cell_and_what_is_there_is_seen() -> None:
-    lines = chart.draw([area("c", 0.5, 0.001, 0.0)], 1.0, 3, 1, Look())
+    lines = area_chart.draw([area("c", 0.5, 0.001, 0.0)], 1.0, 3, 1, Look())
     assert plain(lines) == ["▄▁ "]
-    both = chart.draw([area("c", 0.25, colour="#111111"), area("w", 0.75, colour="#222222")], 1.0, 1, 1, Look())[0]
+    both = area_chart.draw([area("c", 0.25, colour="#111111"), area("w", 0.75, colour="#222222")], 1.0, 1, 1, Look())[0]
     assert both.plain == "▂"
     drawn = both.spans[0].style
     assert drawn.color.name == "#111111" and drawn.bgcolor.name == "#222222"
 
 
 def test_more_than_full_is_full() -> None:
-    assert plain(chart.draw([area("c", 9.0)], 1.0, 1, 2, LETTERS)) == ["c", "c"]
+    assert plain(area_chart.draw([area("c", 9.0)], 1.0, 1, 2, LETTERS)) == ["c", "c"]
 
 
 @pytest.mark.parametrize("look", [Look(), LETTERS])

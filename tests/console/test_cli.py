@@ -19,7 +19,7 @@ from simulated_runs import record, simulated
 from tfscale.console.engine.events import FrameArrived
 from tfscale.console.recording.recording_reader import Recording, RecordingError
 from tfscale.console.sources.simulated import simulated_spec
-from tfscale.core.task import Task
+from tfscale.core.cluster.task import Task
 from waiting import until
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]

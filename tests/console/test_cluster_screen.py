@@ -9,18 +9,18 @@ from typing import Any
 import fakes
 import pytest
 from textual.widgets import Input, Static
-from tfscale.console.app import ConsoleApp
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Link
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.screens.heat import HeatScreen
-from tfscale.console.screens.picker import PickerScreen
-from tfscale.console.screens.task import TaskScreen
-from tfscale.console.view_state import View, ViewFile
-from tfscale.console.widgets.columns import COLUMNS, USUAL
-from tfscale.console.widgets.heat_map import HeatMap
-from tfscale.console.widgets.summary import Headline, Keys, Legend, Metrics, Title
+from tfscale.console.settings.view_state import View, ViewFile
+from tfscale.console.tui.app import ConsoleApp
+from tfscale.console.tui.dialogs.column_picker import PickerScreen
+from tfscale.console.tui.screens.heat_screen import HeatScreen
+from tfscale.console.tui.screens.task_screen import TaskScreen
+from tfscale.console.tui.widgets.charts.heat_map import HeatMap
+from tfscale.console.tui.widgets.panes.cluster_summary import Headline, Keys, Legend, Metrics, Title
+from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
 from waiting import settled, until
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from fake_agent import FakeCluster
-from tfscale.console.channels import Channels, CommandError
-from tfscale.console.commands import AgentCommands
+from tfscale.console.transport.channels import Channels, CommandError
+from tfscale.console.transport.commands import AgentCommands
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import Stage
-from tfscale.core.task import Role, Task
 
 FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
 

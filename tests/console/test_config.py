@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tfscale.console.config import Configuration, configure
-from tfscale.core.cluster import Address
+from tfscale.console.settings.config import Configuration, configure
+from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.errors import UsageError
 
 COMMANDS = {"stack": "TASK", "config": ""}

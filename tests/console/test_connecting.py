@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 from fake_agent import FakeAgent, FakeCluster
-from tfscale.console.channels import Channels, CommandError
 from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkState
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.source_factory import ask_agent
 from tfscale.console.sources.live import LiveSource
-from tfscale.core.cluster import Address, ClusterError, ClusterSpec, Tls
-from tfscale.core.security import SecurityError
-from tfscale.core.task import Task
+from tfscale.console.sources.source_factory import ask_agent
+from tfscale.console.transport.channels import Channels, CommandError
+from tfscale.core.cluster.cluster_spec import Address, ClusterError, ClusterSpec, Tls
+from tfscale.core.cluster.security import SecurityError
+from tfscale.core.cluster.task import Task
 from tfscale.v1 import agent_pb2
 
 NAP = 0.05

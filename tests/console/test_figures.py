@@ -8,11 +8,11 @@ import fakes
 import numpy as np
 import pytest
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.widgets.bar import mean_parts, parts_of, phase_bar
-from tfscale.console.widgets.columns import USUAL, layout
-from tfscale.console.widgets.figures import efficiency, figures_of, goodput, loss
-from tfscale.console.widgets.look import ASCII, PALETTES, PARTS, Look
-from tfscale.console.widgets.trend import sparklines
+from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, PARTS, Look
+from tfscale.console.tui.widgets.charts.sparkline import sparklines
+from tfscale.console.tui.widgets.charts.step_bar import mean_parts, parts_of, phase_bar
+from tfscale.console.tui.widgets.panes.cluster_figures import efficiency, figures_of, goodput, loss
+from tfscale.console.tui.widgets.table.task_columns import USUAL, layout
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.records import Training
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import fakes
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Link, Snapshot, TaskView
-from tfscale.console.widgets import gpus
+from tfscale.console.tui.widgets.panes import gpu_lines
 from tfscale.core.analysis.findings import Findings
-from tfscale.core.cluster import Address
+from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.records import GpuSample, Interface
 
 GPU = GpuSample(0, "GPU-0", "NVIDIA A100", 0.93, 33_000_000_000, 40_000_000_000, 310.0, 400.0, 66.0, 1_200_000_000)
@@ -29,24 +29,24 @@ def snapshot(*hosts: str, replicas: int = 1, cards: int = 1) -> Snapshot:
 
 
 def placed(shown: Snapshot, index: int) -> str | None:
-    return gpus.placement(shown.view(fakes.worker(index)), shown)
+    return gpu_lines.placement(shown.view(fakes.worker(index)), shown)
 
 
 def test_what_is_unknown_is_not_said() -> None:
-    assert gpus.running(GPU) == "93%   33.0 GB of 40.0 GB   1200 MHz   310 of 400 W   66 °C   A100"
-    assert gpus.running(GpuSample(0, "u", "T4")) == "–   T4"
+    assert gpu_lines.running(GPU) == "93%   33.0 GB of 40.0 GB   1200 MHz   310 of 400 W   66 °C   A100"
+    assert gpu_lines.running(GpuSample(0, "u", "T4")) == "–   T4"
 
 
 def test_alarms_are_told_the_worst_first_and_once() -> None:
     ailing = replace(GPU, clock_event_reasons=0x40 | 0x08 | 0x04 | 0x01, ecc_errors=2, xid=79)
-    assert list(gpus.alarms(ailing)) == [
+    assert list(gpu_lines.alarms(ailing)) == [
         ("critical", "slowed down by heat"),
         ("info", "at its power limit"),
         ("serious", "2 memory errors that could not be corrected (ECC)"),
         ("critical", "XID 79: it has fallen off the bus"),
     ]
-    assert list(gpus.alarms(replace(GPU, clock_event_reasons=0x01, ecc_errors=0))) == []
-    assert list(gpus.alarms(replace(GPU, xid=4711))) == [("critical", "XID 4711")]
+    assert list(gpu_lines.alarms(replace(GPU, clock_event_reasons=0x01, ecc_errors=0))) == []
+    assert list(gpu_lines.alarms(replace(GPU, xid=4711))) == [("critical", "XID 4711")]
 
 
 def test_ranks_are_counted_over_all_tasks() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rich.text import Text
-from tfscale.console.widgets.hanging import hanging
+from tfscale.console.tui.widgets.appearance.wrap import hanging
 
 SAID = "08:00:26  ▲ worker:1 is 1.3x slower than its peers since 08:00:20, in compute (+29 ms a step)"
 

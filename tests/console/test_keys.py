@@ -20,25 +20,25 @@ from textual.command import CommandPalette
 from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Static
-from tfscale.console import screens, widgets
-from tfscale.console.app import ConsoleApp
 from tfscale.console.cli import states
-from tfscale.console.commands import NoCommands, Stack
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.recording.recording_reader import Recording
-from tfscale.console.screens.base import ACTING
-from tfscale.console.screens.events import EventsScreen
-from tfscale.console.screens.heat import HeatScreen
-from tfscale.console.screens.help import HelpScreen, own_bindings
-from tfscale.console.screens.orders import checkpoint_age
-from tfscale.console.screens.picker import PickerScreen
-from tfscale.console.screens.steps import StepsScreen
-from tfscale.console.screens.task import TaskScreen
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
-from tfscale.console.widgets.summary import Keys
-from tfscale.core.task import Task
+from tfscale.console.transport.commands import NoCommands, Stack
+from tfscale.console.tui import screens, widgets
+from tfscale.console.tui.app import ConsoleApp
+from tfscale.console.tui.dialogs.column_picker import PickerScreen
+from tfscale.console.tui.dialogs.task_orders import checkpoint_age
+from tfscale.console.tui.screens.base_screen import ACTING
+from tfscale.console.tui.screens.events_screen import EventsScreen
+from tfscale.console.tui.screens.heat_screen import HeatScreen
+from tfscale.console.tui.screens.help_screen import HelpScreen, own_bindings
+from tfscale.console.tui.screens.steps_screen import StepsScreen
+from tfscale.console.tui.screens.task_screen import TaskScreen
+from tfscale.console.tui.widgets.panes.cluster_summary import Keys
+from tfscale.core.cluster.task import Task
 from waiting import picture, settled, still, until
 
 SIZE = (100, 30)

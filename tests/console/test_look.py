@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tfscale.console.widgets.look import PALETTES, Palette
+from tfscale.console.tui.widgets.appearance.theme import PALETTES, Palette
 
 Colour = tuple[float, float, float]
 

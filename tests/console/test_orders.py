@@ -5,11 +5,11 @@ from typing import Any
 
 import fakes
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.screens.confirm import ConfirmScreen
-from tfscale.console.screens.orders import Orders
-from tfscale.console.widgets.look import Look
-from tfscale.core.cluster import Address, ClusterSpec
-from tfscale.core.task import Task
+from tfscale.console.tui.dialogs.confirm import ConfirmScreen
+from tfscale.console.tui.dialogs.task_orders import Orders
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.task import Task
 
 TASKS = tuple(map(Task.parse, ("chief:0", "worker:0", "worker:1", "ps:0")))
 SERVERS = ClusterSpec("digits", *({task: Address("127.0.0.1", 2000 + n) for n, task in enumerate(TASKS)} for _ in "ab"))

@@ -14,10 +14,10 @@ from rich.text import Text
 from textual.containers import VerticalScroll
 from textual.strip import Strip
 from textual.widgets import Static
-from tfscale.console.screens.advice import AdviceScreen
-from tfscale.console.screens.events import EventsScreen
-from tfscale.console.screens.steps import StepsScreen
-from tfscale.console.screens.task import TaskScreen
+from tfscale.console.tui.screens.advice_screen import AdviceScreen
+from tfscale.console.tui.screens.events_screen import EventsScreen
+from tfscale.console.tui.screens.steps_screen import StepsScreen
+from tfscale.console.tui.screens.task_screen import TaskScreen
 from waiting import settled, still, until
 
 SIZES = [(80, 24), (120, 40), (200, 60)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import fakes
 import pytest
-from tfscale.console.printable import printable
+from tfscale.console.transport.sanitize import printable
 from tfscale.console.wire import frames
 from tfscale.core.records import Exit, TaskState, TaskStatus
 

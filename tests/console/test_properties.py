@@ -20,9 +20,9 @@ from tfscale.console.export import rows
 from tfscale.console.export.snapshot_once import snapshot_line
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.console.sources.simulated_cluster import SimulatedCluster
-from tfscale.console.widgets.look import Look
-from tfscale.console.widgets.step_bars import sentence, timeline
-from tfscale.console.widgets.summary import headline_lines
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.charts.step_timeline import sentence, timeline
+from tfscale.console.tui.widgets.panes.cluster_summary import headline_lines
 from tfscale.console.wire import frames
 from tfscale.core.records import PHASES, Frame, StepBatch
 

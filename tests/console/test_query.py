@@ -8,13 +8,13 @@ import fakes
 import pytest
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Link, TaskView
-from tfscale.console.widgets.arrange import Group, Order, arrange
-from tfscale.console.widgets.columns import COLUMNS, Scene
-from tfscale.console.widgets.look import UNICODE
-from tfscale.console.widgets.query import Query, filterable, parse
+from tfscale.console.tui.widgets.appearance.theme import UNICODE
+from tfscale.console.tui.widgets.table.filter_query import Query, filterable, parse
+from tfscale.console.tui.widgets.table.row_order import Group, Order, arrange
+from tfscale.console.tui.widgets.table.task_columns import COLUMNS, Scene
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import GpuSample
-from tfscale.core.task import Role, Task
 
 SCENE = Scene(fakes.NOW, UNICODE, furthest=1210)
 

@@ -13,9 +13,9 @@ from tfscale.console.cli import states
 from tfscale.console.engine.events import Event, SecondPassed
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.recording.recording_reader import Recording
-from tfscale.console.replay_controls import ReplayControls
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.tui.replay_controls import ReplayControls
 from tfscale.core.errors import UsageError
 from waiting import until
 

@@ -7,9 +7,7 @@ from pathlib import Path
 import fakes
 import pytest
 from simulated_runs import record, simulated
-from tfscale.console.app import ConsoleApp
 from tfscale.console.cli import states
-from tfscale.console.commands import NoCommands
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import AgentDescribed, SecondPassed
 from tfscale.console.engine.state import ClusterState
@@ -17,6 +15,8 @@ from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
+from tfscale.console.transport.commands import NoCommands
+from tfscale.console.tui.app import ConsoleApp
 from waiting import until
 
 

@@ -13,18 +13,18 @@ from typing import Any
 import fakes
 import pytest
 from textual.widgets import Input, Static
-from tfscale.console.app import ConsoleApp
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.screens.confirm import ConfirmScreen
-from tfscale.console.screens.help import HelpScreen
-from tfscale.console.screens.stack import StackScreen
-from tfscale.console.screens.task import TaskScreen
-from tfscale.console.widgets.moments import Moments
-from tfscale.console.widgets.summary import Keys
+from tfscale.console.tui.app import ConsoleApp
+from tfscale.console.tui.dialogs.confirm import ConfirmScreen
+from tfscale.console.tui.screens.help_screen import HelpScreen
+from tfscale.console.tui.screens.stack_screen import StackScreen
+from tfscale.console.tui.screens.task_screen import TaskScreen
+from tfscale.console.tui.widgets.panes.cluster_summary import Keys
+from tfscale.console.tui.widgets.panes.event_pane import Moments
 from tfscale.core.analysis.findings import Findings
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import Stage
 from waiting import settled, still, until
 

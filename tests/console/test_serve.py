@@ -15,8 +15,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 from loopback import free_addresses
-from tfscale.console.serve import is_welcome
-from tfscale.core.cluster import Address, parse_address
+from tfscale.console.tui.serve import is_welcome
+from tfscale.core.cluster.cluster_spec import Address, parse_address
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
 BROWSER = Path(__file__).with_name("browser.py")

@@ -9,8 +9,8 @@ from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources.faults import Fault
 from tfscale.console.sources.simulated_cluster import SimulatedCluster
-from tfscale.console.widgets.look import Look
-from tfscale.console.widgets.summary import headline, headline_lines
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.panes.cluster_summary import headline, headline_lines
 from tfscale.core.analysis.diagnostician import Diagnostician
 
 BEGIN = fakes.NOW

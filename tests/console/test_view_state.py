@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tfscale.console.view_state import View, ViewFile, state_path
+from tfscale.console.settings.view_state import View, ViewFile, state_path
 
 
 def test_what_was_chosen_comes_back(tmp_path: Path) -> None:

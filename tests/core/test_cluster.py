@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tfscale.core.cluster import (
+from tfscale.core.cluster.cluster_spec import (
     Address,
     ClusterError,
     ClusterSpec,
@@ -11,8 +11,8 @@ from tfscale.core.cluster import (
     parse_address,
     parse_cluster,
 )
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
-from tfscale.core.task import Role, Task
 
 PAIR = {"cluster": {"worker": ["10.0.0.2:2222", "10.0.0.3:2222"]}}
 WORKER_0, WORKER_1 = Task(Role.WORKER, 0), Task(Role.WORKER, 1)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from tfscale.agent import settings as agent_settings
-from tfscale.console import options as console_options
+from tfscale.console.settings import options as console_options
 from tfscale.core.errors import UsageError
-from tfscale.core.precedence import CommandLine, Option, add_flags, choose, outranks
-from tfscale.core.value_parsers import any_text, count, size, switch
+from tfscale.core.settings.precedence import CommandLine, Option, add_flags, choose, outranks
+from tfscale.core.settings.value_parsers import any_text, count, size, switch
 
 OPTIONS = {
     "name": Option(any_text, "NAME", ""),

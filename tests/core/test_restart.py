@@ -1,7 +1,7 @@
 import pytest
-from tfscale.core.cluster import Address, ClusterSpec
-from tfscale.core.restart import RestartError, keeps_training, plan_finish, plan_restart
-from tfscale.core.task import Task
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.restart import RestartError, keeps_training, plan_finish, plan_restart
+from tfscale.core.cluster.task import Task
 
 
 def cluster(*names: str) -> ClusterSpec:

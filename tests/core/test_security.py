@@ -9,9 +9,9 @@ import pytest
 from certificates import authority
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
-from tfscale.core.cluster import Address, ClusterSpec, Tls
-from tfscale.core.security import SecurityError, open_channel, server_credentials, uses_tls
-from tfscale.core.task import Task
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, Tls
+from tfscale.core.cluster.security import SecurityError, open_channel, server_credentials, uses_tls
+from tfscale.core.cluster.task import Task
 
 TASK = Task.parse("worker:0")
 LOOPBACK, BEYOND = Address("127.0.0.1", 7070), Address("10.0.0.2", 7070)

@@ -1,8 +1,8 @@
 """The table of strategies, and the family of a program that is not in it."""
 
 import pytest
-from tfscale.core.strategy import ALONE, ASYNCHRONOUS, STRATEGIES, SYNCHRONOUS, Family, family_of, find_strategy
-from tfscale.core.task import Role
+from tfscale.core.cluster.strategy import ALONE, ASYNCHRONOUS, STRATEGIES, SYNCHRONOUS, Family, family_of, find_strategy
+from tfscale.core.cluster.task import Role
 
 WORKERS = [Role.WORKER, Role.WORKER]
 SERVERS = [Role.CHIEF, Role.WORKER, Role.PS]

@@ -1,6 +1,6 @@
 import pytest
+from tfscale.core.cluster.task import CLUSTER, Role, Task, parse_role, subject_task
 from tfscale.core.errors import UsageError
-from tfscale.core.task import CLUSTER, Role, Task, parse_role, subject_task
 
 
 def test_a_name_and_its_task_are_the_same_thing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tfscale.core.cluster import Tls
+from tfscale.core.cluster.cluster_spec import Tls
 
 
 def authority(folder: Path, name: str) -> Tls:

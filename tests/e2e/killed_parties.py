@@ -22,10 +22,10 @@ import psutil
 from local_cluster import write_cluster
 from tfscale.agent import wire
 from tfscale.agent.supervision.shim_state import ShimState, read_state
-from tfscale.core.cluster import load_cluster
+from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.security import open_channel
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import TaskState, TaskStatus
-from tfscale.core.security import open_channel
-from tfscale.core.task import Role, Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 TASKS = tuple(Task(Role.WORKER, index) for index in range(3))

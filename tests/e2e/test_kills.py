@@ -16,8 +16,8 @@ import psutil
 import pytest
 from local_cluster import end, start_agent, write_cluster
 from recording import Recording
-from tfscale.core.cluster import load_cluster
-from tfscale.core.security import open_channel
+from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 DIGITS = [sys.executable, "-m", "tfscale.trainer.cli", "digits", "--epochs", "100000"]

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from local_cluster import end, start_agent, write_cluster
 from recording import Recording
-from tfscale.core.cluster import load_cluster
-from tfscale.core.security import open_channel
+from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 PROGRAM = Path(__file__).parent / "programs" / "parameter_server.py"

@@ -12,12 +12,12 @@ from typing import Any
 import platformdirs
 from tfscale.agent.daemon import Daemon, sole_agent
 from tfscale.agent.settings import OPTIONS, AgentSettings
-from tfscale.core.cluster import Address, ClusterSpec, cluster_from_environment, load_cluster
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, cluster_from_environment, load_cluster
+from tfscale.core.cluster.security import uses_tls
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.logs import start_log
-from tfscale.core.precedence import CommandLine, add_flags, choose
-from tfscale.core.security import uses_tls
-from tfscale.core.task import Task
+from tfscale.core.settings.precedence import CommandLine, add_flags, choose
 
 _logger = logging.getLogger(__name__)
 

@@ -27,10 +27,10 @@ from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import Reports
 from tfscale.agent.telemetry.sampler import Sampler
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Description, Frame, TaskState, TaskStatus
 from tfscale.core.report_schedule import until_next
-from tfscale.core.task import Task
 from tfscale.core.version import installed_version
 
 _logger = logging.getLogger(__name__)

@@ -5,13 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfscale.core.cluster import Address, ClusterSpec, parse_address
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
+from tfscale.core.cluster.task import Task, parse_role
+from tfscale.core.cluster.task_files import TaskFiles
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS
-from tfscale.core.precedence import Option
-from tfscale.core.task import Task, parse_role
-from tfscale.core.task_files import TaskFiles
-from tfscale.core.value_parsers import SIZE_UNITS, count_from_0, number_from_0, one_of, path, placed, size, switch
+from tfscale.core.settings.precedence import Option
+from tfscale.core.settings.value_parsers import (
+    SIZE_UNITS,
+    count_from_0,
+    number_from_0,
+    one_of,
+    path,
+    placed,
+    size,
+    switch,
+)
 
 
 @dataclass(frozen=True, slots=True)

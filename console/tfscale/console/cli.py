@@ -13,9 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from tfscale.console import _process as _process
-from tfscale.console.commands import NoCommands
-from tfscale.console.config import Configuration, Settings, configure
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.resilient_analysis import ResilientAnalysis
 from tfscale.console.engine.state import ClusterState
@@ -28,14 +25,16 @@ from tfscale.console.export.snapshot_once import SnapshotOnce, is_healthy, snaps
 from tfscale.console.export.task_commands import TASK_COMMANDS, run_task_command
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import ActiveRecording
-from tfscale.console.source_factory import Connection, connect
+from tfscale.console.settings.config import Configuration, Settings, configure
+from tfscale.console.settings.view_state import ViewFile, state_path
 from tfscale.console.sources.recorded import Player, RecordedSource
-from tfscale.console.view_state import ViewFile, state_path
+from tfscale.console.sources.source_factory import Connection, connect
+from tfscale.console.transport.commands import NoCommands
 from tfscale.core.analysis.diagnostician import Diagnostician
-from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.logs import start_log
-from tfscale.core.task import Task
 
 _logger = logging.getLogger(__name__)
 WELL, NOTHING, UNHEALTHY = 0, 1, 3
@@ -251,7 +250,7 @@ def run_screens(settings: Settings, connection: Connection, environment: Mapping
     served = is_served(environment)
     if not served and not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("no terminal to draw on: use --headless")
-    from tfscale.console.app import ConsoleApp
+    from tfscale.console.tui.app import ConsoleApp
 
     spec = connection.source.spec
     tape = ActiveRecording(spec)
@@ -296,7 +295,7 @@ def run_server(settings: Settings, address: Address) -> int:
     if settings.headless or settings.once:
         raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
     try:
-        from tfscale.console.serve import serve
+        from tfscale.console.tui.serve import serve
     except ModuleNotFoundError as error:
         raise UsageError(f"--serve needs {error.name}: pip install 'tfscale[serve]'") from None
     serve(sys.argv[1:], address)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tfscale.core.cluster.task import subject_task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import LAG_PHASES, Frame, StepBatch
-from tfscale.core.task import subject_task
 
 LATEST = 253_402_300_800.0
 """Unix seconds of the year 10,000, beyond which Python has no dates."""

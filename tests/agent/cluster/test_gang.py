@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, Operation, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal
-from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import Stage, TaskState, TaskStatus
-from tfscale.core.task import Task
 
 
 class FakeMember:

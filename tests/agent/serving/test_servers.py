@@ -13,7 +13,7 @@ from tfscale.agent.daemon import Daemon
 from tfscale.agent.serving.servers import ReportServer, ServerError
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.probe_reports import Reports
-from tfscale.core.security import open_channel
+from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 

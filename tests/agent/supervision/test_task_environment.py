@@ -15,8 +15,8 @@ from tfscale.agent.supervision.task_environment import (
     report_socket,
     task_environment,
 )
-from tfscale.core.cluster import ClusterSpec, Program
-from tfscale.core.task import Task
+from tfscale.core.cluster.cluster_spec import ClusterSpec, Program
+from tfscale.core.cluster.task import Task
 
 
 @pytest.fixture

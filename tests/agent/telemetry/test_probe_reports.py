@@ -11,8 +11,8 @@ import pytest
 from report_connection import connected, said, serving
 from tfscale.agent.serving.servers import ReportServer
 from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import Activity, ActivityKind, Collective, ProbeState, Training
-from tfscale.core.task import Task
 from tfscale.core.wire.framing import framed
 from tfscale.v1 import report_pb2, telemetry_pb2
 

@@ -12,7 +12,7 @@ from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, Link
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources import Clock, Inbox
 from tfscale.core.analysis.findings import Findings
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 SPEC = fakes.spec(2)
 FIRST = fakes.worker(0)

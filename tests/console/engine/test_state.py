@@ -10,9 +10,9 @@ from tfscale.console.engine.events import AgentDescribed, CommandProgressed, Eve
 from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.engine.state import ENTRIES_KEPT, OUTCOME_SHOWN, ClusterState
 from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import Diagnosis, Exit, Stage, TaskState
-from tfscale.core.task import Role, Task
 
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
 SPEC = fakes.spec(2)

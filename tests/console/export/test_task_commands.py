@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import fakes
 import pytest
-from tfscale.console.config import Settings
 from tfscale.console.export.task_commands import run_task_command
-from tfscale.console.source_factory import Connection
+from tfscale.console.settings.config import Settings
+from tfscale.console.sources.source_factory import Connection
 from tfscale.core.errors import UsageError
 
 FIRST = fakes.worker(0)

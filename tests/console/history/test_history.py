@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tfscale.console.engine.events import SecondPassed
 from tfscale.console.history.history import SECONDS, History
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import Frame, GpuSample, StepBatch, TaskState, Training
-from tfscale.core.task import Role, Task
 
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
 PHASES = {"update": 0.01, "host": 0.02, "input": 0.03, "compute": 0.1, "reduce": 0.05}

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tfscale.console.history.recent_steps import RecentSteps
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import PHASES, StepBatch
-from tfscale.core.task import Task
 
 TASKS = [fakes.worker(index) for index in range(4)]
 

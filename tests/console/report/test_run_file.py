@@ -8,7 +8,7 @@ import pytest
 from tfscale.console.engine.events import Event, LinkChanged, LinkState, SecondPassed
 from tfscale.console.recording.recording_reader import RecordingError
 from tfscale.console.report.run_file import open_run, with_seconds
-from tfscale.core.task import Role, Task
+from tfscale.core.cluster.task import Role, Task
 
 
 @pytest.mark.parametrize(

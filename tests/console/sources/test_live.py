@@ -7,12 +7,12 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 
 from fake_agent import FakeCluster
-from tfscale.console.channels import Channels
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Inbox
 from tfscale.console.sources.live import LiveSource, Patience
+from tfscale.console.transport.channels import Channels
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import SCHEMA_VERSION
-from tfscale.core.task import Role, Task
 from tfscale.v1 import telemetry_pb2
 
 FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)

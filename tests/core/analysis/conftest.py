@@ -6,7 +6,8 @@ import pytest
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.phase_simulation import Simulation
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.cluster import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import (
     Collective,
     Exit,
@@ -17,7 +18,6 @@ from tfscale.core.records import (
     TaskState,
     TaskStatus,
 )
-from tfscale.core.task import Task
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from tfscale.core.analysis.diagnostician import Diagnostician, without_duplicates
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.phase_simulation import Simulation, Slow
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import Collective, Diagnosis, Frame, StepBatch, TaskStatus
 
 Make = Callable[[int], Diagnostician]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
-from tfscale.core.cluster import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
 from tfscale.core.records import PHASES, Diagnosis, Frame, StepBatch, TaskState, TaskStatus
 
 

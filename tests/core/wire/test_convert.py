@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 import pytest
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import (
     Activity,
     ActivityKind,
@@ -25,7 +26,6 @@ from tfscale.core.records import (
     Training,
     WorkerFunctions,
 )
-from tfscale.core.task import Task
 from tfscale.core.wire.convert import Caution, WireError, message_of, parsed, record_of
 from tfscale.v1 import agent_pb2, telemetry_pb2
 

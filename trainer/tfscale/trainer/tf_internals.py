@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfscale.core.strategy import STRATEGIES
+from tfscale.core.cluster.strategy import STRATEGIES
 from tfscale.trainer.feature import Feature, find
 
 # --- TensorFlow: the probe -------------------------------------------------------------------------------------------

@@ -18,11 +18,11 @@ from enum import StrEnum
 from typing import Protocol
 
 from tfscale.agent.cluster.journal import Intent, Journal, JournalError
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.restart import plan_finish, plan_restart
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Stage, TaskState, TaskStatus
-from tfscale.core.restart import plan_finish, plan_restart
-from tfscale.core.task import Task
 
 _logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import GangError, Overtaken
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.security import open_channel
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import TaskStatus
-from tfscale.core.security import open_channel
-from tfscale.core.task import Task
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 _logger = logging.getLogger(__name__)

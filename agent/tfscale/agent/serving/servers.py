@@ -15,9 +15,9 @@ from grpc_reflection.v1alpha import reflection
 from tfscale.agent.serving.service import SERVICE_NAME, AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.probe_reports import Reports
-from tfscale.core.cluster import Address
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.security import SERVER_OPTIONS, server_credentials
 from tfscale.core.errors import TfscaleError
-from tfscale.core.security import SERVER_OPTIONS, server_credentials
 
 _logger = logging.getLogger(__name__)
 _GRACE = 0.5

@@ -16,6 +16,7 @@ from tfscale.agent import wire
 from tfscale.agent.on_demand.profile_requests import Profiler
 from tfscale.agent.on_demand.stack_requests import StackListener
 from tfscale.agent.telemetry.probe_connection import Connection
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import (
     SCHEMA_VERSION,
@@ -27,7 +28,6 @@ from tfscale.core.records import (
     ProbeStatus,
     Training,
 )
-from tfscale.core.task import Task
 from tfscale.core.wire.convert import WireError
 from tfscale.core.wire.framing import FramingError
 

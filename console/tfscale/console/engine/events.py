@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import Description, Frame, Stage
-from tfscale.core.task import Task
 
 
 class LinkState(StrEnum):

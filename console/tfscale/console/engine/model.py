@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.history.history import History
 from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.cluster import Address
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
-from tfscale.core.task import Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tfscale.console.engine.event_text import progress_text, status_text
 from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
@@ -16,12 +17,11 @@ from tfscale.console.engine.events import (
     SecondPassed,
 )
 from tfscale.console.engine.model import Link, Snapshot, TaskView, TimelineEntry
-from tfscale.console.event_text import progress_text, status_text
 from tfscale.console.history.history import History
 from tfscale.core.analysis.findings import Findings, SubjectSummary
-from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.task import Role, Task, subject_owner, subject_task
 from tfscale.core.records import Description, Diagnosis, Frame, Stage, TaskState, TaskStatus
-from tfscale.core.task import Role, Task, subject_owner, subject_task
 
 ENTRIES_KEPT = 1000
 OUTCOME_SHOWN = 12.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.state import ClusterState
+from tfscale.core.cluster.task import Role
 from tfscale.core.records import TaskState
-from tfscale.core.task import Role
 
 CONDITIONS = ("finished", "failed", "straggler")
 _TRAINING = (Role.CHIEF, Role.WORKER)

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tfscale.console.engine.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import PHASES, SCHEMA_VERSION, Diagnosis, Frame, StepBatch
 from tfscale.core.version import installed_version
 from tfscale.core.wire.json_records import Json, diagnosis_to_json, encode, frame_to_json

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from tfscale.console.commands import PROFILE_SECONDS, VERBS, Commands
-from tfscale.console.config import Settings
-from tfscale.console.event_text import progress_text
-from tfscale.console.source_factory import Connection
+from tfscale.console.engine.event_text import progress_text
+from tfscale.console.settings.config import Settings
+from tfscale.console.sources.source_factory import Connection
+from tfscale.console.transport.commands import PROFILE_SECONDS, VERBS, Commands
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import Stage
-from tfscale.core.task import Task
 
 _logger = logging.getLogger(__name__)
 TASK_COMMANDS = ("stack", "profile", *VERBS)

@@ -20,8 +20,8 @@ from tfscale.console.history.transfer_series import TransferSeries
 from tfscale.console.wire.frames import ArrivedCounters
 from tfscale.core.analysis.run.cluster_context import MANY
 from tfscale.core.analysis.steps.step_table import concatenated, valid_durations, valid_times
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
-from tfscale.core.task import Role, Task
 
 SECONDS = 600
 """Seconds that are kept."""

@@ -13,10 +13,10 @@ from tfscale.console.engine.events import AgentDescribed, Event, LinkChanged, Re
 from tfscale.console.recording.recording_budget import RecordingBudget, thinned
 from tfscale.console.recording.recording_reader import HEAD, MORE, OPEN, SIGNATURE, block_of
 from tfscale.console.wire.entries import Header, encode, encode_header
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import SCHEMA_VERSION
-from tfscale.core.task import Task
 from tfscale.core.version import installed_version
 
 CHAPTER = 60.0

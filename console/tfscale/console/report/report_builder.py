@@ -22,7 +22,8 @@ from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity
 from tfscale.core.analysis.run.scaling import Forecast, ring_forecast
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
-from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.task import Task, subject_order
 from tfscale.core.records import (
     PHASES,
     Diagnosis,
@@ -33,7 +34,6 @@ from tfscale.core.records import (
     TaskState,
     TaskStatus,
 )
-from tfscale.core.task import Task, subject_order
 from tfscale.core.text import clock
 
 

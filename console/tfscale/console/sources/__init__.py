@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tfscale.console.engine.events import Event, FrameArrived
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 INBOX_LIMIT = 8192
 """Events: at 1,000 tasks and a frame a second, eight seconds of a console that is held up."""

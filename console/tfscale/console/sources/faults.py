@@ -6,9 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import LAG_PHASES
-from tfscale.core.task import Task
 
 KINDS = {
     "kill": "its process is killed, and the others abort 2 s later",

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import grpc
 import grpc.aio
-from tfscale.console.channels import Channels, first_line
 from tfscale.console.engine.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
 from tfscale.console.sources.arrivals import Arrivals
 from tfscale.console.sources.seconds import put_seconds
 from tfscale.console.sources.silence import Silence
+from tfscale.console.transport.channels import Channels, first_line
 from tfscale.console.wire import calls, frames
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import SCHEMA_VERSION, Description
-from tfscale.core.task import Task
 
 _logger = logging.getLogger(__name__)
 

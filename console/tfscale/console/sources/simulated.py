@@ -9,9 +9,9 @@ from tfscale.console.sources import Clock, Inbox
 from tfscale.console.sources.faults import Fault
 from tfscale.console.sources.seconds import put_seconds, sleep_until
 from tfscale.console.sources.simulated_cluster import SimulatedCluster
-from tfscale.core.cluster import Address, ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
-from tfscale.core.task import Role, Task
 
 RATE = 10.0
 """Steps a second of a healthy cluster."""

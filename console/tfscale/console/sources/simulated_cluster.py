@@ -15,7 +15,8 @@ from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, L
 from tfscale.console.sources.faults import HOT_CLOCK, Fault
 from tfscale.console.sources.simulated_steps import SimulatedSteps
 from tfscale.core.analysis.steps.step_table import Floats
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Task
 from tfscale.core.records import (
     PHASES,
     Collective,
@@ -34,7 +35,6 @@ from tfscale.core.records import (
     TaskUsage,
     Training,
 )
-from tfscale.core.task import Task
 
 _ABORT_DELAY = 2.0
 """Seconds after a death until the peers, whose collective it aborts, have exited."""

@@ -15,9 +15,9 @@ from tfscale.console.engine.events import (
     SecondPassed,
 )
 from tfscale.console.wire import calls, frames
+from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import SCHEMA_VERSION
-from tfscale.core.task import Task
 from tfscale.core.wire.convert import message_of, parsed, record_of
 from tfscale.core.wire.fields import delimited
 from tfscale.v1 import agent_pb2, recording_pb2

@@ -14,7 +14,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 from tfscale.console.history.gauges import Gauges, gauges_of
-from tfscale.console.printable import printable
+from tfscale.console.transport.sanitize import printable
 from tfscale.core.records import (
     Activity,
     Collective,

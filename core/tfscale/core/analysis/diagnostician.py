@@ -19,9 +19,9 @@ from tfscale.core.analysis.tasks.non_finite import not_finite
 from tfscale.core.analysis.tasks.not_started import not_started
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.unanswered import unanswered
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import subject_task
 from tfscale.core.records import Diagnosis, Frame
-from tfscale.core.task import subject_task
 
 STALE = 10.0
 """Seconds without a step after which the last rates are no longer reported as the present ones (chosen)."""

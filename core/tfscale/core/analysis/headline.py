@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tfscale.core.analysis.tasks.hangs import missing, stillness
 from tfscale.core.analysis.tasks.not_started import joined, why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.task import Role
 from tfscale.core.records import Diagnosis, TaskState
-from tfscale.core.task import Role
 from tfscale.core.text import duration, listing, no_contact, plural, step_rate
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tfscale.core.analysis.run import gain_models
 from tfscale.core.analysis.run.load import Load
+from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import Diagnosis
-from tfscale.core.task import CLUSTER
 
 
 @dataclass(frozen=True, slots=True)

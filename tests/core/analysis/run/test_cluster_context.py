@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from tfscale.core.analysis.run.cluster_context import MOST_WATCHED, PERIOD, ClusterContext
 from tfscale.core.analysis.steps.step_table import StepTable
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import Frame, HostSample
 
 NOTHING = StepTable().aligned(())

@@ -13,7 +13,7 @@ from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.phase_simulation import Simulation, Slow
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.saturation import Limit, SaturationWatch, limits
-from tfscale.core.cluster import ClusterSpec, parse_cluster
+from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
 from tfscale.core.records import (
     Diagnosis,
     Frame,

@@ -12,7 +12,7 @@ from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.phase_simulation import SHARES
 from tfscale.core.analysis.stragglers.async_pace import shortfall
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import (
     Coordinator,
     Diagnosis,

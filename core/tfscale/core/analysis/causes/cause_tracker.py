@@ -18,8 +18,8 @@ from tfscale.core.analysis.causes.cause_rules import (
 from tfscale.core.analysis.causes.vitals import NO_VITALS, Samples
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.task import subject_owner
 from tfscale.core.records import Diagnosis, ProbeStatus
-from tfscale.core.task import subject_owner
 
 PATIENCE = 5
 """Evaluations in a row that another cause must match before it replaces the reported one (chosen)."""

@@ -18,9 +18,9 @@ from tfscale.core.analysis.steps.impute import impute
 from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.cluster import ClusterSpec
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Role, Task, subject_owner
 from tfscale.core.records import Diagnosis, Frame, TaskState
-from tfscale.core.task import Role, Task, subject_owner
 
 PERIOD = 5.0
 """Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster (chosen)."""

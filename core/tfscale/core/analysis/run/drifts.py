@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
+from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import LAG_PHASES, Diagnosis
-from tfscale.core.task import CLUSTER
 from tfscale.core.text import clock, duration
 
 PARTS = (*LAG_PHASES, "transfer")

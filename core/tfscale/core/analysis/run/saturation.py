@@ -12,8 +12,8 @@ from tfscale.core.analysis import remedies
 from tfscale.core.analysis.causes.vitals import Vitals, middle
 from tfscale.core.analysis.remedies import Remedy
 from tfscale.core.analysis.run.load import Load
+from tfscale.core.cluster.task import CLUSTER, Role, Task
 from tfscale.core.records import Diagnosis
-from tfscale.core.task import CLUSTER, Role, Task
 from tfscale.core.text import bit_rate
 
 COMMUNICATION = 0.30

@@ -14,8 +14,8 @@ from tfscale.core.analysis.stragglers.async_pace import Pace, PaceWatch, shortfa
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
+from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records import Diagnosis, StepBatch
-from tfscale.core.task import subject_order, subject_owner
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 5
 """A worker that is behind the newest by more than both, in steps of its own, is not waited for (chosen)."""

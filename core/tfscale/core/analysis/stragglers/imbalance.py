@@ -13,8 +13,8 @@ from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.core.analysis.steps.impute import impute
 from tfscale.core.analysis.steps.phases import others_median
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
+from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import LAG_PHASES, Diagnosis
-from tfscale.core.task import CLUSTER
 
 COST_ON, COST_OFF = 0.15, 0.10
 """Shares of the step from which on an imbalance is reported, and below which it ends (chosen)."""

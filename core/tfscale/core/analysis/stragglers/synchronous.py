@@ -13,8 +13,8 @@ from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
+from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records import Diagnosis
-from tfscale.core.task import subject_order, subject_owner
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 50
 """A subject that is behind the newest by more than both is not waited for: its frames do not arrive (chosen)."""

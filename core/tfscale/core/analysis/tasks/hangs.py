@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import ActivityKind, Diagnosis
-from tfscale.core.task import CLUSTER
 from tfscale.core.text import clock, duration, listing, plural
 
 SHORTEST = 60.0

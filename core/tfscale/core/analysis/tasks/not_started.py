@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.task import Role
 from tfscale.core.records import Diagnosis, TaskState
-from tfscale.core.task import Role
 from tfscale.core.text import clock, duration, listing
 
 PATIENCE = 30.0

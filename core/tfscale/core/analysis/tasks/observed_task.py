@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tfscale.core.cluster.task import Role, Task
 from tfscale.core.records import (
     ActivityKind,
     Collective,
@@ -17,7 +18,6 @@ from tfscale.core.records import (
     TaskState,
     TaskStatus,
 )
-from tfscale.core.task import Role, Task
 from tfscale.core.validation import is_moment
 
 WARM_UP_STEPS = 5

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks.hangs import BUSY, SHORTEST
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.task import CLUSTER, Role
 from tfscale.core.records import Coordinator, Diagnosis, WorkerFunctions
-from tfscale.core.task import CLUSTER, Role
 from tfscale.core.text import clock, duration, listing, plural
 
 USUAL = 20.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfscale.core.strategy import DEFAULT, LOCAL, RING, Strategy, find_strategy
+from tfscale.core.cluster.strategy import DEFAULT, LOCAL, RING, Strategy, find_strategy
 from tfscale.trainer.probe.steps.spans import Program
 
 _CACHE = "_tfscale_program"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tfscale.core.strategy import LOCAL
+from tfscale.core.cluster.strategy import LOCAL
 from tfscale.trainer.probe.graph.structures import (
     after,
     count_examples,

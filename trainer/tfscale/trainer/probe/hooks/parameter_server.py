@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tfscale.core.strategy import ASYNCHRONOUS, find_strategy
+from tfscale.core.cluster.strategy import ASYNCHRONOUS, find_strategy
 from tfscale.trainer import tf_internals
 from tfscale.trainer.probe.graph.distribution import program_of
 from tfscale.trainer.probe.graph.exchange import Exchange, arrived, exchange_of, sizes

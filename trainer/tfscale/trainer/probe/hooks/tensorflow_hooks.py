@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import tensorflow as tf
+from tfscale.core.cluster.strategy import STRATEGIES
 from tfscale.core.records import ActivityKind
-from tfscale.core.strategy import STRATEGIES
 from tfscale.trainer import tf_internals
 from tfscale.trainer.probe.graph.distribution import program_of
 from tfscale.trainer.probe.graph.export import write_nothing

@@ -1,1 +1,0 @@
-"""What fills the terminal: the cluster, one task, a question, help."""

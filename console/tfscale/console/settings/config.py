@@ -1,0 +1,175 @@
+"""Configuration of the console: its settings, each with its origin, and the command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from tfscale.console.export.rows import PARTS
+from tfscale.console.settings.options import OPTIONS
+from tfscale.console.sources.faults import Fault
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.errors import UsageError
+from tfscale.core.settings.precedence import CommandLine, add_flags, choose, config_path, is_flag
+from tfscale.core.version import installed_version
+
+TABLE = "console"
+"""The console's table of the configuration file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The whole configuration of one console."""
+
+    cluster: Path | None = None
+    """The cluster file; None: `agent`, `simulate` or else `TF_CONFIG` names the cluster."""
+    agent: Address | None = None
+    """Address of any one agent, which knows the others."""
+    simulate: int | None = None
+    """Number of simulated workers; None: a real cluster."""
+    fault: tuple[Fault, ...] = ()
+    """Faults of the simulated workers."""
+    rate: float = 10.0
+    """Steps a second of simulated workers."""
+    insecure: bool = False
+    """Dial agents in plain text."""
+    ca: Path | None = None
+    """With `certificate` and `key`: TLS for agents that are found by `agent`."""
+    certificate: Path | None = None
+    key: Path | None = None
+    record: Path | None = None
+    """File of the recording; None: nothing is recorded."""
+    read_only: bool = False
+    """Refuse every command that reaches into a task."""
+    yes: bool = False
+    """Restart, stop or start without a question."""
+    serve: Address | None = None
+    """Address at which browsers get the screen; None: the screen is on the terminal."""
+    headless: bool = False
+    """Write lines or tables instead of drawing a screen."""
+    out: Path | None = None
+    """File for what a console without a screen writes; None: stdout."""
+    format: str = "jsonl"
+    only: str | None = None
+    """One of PARTS; None: all."""
+    rotate: int | None = None
+    """Bytes at which a new file is begun; None: never."""
+    keep: int = 5
+    """Files kept besides the one that is written."""
+    once: bool = False
+    """Write one snapshot and end."""
+    until: tuple[str, ...] = ()
+    """Conditions that end the console."""
+    seconds: float | None = None
+    """Seconds from the first step of all training tasks to the end of the console."""
+    on_event: str | None = None
+    """Command to run for each event that matters."""
+    webhook: str | None = None
+    """Web address to which each event that matters is posted."""
+    theme: str | None = None
+    """Name of the screen's colours; None: the theme that was chosen last."""
+    log_level: str = "info"
+    """Lowest level of the console's own log, one of `core.logs.LEVELS`."""
+    log_format: str = "text"
+    """Format of the console's own log, one of `core.logs.LOG_FORMATS`."""
+    log_file: Path | None = None
+    """File to append the console's own log to; None: stderr, and nothing while a screen is drawn."""
+    ascii: bool = False
+    """Draw without Unicode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The settings, the command and the origin of each setting."""
+
+    settings: Settings
+    command: tuple[str, ...] = ()
+    """`("stack", "worker:1")` and the like; empty: watch."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Place of each setting, see `tfscale.core.settings.precedence`; absent: built in."""
+    file: Path | None = None
+    """The configuration file; None: it is absent or has no table for the console."""
+
+    def describe(self) -> str:
+        """Return every setting as a line of the configuration file, with its origin."""
+        lines = [f"[{TABLE}]" + ("" if self.file else f"  # {config_path(os.environ)} is not there")]
+        for setting in fields(Settings):
+            value = getattr(self.settings, setting.name)
+            line = f"# {setting.name} is not set" if value in (None, ()) else f"{setting.name} = {_toml(value)}"
+            lines.append(f"{line:<40}  # {self.origins.get(setting.name, 'built in')}")
+        return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(each) for each in value) + "]"
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def configure(arguments: Sequence[str], environment: Mapping[str, str], commands: Mapping[str, str]) -> Configuration:
+    """Return the settings and the command that arguments, variables and the configuration file give.
+
+    `commands` has the first word of each command and its argument: `{"stack": "TASK"}`. Raises UsageError.
+    """
+    flags = _parser(commands).parse_args(arguments)
+    chosen = choose(OPTIONS, TABLE, flags, environment)
+    settings = Settings(**chosen.values)
+    _check(settings, chosen.origins)
+    return Configuration(settings, _command(flags.command, commands), chosen.origins, chosen.file)
+
+
+def _parser(commands: Mapping[str, str]) -> CommandLine:
+    parser = CommandLine(
+        prog="tfscale-console",
+        description="Watch a TensorFlow cluster live, see who makes it slow and why, and restart tasks.",
+        epilog="Each flag can be a variable too (TFSCALE_CLUSTER, TFSCALE_INSECURE=1), or a line of [console] in "
+        "$XDG_CONFIG_HOME/tfscale/config.toml; `tfscale-console config` shows what holds.",
+        allow_abbrev=False,
+    )
+    add_flags(parser, OPTIONS)
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help=f"instead of watching: {_shown(commands)}")
+    parser.add_argument("--version", action="version", version=f"tfscale {installed_version() or '(not installed)'}")
+    return parser
+
+
+def _shown(commands: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {argument}".strip() for name, argument in commands.items())
+
+
+def _command(words: list[str], commands: Mapping[str, str]) -> tuple[str, ...]:
+    if not words:
+        return ()
+    if words[0] not in commands:
+        raise UsageError(f"{words[0]!r} is no command: use {_shown(commands)}")
+    if len(words) != 1 + bool(commands[words[0]]):
+        raise UsageError(f"{' '.join(words)!r}: write {words[0]} {commands[words[0]]}".rstrip())
+    return tuple(words)
+
+
+def _check(settings: Settings, origins: Mapping[str, str]) -> None:
+    """Refuse settings that exclude each other. Raises UsageError."""
+    ways = [name for name in ("cluster", "agent", "simulate") if is_flag(origins.get(name))]
+    if len(ways) > 1:
+        raise UsageError(f"--{ways[0]} and --{ways[1]} are two clusters: give one")
+    if settings.fault and settings.simulate is None:
+        raise UsageError(f"{origins['fault']} needs --simulate")
+    tls = (settings.ca, settings.certificate, settings.key)
+    if any(tls) and not all(tls):
+        raise UsageError("--ca, --certificate and --key go together: give all three")
+    if settings.format != "jsonl" and settings.only is None:
+        raise UsageError(f"--format {settings.format} holds one table: add --only {' or --only '.join(PARTS)}")
+    if settings.format == "parquet" and settings.out is None:
+        raise UsageError("--format parquet needs --out")
+    if settings.serve is not None and not settings.serve.is_loopback and not settings.insecure:
+        raise UsageError(f"{origins['serve']} {settings.serve}: it has no password and no encryption: add --insecure")
+    if settings.serve is not None and settings.record is not None:
+        raise UsageError(f"{origins['serve']}: each page is a console of its own: record with another console")
+    if settings.rotate is not None and settings.out is None:
+        raise UsageError(f"{origins['rotate']} needs --out")

@@ -1,0 +1,77 @@
+"""Table of the console's options."""
+
+from __future__ import annotations
+
+import re
+
+from tfscale.console.engine.stop_condition import CONDITIONS
+from tfscale.console.export.outputs import FORMATS
+from tfscale.console.export.rows import PARTS
+from tfscale.console.sources.faults import EXAMPLE, Fault
+from tfscale.core.cluster.cluster_spec import parse_address
+from tfscale.core.errors import UsageError
+from tfscale.core.logs import LEVELS, LOG_FORMATS
+from tfscale.core.settings.precedence import Option
+from tfscale.core.settings.value_parsers import (
+    SIZE_UNITS,
+    any_text,
+    count,
+    one_of,
+    path,
+    placed,
+    positive_number,
+    size,
+    switch,
+)
+
+
+def _conditions(text: str, place: str) -> tuple[str, ...]:
+    return tuple(one_of(*CONDITIONS)(word.strip(), place) for word in text.split(","))
+
+
+def _url(text: str, place: str) -> str:
+    if not re.match(r"https?://[^\s/]+", text):
+        raise UsageError(f"{place}: {text!r} is no web address: write http://... or https://...")
+    return text
+
+
+SERVED = "127.0.0.1:8571"
+"""Address of `--serve` alone."""
+
+OPTIONS: dict[str, Option] = {
+    "cluster": Option(path, "FILE", "the cluster file, TOML or JSON; left out: TF_CONFIG in the environment"),
+    "agent": Option(parse_address, "HOST:PORT", "instead of the cluster file: any one agent, which knows the others"),
+    "simulate": Option(count, "N", "instead of a cluster: N simulated workers"),
+    "fault": Option(
+        placed(Fault.parse), "FAULT", f"with --simulate, any number of times: for example {EXAMPLE}", is_list=True
+    ),
+    "rate": Option(positive_number, "R", "with --simulate: steps a second (10)"),
+    "insecure": Option(
+        switch, "", "reach agents in plain text, also beyond this host and with [tls] in the cluster file"
+    ),
+    "ca": Option(path, "FILE", "with --agent: PEM file of the authority, for TLS"),
+    "certificate": Option(path, "FILE", "with --agent: own PEM certificate"),
+    "key": Option(path, "FILE", "with --agent: its PEM key"),
+    "record": Option(path, "FILE", "record what is watched to a new file, for replay and export"),
+    "read_only": Option(switch, "", "only look: no key and no command that reaches into a task"),
+    "serve": Option(parse_address, "HOST:PORT", f"the screen in a browser, there ({SERVED})", otherwise=SERVED),
+    "yes": Option(switch, "", "with restart, stop and start: do it without asking"),
+    "headless": Option(switch, "", "no screen: one JSON object a line, to stdout"),
+    "out": Option(path, "FILE", "without a screen: write there instead of stdout"),
+    "format": Option(one_of(*FORMATS), "FORMAT", f"without a screen: {', '.join(FORMATS)} (jsonl)"),
+    "only": Option(one_of(*PARTS), "PART", f"without a screen: only {', '.join(PARTS)}"),
+    "rotate": Option(size(), "SIZE", f"with --out: begin a new file at this size ({SIZE_UNITS})"),
+    "keep": Option(count, "N", "with --rotate: files kept besides the newest (5)"),
+    "once": Option(switch, "", "one snapshot as JSON; exit status 0 healthy, 1 nothing collected, 3 unhealthy"),
+    "until": Option(_conditions, "WHAT", f"end by itself once it is {', '.join(CONDITIONS)}; several with commas"),
+    "seconds": Option(positive_number, "S", "end by itself S seconds after the first step of all training tasks"),
+    "on_event": Option(any_text, "COMMAND", "without a screen: run it for each event that matters, JSON on its stdin"),
+    "webhook": Option(_url, "URL", "without a screen: post each event that matters there, as JSON"),
+    "theme": Option(
+        one_of("dark", "light", "contrast"), "NAME", "colours of the screen: dark, light, contrast (as last time)"
+    ),
+    "log_level": Option(one_of(*LEVELS), "LEVEL", f"of the console's own log: {', '.join(LEVELS)} (info)"),
+    "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", f"of the console's own log: {', '.join(LOG_FORMATS)} (text)"),
+    "log_file": Option(path, "FILE", "append the console's own log there; left out: stderr, and with a screen nowhere"),
+    "ascii": Option(switch, "", "draw with ASCII only; by itself where the locale is not UTF-8"),
+}

@@ -1,0 +1,92 @@
+"""Construction of the source that the settings name: live agents or a simulation, and the commands for its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import grpc
+import grpc.aio
+from tfscale.console.settings.config import Settings
+from tfscale.console.sources import Source
+from tfscale.console.sources.live import LiveSource
+from tfscale.console.sources.simulated import SimulatedSource
+from tfscale.console.transport.channels import Channels, CommandError, first_line
+from tfscale.console.transport.commands import AgentCommands, Commands, NoCommands
+from tfscale.console.wire import calls
+from tfscale.core.cluster.cluster_spec import (
+    Address,
+    ClusterSpec,
+    Tls,
+    cluster_from_environment,
+    load_cluster,
+    parse_cluster,
+)
+from tfscale.core.cluster.task import Role, Task
+from tfscale.core.settings.precedence import outranks
+
+_PATIENCE = 5.0
+"""Seconds within which the one agent must name the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A source, the commands for its tasks, and the channels behind them, if any."""
+
+    source: Source
+    commands: Commands
+    channels: Channels | None = None
+
+    async def close(self) -> None:
+        if self.channels is not None:
+            await self.channels.close()
+
+
+def connect(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> Connection:
+    """Return the source and commands that the settings name; only the agent of `--agent` is dialled.
+
+    `where` has the place of each setting. Raises UsageError and CommandError.
+    """
+    if settings.simulate is not None and not outranks(where, "simulate", "cluster", "agent"):
+        settings = replace(settings, simulate=None)
+    if settings.simulate is not None:
+        source = SimulatedSource(settings.simulate, settings.fault, rate=settings.rate)
+        return Connection(source, NoCommands("this is a simulation: its tasks are not there"))
+    channels = Channels(find_cluster(settings, where, environment), insecure=settings.insecure)
+    return Connection(LiveSource(channels), AgentCommands(channels), channels)
+
+
+def find_cluster(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:
+    """Return the live cluster that the settings name. Raises UsageError and CommandError."""
+    if settings.agent is not None and (settings.cluster is None or outranks(where, "agent", "cluster")):
+        return asyncio.run(ask_agent(settings.agent, _tls(settings), insecure=settings.insecure))
+    if settings.cluster is not None:
+        return load_cluster(settings.cluster)
+    return cluster_from_environment(environment)[0]
+
+
+def _tls(settings: Settings) -> Tls | None:
+    if settings.ca is None or settings.certificate is None or settings.key is None:
+        return None
+    return Tls(settings.ca, settings.certificate, settings.key)
+
+
+async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> ClusterSpec:
+    """Return the cluster as the agent at `address` knows it. Raises CommandError and SecurityError."""
+    # The task of the agent is not known before it answers.
+    asked = Task(Role.WORKER, 0)
+    channels = Channels(ClusterSpec("agent", {asked: address}, {asked: address}, tls=tls), insecure=insecure)
+    try:
+        call = channels.stub(asked).Describe(calls.describe_request(), timeout=_PATIENCE)
+        description = await call
+    except grpc.aio.AioRpcError as error:
+        raise CommandError(f"--agent {address}: {first_line(error)}; is tfscale-agent running there?") from None
+    finally:
+        await channels.close()
+    spec = parse_cluster(
+        json.loads(description.cluster), name=description.run or "cluster", where=f"the agent at {address}", base=Path()
+    )
+    return replace(spec, tls=tls)

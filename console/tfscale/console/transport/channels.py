@@ -1,0 +1,79 @@
+"""Channels from the console to the agents: one a task, opened when first needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+from tfscale.console.transport.sanitize import printable
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.security import channel_opener
+from tfscale.core.cluster.task import Task
+from tfscale.core.errors import TfscaleError
+from tfscale.v1 import agent_pb2
+from tfscale.v1.agent_pb2_grpc import AgentStub
+
+if TYPE_CHECKING:
+    from tfscale.v1.agent_pb2_grpc import AgentAsyncStub
+
+_WATCH = f"/{agent_pb2.DESCRIPTOR.services_by_name['Agent'].full_name}/Watch"
+_OPTIONS = (
+    # The estimate of a line's bandwidth takes a ping a frame, a quarter of the cost of reading a thousand agents.
+    # Without it the window is fixed: room for the past of an agent over a long line.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 1 << 20),
+    # The console tries again by itself and reads no statistics; both cost 10 kB a channel.
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_channelz", 0),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 800),
+)
+
+
+class CommandError(TfscaleError):
+    """A command that an agent did not carry out; the message says why and what to do."""
+
+
+class Channels:
+    """Channels by task, each shared by the task's stream and its commands.
+
+    Raises SecurityError where an agent may not be dialled or a certificate cannot be read.
+    """
+
+    def __init__(self, spec: ClusterSpec, *, insecure: bool = False) -> None:
+        self.spec = spec
+        self._open = channel_opener(spec.agents.values(), spec, insecure, _OPTIONS)
+        self._channels: dict[Task, grpc.aio.Channel] = {}
+        self._stubs: dict[Task, AgentAsyncStub] = {}
+
+    def stub(self, task: Task) -> AgentAsyncStub:
+        """Return the stub of the task's agent, for use in one event loop."""
+        if task not in self._stubs:
+            self._channels[task] = self._open(self.spec.agents[task])
+            self._stubs[task] = AgentStub(self._channels[task])
+        return self._stubs[task]
+
+    def watch(self, task: Task, request: agent_pb2.WatchRequest) -> grpc.aio.UnaryStreamCall[Any, bytes]:
+        """Open the stream of the task's agent; its replies are left as bytes."""
+        self.stub(task)
+        serialize = agent_pb2.WatchRequest.SerializeToString
+        call: grpc.aio.UnaryStreamCall[Any, bytes]
+        call = self._channels[task].unary_stream(_WATCH, request_serializer=serialize)(request)
+        return call
+
+    async def close(self) -> None:
+        """End all calls and connections."""
+        for channel in self._channels.values():
+            await channel.close()
+        self._channels.clear()
+        self._stubs.clear()
+
+
+def first_line(error: grpc.aio.AioRpcError) -> str:
+    """Return the fault of a call in a few words."""
+    details = (error.details() or "").strip()
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return "connection refused" if "refused" in details.lower() else "does not answer"
+    return printable(details.splitlines()[0]) if details else error.code().name.lower().replace("_", " ")

@@ -1,0 +1,130 @@
+"""What an operator may ask of the agents: restart, stop or start tasks, profile one, follow a log, see a stack."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol
+
+import grpc
+import grpc.aio
+from tfscale.console.engine.events import CommandProgressed, Profile
+from tfscale.console.transport.channels import Channels, CommandError, first_line
+from tfscale.console.wire import calls
+from tfscale.core.cluster.task import Task
+
+_STACK_PATIENCE = 10.0
+"""Seconds."""
+
+VERBS = ("restart", "stop", "start")
+
+
+PROFILE_SECONDS = 5.0
+"""What is profiled unless another length is asked for."""
+
+
+class Stack(NamedTuple):
+    """The stacks of a task's threads at one moment, the main thread's first."""
+
+    at: float
+    pid: int
+    text: str
+
+
+class Commands(Protocol):
+    """What the screens may ask of tasks. All raise CommandError."""
+
+    def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
+        """Restart, stop or start tasks, moment by moment."""
+
+    def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
+        """A task's log, from `tail` lines before its end."""
+
+    async def stack(self, task: Task) -> Stack:
+        """The Python stacks of a task's threads now."""
+
+    def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
+        """TensorFlow's profile of a task's process, moment by moment; the last has the file."""
+
+
+class NoCommands:
+    """For tasks that are not there to be asked; `why` says so."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def order(self, verb: str, _tasks: Sequence[Task], _generation: int = 0) -> AsyncIterator[CommandProgressed]:
+        raise CommandError(f"cannot {verb}: {self._why}")
+        yield
+
+    async def follow_log(self, _task: Task, _tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:  # noqa: ARG002
+        raise CommandError(f"no log: {self._why}")
+        yield
+
+    async def stack(self, _task: Task) -> Stack:
+        raise CommandError(f"no stack: {self._why}")
+
+    async def profile(self, _task: Task, _seconds: float) -> AsyncIterator[Profile]:
+        raise CommandError(f"no profile: {self._why}")
+        yield
+
+
+class AgentCommands:
+    """Asks agents; the lead's for what concerns several tasks, since only it issues generations."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+
+    async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
+        """Restart, stop or start tasks, moment by moment.
+
+        `generation` is the one that the operator saw, 0 for any: where it has moved on since, nothing is done. Raises
+        CommandError.
+        """
+        lead = self._channels.spec.lead
+        stub = self._channels.stub(lead)
+        method = {"restart": stub.Restart, "stop": stub.Stop, "start": stub.Start}[verb]
+        call = method(calls.tasks_request(tasks, f"{verb} asked for at the console", generation))
+        try:
+            async for message in call:
+                yield calls.progress(message, verb, message.at)
+        except grpc.aio.AioRpcError as error:
+            raise CommandError(self._explain(f"cannot {verb}", lead, error)) from None
+        finally:
+            call.cancel()
+
+    async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
+        """The task's log in bunches of lines, from `tail` lines before its end. Raises CommandError."""
+        call = self._channels.stub(task).FollowLog(calls.log_request(tail, follow))
+        try:
+            async for chunk in call:
+                rotated = ("--- the log was rotated ---",) if chunk.rotated else ()
+                yield (*rotated, *chunk.lines)
+        except grpc.aio.AioRpcError as error:
+            raise CommandError(self._explain("no log", task, error)) from None
+        finally:
+            call.cancel()
+
+    async def stack(self, task: Task) -> Stack:
+        """The Python stacks of the task's threads now. Raises CommandError."""
+        try:
+            reply = await self._channels.stub(task).Stack(calls.stack_request(), timeout=_STACK_PATIENCE)
+        except grpc.aio.AioRpcError as error:
+            raise CommandError(self._explain("no stack", task, error)) from None
+        return Stack(reply.at, reply.pid, reply.text)
+
+    async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
+        """TensorFlow's profile of the task's process, moment by moment; the last has the file. Raises CommandError."""
+        call = self._channels.stub(task).Profile(calls.profile_request(seconds))
+        try:
+            async for reply in call:
+                yield calls.profile(reply, seconds)
+        except grpc.aio.AioRpcError as error:
+            raise CommandError(self._explain("no profile", task, error)) from None
+        finally:
+            call.cancel()
+
+    def _explain(self, what: str, task: Task, error: grpc.aio.AioRpcError) -> str:
+        agent = f"the agent of {task} at {self._channels.spec.agents[task]}"
+        if error.code() is grpc.StatusCode.UNAVAILABLE:
+            return f"{what}: {agent}: {first_line(error)}; is tfscale-agent running there?"
+        return f"{what}: {agent}: {first_line(error)}"

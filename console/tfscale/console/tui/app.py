@@ -1,0 +1,335 @@
+"""Textual application of the console: shows the engine's snapshots and gives commands to the agents."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from textual import work
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.command import CommandPalette, Provider
+from textual.message import Message
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import Event
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.stop_condition import StopCondition
+from tfscale.console.recording.recording_reader import SUFFIX
+from tfscale.console.recording.recording_writer import ActiveRecording
+from tfscale.console.settings.view_state import View, ViewFile
+from tfscale.console.sources.recorded import Player
+from tfscale.console.transport.commands import Commands
+from tfscale.console.tui.dialogs.command_palette import ConsoleCommands
+from tfscale.console.tui.dialogs.prompt import PromptScreen
+from tfscale.console.tui.dialogs.task_orders import Orders
+from tfscale.console.tui.replay_controls import ReplayControls
+from tfscale.console.tui.screens.advice_screen import AdviceScreen
+from tfscale.console.tui.screens.base_screen import SnapshotScreen
+from tfscale.console.tui.screens.cluster_screen import ClusterScreen
+from tfscale.console.tui.screens.events_screen import EventsScreen
+from tfscale.console.tui.screens.help_screen import HelpScreen, keys_of
+from tfscale.console.tui.screens.steps_screen import StepsScreen
+from tfscale.console.tui.screens.task_screen import TaskScreen
+from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Look, theme
+from tfscale.console.tui.widgets.table.task_table import TaskTable
+from tfscale.core.cluster.task import Task
+from tfscale.core.errors import TfscaleError, UsageError
+
+_REPLAY_ACTIONS = {"step", "faster", "next_event", "last_event", "go_to"}
+_ORDERS = {"order", "profile", "stack"}
+"""Actions that reach into tasks; `--read-only` disables them."""
+_PAGES: dict[str, type[SnapshotScreen]] = {"steps": StepsScreen, "events": EventsScreen, "advice": AdviceScreen}
+"""Pages of the whole cluster, beside the first screen."""
+_WHILE_RUSHING = 0.1
+"""Seconds between two pictures while a replay catches up."""
+
+
+class ConsoleApp(App[None]):
+    """Live console in a terminal."""
+
+    TITLE = "tfscale"
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ConsoleCommands}
+    CSS = """
+    CommandPalette SearchIcon { display: none; }
+    .-ascii CommandPalette #--input, .-ascii CommandPalette #--input.--list-visible { border: ascii $secondary; }
+    .-ascii CommandPalette CommandList { border: none; }
+    .-ascii CommandPalette LoadingIndicator { display: none; }
+    .-ascii * { scrollbar-size: 0 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "order('restart')", "restart; asks first", show=False),
+        Binding("x", "order('stop')", "stop; asks first", show=False),
+        Binding("S", "order('start')", "start; asks first", show=False),
+        Binding("P", "profile", "TensorFlow's profile of some seconds; asks for how many", show=False),
+        Binding("b", "stack", "the Python stacks of its threads, also while it is stuck", show=False),
+        Binding("v", "open('steps')", "the last steps of all workers, side by side", show=False),
+        Binding("e", "open('events')", "what happened, when, and the evidence", show=False),
+        Binding("A", "open('advice')", "what limits the cluster, and what would help", show=False),
+        Binding("p", "pause", "hold the picture still", show=False),
+        Binding("R", "record", "record to a file; again: end it", show=False),
+        Binding("left_square_bracket", "step(-1)", "a second back", show=False),
+        Binding("right_square_bracket", "step(1)", "a second forth", show=False),
+        Binding("plus", "faster(1)", "faster", show=False),
+        Binding("minus", "faster(-1)", "slower", show=False),
+        Binding("n", "next_event", "to the next event", show=False),
+        Binding("N", "last_event", "to the event before", show=False),
+        Binding("colon", "go_to", "to a time: 12:03:20, +90s, -5m, 50%", show=False),
+        Binding("t", "theme", "the next theme: dark, light, high contrast", show=False),
+        Binding("question_mark", "help", "help: what every key does here", show=False),
+        Binding("q", "quit", "quit", show=False),
+    ]
+
+    class SnapshotTaken(Message):
+        """Arrival of a new snapshot."""
+
+        def __init__(self, snapshot: Snapshot) -> None:
+            super().__init__()
+            self.snapshot = snapshot
+
+    def __init__(
+        self,
+        engine: Engine,
+        commands: Commands,
+        tape: ActiveRecording | None = None,
+        *,
+        ascii: bool = False,
+        until: StopCondition | None = None,
+        view_file: ViewFile | None = None,
+        read_only: bool = False,
+        palette: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._engine = engine
+        self._spec = engine.source.spec
+        self._commands = commands
+        self._orders = Orders(self, engine, commands)
+        self._is_read_only = read_only
+        self._tape = tape or ActiveRecording(self._spec)
+        self._until = until or StopCondition()
+        self._view_file = view_file or ViewFile()
+        self._remote = ReplayControls(engine.source) if isinstance(engine.source, Player) else None
+        self._waiting: Snapshot | None = None
+        """Newest snapshot, held back while the one before it has not been visible for `_WHILE_RUSHING`."""
+        self._shown: Snapshot | None = None
+        """Snapshot that the screens show."""
+        self._glyphs = ASCII if ascii else UNICODE
+        # Without colours, and with 16 colours, of which some parts would share one, bars are made of letters.
+        self._letters = ascii or bool(os.environ.get("NO_COLOR")) or self.console.color_system == "standard"
+        self.set_class(ascii, "-ascii")
+        self.set_class(read_only, "-read-only")
+        self._is_paused = False
+        for name in PALETTES:
+            self.register_theme(theme(name))
+        remembered = self._view_file.view.theme if palette is None else f"tfscale-{palette}"
+        self._kept_theme = next((name for name in PALETTES if name == remembered), next(iter(PALETTES)))
+        self.theme = self._kept_theme
+
+    @property
+    def look(self) -> Look:
+        return Look(PALETTES[self.theme], self._glyphs, self._letters)
+
+    def on_mount(self) -> None:
+        self.cluster = ClusterScreen(None, self.look, self._view_file.view)
+        self.push_screen(self.cluster)
+        self._watch()
+        self._record()
+        if self._remote is not None:
+            # A replay changes its position without a snapshot when it pauses and when it ends.
+            self.set_interval(0.5, self._show_note)
+
+    @work(group="watch")
+    async def _watch(self) -> None:
+        await self._engine.run(self)
+
+    @work(group="record")
+    async def _record(self) -> None:
+        await self._tape.run()
+
+    def event_folded(self, _event: Event) -> None:
+        """Ignore single events: the screens show snapshots only. Called by the engine."""
+
+    def snapshot_taken(self, snapshot: Snapshot) -> None:
+        """Show a snapshot. Called by the engine."""
+        if self._remote is not None:
+            self._remote.watch(snapshot)
+            if self._remote.player.is_catching_up and self._waiting is not None:
+                self._waiting = snapshot
+                return
+        if self._until.is_over(snapshot, self._engine.state):
+            self.exit()
+        self._show(snapshot)
+
+    def failed(self, problem: str) -> None:
+        """Show an error of the console's own; may be called from any thread."""
+        self.notify(problem, severity="error", timeout=60)
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self._waiting = snapshot
+        self.post_message(self.SnapshotTaken(snapshot))
+        self.set_timer(_WHILE_RUSHING, lambda: self._show_newest(snapshot))
+
+    def _show_newest(self, shown: Snapshot) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and waiting is not shown:
+            self._show(waiting)
+
+    def on_console_app_snapshot_taken(self, message: SnapshotTaken) -> None:
+        self._show_note()
+        if self._is_paused:
+            return
+        self._shown = message.snapshot
+        for screen in reversed(self.screen_stack):
+            if isinstance(screen, SnapshotScreen):
+                screen.snapshot = message.snapshot
+            if not screen.is_modal:
+                # Screens below are hidden, and get the newest snapshot when they are visible again.
+                break
+
+    def on_snapshot_screen_resumed(self, message: SnapshotScreen.Resumed) -> None:
+        if self._shown is not None:
+            message.screen.snapshot = self._shown
+
+    def action_theme(self) -> None:
+        names = list(PALETTES)
+        self.theme = names[(names.index(self.theme) + 1) % len(names)]
+
+    def watch_theme(self) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, SnapshotScreen):
+                screen.look = self.look
+        if self.theme != self._kept_theme:
+            self._kept_theme = self.theme
+            self._remember(replace(self._view_file.view, theme=self.theme))
+
+    def on_cluster_screen_viewed(self, message: ClusterScreen.Viewed) -> None:
+        self._remember(replace(message.view, theme=self._view_file.view.theme))
+
+    def _remember(self, view: View) -> None:
+        try:
+            self._view_file.keep(view)
+        except OSError as error:
+            self.notify(f"{self._view_file.path}: not remembered: {error.strerror}", severity="warning")
+
+    def action_pause(self) -> None:
+        if self._remote is not None:
+            self._remote.player.pause()
+            self._show_note()
+        else:
+            self._is_paused = not self._is_paused
+            self.cluster.title_line.is_paused = self._is_paused
+
+    def action_record(self) -> None:
+        if self._remote is not None:
+            self.notify("this is a replay: it is recorded already")
+        elif self._tape.path is not None:
+            path = self._tape.path
+            self._tape.end()
+            self.notify(self._tape.problem or f"recorded to {path}")
+        else:
+            self._begin_recording()
+        self._show_note()
+
+    def _begin_recording(self) -> None:
+        now = self._engine.source.now()
+        path = Path(f"{self._spec.name}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}{SUFFIX}")
+        try:
+            self._tape.begin(path, now, self._engine.state.known_links(now))
+            self.notify(f"recording to {path}; R ends it")
+        except TfscaleError as error:
+            self.notify(str(error), severity="error")
+
+    def _show_note(self) -> None:
+        if self._tape.problem is not None:
+            self.notify(self._tape.problem, severity="error")
+            self._tape.problem = None
+        note = "" if self._tape.path is None else f"{self._glyphs.running} recording"
+        if self._remote is not None:
+            note = self._remote.title()
+            if (damage := self._remote.new_damage()) is not None:
+                self.notify(damage, severity="warning", timeout=30)
+        self.cluster.title_line.note = note
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in _REPLAY_ACTIONS:
+            return self._remote is not None
+        if action in _ORDERS:
+            return not self._is_read_only and bool(self._selected())
+        return super().check_action(action, parameters)
+
+    def action_step(self, seconds: int) -> None:
+        if self._remote is not None:
+            self._remote.player.step(float(seconds))
+
+    def action_faster(self, by: int) -> None:
+        if self._remote is not None:
+            self._remote.player.faster(by)
+            self._show_note()
+
+    def action_next_event(self) -> None:
+        if self._remote is not None and self._shown is not None:
+            self._remote.next_event(self._shown)
+
+    def action_last_event(self) -> None:
+        if self._remote is not None and self._shown is not None:
+            self._remote.last_event(self._shown)
+
+    def action_go_to(self) -> None:
+        self.push_screen(PromptScreen("Go to 12:03:20, +90s, -5m or 50%", self.look), self._go_to)
+
+    def _go_to(self, words: str | None) -> None:
+        if self._remote is not None and words:
+            try:
+                self._remote.go_to(words)
+            except UsageError as error:
+                self.notify(str(error), severity="error")
+
+    def action_open(self, name: str) -> None:
+        """Open a page of the whole cluster, in the place of one that is open already."""
+        kind = _PAGES[name]
+        if isinstance(self.screen, tuple(_PAGES.values())):
+            self.pop_screen()
+        self.push_screen(kind(self._shown, self.look))
+
+    def on_events_screen_jump_wanted(self, message: EventsScreen.JumpWanted) -> None:
+        if self._remote is not None:
+            self._remote.player.seek(message.at)
+            self._remote.player.hold()
+            self._show_note()
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(CommandPalette(id="--command-palette", placeholder="Search for commands"))
+
+    def action_help(self) -> None:
+        self.push_screen(HelpScreen(self.look, keys_of(self.screen)))
+
+    def on_task_table_chosen(self, message: TaskTable.Chosen) -> None:
+        self._show_task(message.task, only_log=False)
+
+    def on_cluster_screen_log_wanted(self, message: ClusterScreen.LogWanted) -> None:
+        self._show_task(message.task, only_log=True)
+
+    def _show_task(self, task: Task, *, only_log: bool) -> None:
+        follow = self._commands.follow_log
+        self.push_screen(TaskScreen(self._shown, self.look, task, follow, only_log=only_log))
+
+    def action_stack(self) -> None:
+        for task in self._selected()[:1]:
+            self._orders.show_stack(task, self.look)
+
+    def action_order(self, verb: str) -> None:
+        if (snapshot := self._shown) is not None:
+            self._orders.ask(verb, self._selected(), snapshot, self.look)
+
+    def action_profile(self) -> None:
+        if (snapshot := self._shown) is not None:
+            self._orders.ask_profile(self._selected(), snapshot, self.look)
+
+    def _selected(self) -> tuple[Task, ...]:
+        # While the command palette is open, the selection is that of the screen below it.
+        screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
+        return screen.selected if isinstance(screen, SnapshotScreen) else ()

@@ -1,0 +1,100 @@
+"""Dialogue that chooses the columns of the task table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.geometry import Region
+from textual.screen import ModalScreen
+from textual.widgets import Static
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
+
+
+class PickerScreen(ModalScreen[None]):
+    """List of all columns; each choice shows at once in the table behind it."""
+
+    DEFAULT_CSS = """
+    PickerScreen { align: right middle; background: $background 0%; }
+    PickerScreen > VerticalScroll {
+        width: 62; max-width: 95%; height: auto; max-height: 95%;
+        background: $panel; border: round $secondary; padding: 0 2; scrollbar-size-vertical: 1;
+    }
+    PickerScreen.ascii > VerticalScroll { border: ascii $secondary; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "the column above", show=False),
+        Binding("down,j", "move(1)", "the column below", show=False),
+        Binding("space", "choose", "show or hide it; the mouse does too", show=False),
+        Binding("d", "usual", "the usual columns", show=False),
+        Binding("escape,q,c,enter", "dismiss", "back", show=False),
+    ]
+
+    def __init__(
+        self,
+        chosen: Collection[str],
+        placed: Collection[str],
+        look: Look,
+        pick: Callable[[tuple[str, ...]], Collection[str]],
+    ) -> None:
+        """Open the list; `pick` shows the columns that it gets and returns those that fit."""
+        super().__init__(classes="ascii" if look.glyphs.border == "ascii" else "")
+        self._chosen = set(chosen)
+        self._placed = placed
+        self._look = look
+        self._pick = pick
+        self._at = 0
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll() as scroll:
+            scroll.can_focus = False
+            yield Static(self._text(), id="columns")
+
+    def _text(self) -> Text:
+        palette, glyphs = self._look.palette, self._look.glyphs
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append("Columns", style=f"bold {palette.text}")
+        text.append("   space shows or hides, d the usual, esc back\n", style=palette.dim)
+        for index, column in enumerate(COLUMNS):
+            is_cursor, is_chosen = index == self._at, column.name in self._chosen or column.name == "task"
+            background = f" on {palette.selected}" if is_cursor else ""
+            text.append(f"{glyphs.cursor if is_cursor else ' '} ", style=palette.parts["transfer"] + background)
+            text.append(f"{glyphs.mark if is_chosen else ' '} ", style=palette.severities["good"] + background)
+            text.append(f"{column.name:<10}", style=f"bold {palette.text}{background}")
+            room = "" if not is_chosen or column.name in self._placed else "no room: "
+            text.append(f"{room}{column.about}".ljust(41)[:41] + "\n", style=palette.dim + background)
+        text.rstrip()
+        return text
+
+    def action_move(self, by: int) -> None:
+        self._at = max(0, min(len(COLUMNS) - 1, self._at + by))
+        self._draw()
+
+    def _draw(self) -> None:
+        self.query_one("#columns", Static).update(self._text())
+        self.query_one(VerticalScroll).scroll_to_region(Region(0, self._at, 1, 2), animate=False, force=True)
+
+    def action_choose(self) -> None:
+        self._chosen ^= {COLUMNS[self._at].name}
+        self._tell()
+
+    def action_usual(self) -> None:
+        self._chosen = set(USUAL)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._placed = self._pick(tuple(column.name for column in COLUMNS if column.name in self._chosen))
+        self._draw()
+
+    def on_click(self, event: events.Click) -> None:
+        static = self.query_one("#columns", Static)
+        line = event.screen_y - static.region.y - 1
+        if static.region.contains(event.screen_x, event.screen_y) and 0 <= line < len(COLUMNS):
+            self._at = line
+            self.action_choose()

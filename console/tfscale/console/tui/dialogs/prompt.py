@@ -1,0 +1,38 @@
+"""Dialogue with one line of input."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+from tfscale.console.tui.widgets.appearance.theme import Look
+
+
+class PromptScreen(ModalScreen[str | None]):
+    """Input line; returns the text, or None if cancelled."""
+
+    DEFAULT_CSS = """
+    PromptScreen { align: center middle; background: $background 60%; }
+    PromptScreen > Vertical { width: 72; max-width: 95%; height: auto; background: $panel; border: round $secondary;
+        padding: 0 2; }
+    PromptScreen.ascii > Vertical { border: ascii $secondary; }
+    PromptScreen Input { height: 1; border: none; padding: 0; background: $panel; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "leave it", show=False)]
+
+    def __init__(self, question: str, look: Look, value: str = "") -> None:
+        super().__init__(classes="ascii" if look.glyphs.border == "ascii" else "")
+        self._question = question
+        self._value = value
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(self._question, markup=False)
+            yield Input(self._value, compact=True)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value)

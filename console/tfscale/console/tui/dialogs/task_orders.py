@@ -1,0 +1,141 @@
+"""Commands of the operator to tasks: the question before, the command itself, and its progress."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.events import CommandProgressed
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.transport.channels import CommandError
+from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
+from tfscale.console.tui.dialogs.confirm import ConfirmScreen, Question, cost
+from tfscale.console.tui.dialogs.prompt import PromptScreen
+from tfscale.console.tui.screens.stack_screen import StackScreen
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.core.cluster.restart import keeps_training, plan_restart
+from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task_files import TaskFiles
+from tfscale.core.records import Stage
+from tfscale.core.text import data_size
+
+
+class Orders:
+    """Sender of every command of the console to tasks."""
+
+    def __init__(self, app: App[Any], engine: Engine, commands: Commands) -> None:
+        self._app = app
+        self._engine = engine
+        self._commands = commands
+
+    def ask(self, verb: str, tasks: tuple[Task, ...], snapshot: Snapshot, look: Look) -> None:
+        """Restart, stop or start tasks, and the tasks that restart with them, if the operator agrees."""
+        spec = self._engine.source.spec
+        touched = tasks if verb == "start" else plan_restart(spec, snapshot.strategy, tasks)
+        keeps = keeps_training(spec, snapshot.strategy, touched)
+        age = checkpoint_age(snapshot, [plan_restart(spec, snapshot.strategy, [task]) for task in tasks])
+        question = Question(verb, tasks, touched, snapshot.strategy, snapshot.generation, age, keeps)
+        self._app.push_screen(ConfirmScreen(question, look), partial(self._answered, question))
+
+    def _answered(self, question: Question, agreed: bool | None) -> None:
+        if agreed:
+            orders = self._commands.order(question.verb, question.asked, question.generation or 0)
+            self._run(orders, question.verb, question.asked, question.generation or 0)
+
+    def ask_profile(self, tasks: tuple[Task, ...], snapshot: Snapshot, look: Look) -> None:
+        """Take TensorFlow's profile of each of these tasks, for the number of seconds that the operator enters."""
+        age = checkpoint_age(snapshot, [(task,) for task in tasks])
+        names = ", ".join(map(str, tasks))
+        places = "\n".join(f"  {_place(snapshot, task)}" for task in tasks[:4]) + ("\n  ..." if len(tasks) > 4 else "")
+        question = (
+            f"Profile {names} for how many seconds?\n\nIt is written below\n{places}\n\n"
+            f"It slows the training meanwhile, and TensorFlow's profiler may crash it.\n{cost(age)}\n"
+        )
+        asked = PromptScreen(question, look, f"{PROFILE_SECONDS:g}")
+        self._app.push_screen(asked, partial(self._profile_answered, tasks))
+
+    def _profile_answered(self, tasks: tuple[Task, ...], words: str | None) -> None:
+        if words is None:
+            return
+        try:
+            seconds = float(words)
+        except ValueError:
+            self._app.notify(f"{words!r} is not a number of seconds", severity="error", markup=False)
+            return
+        for task in tasks:
+            self._run(self._profile(task, seconds), "profile", (task,), 0)
+
+    async def _profile(self, task: Task, seconds: float) -> AsyncIterator[CommandProgressed]:
+        async for moment in self._commands.profile(task, seconds):
+            if not moment.file:
+                yield CommandProgressed(0.0, "profile", Stage.WORKING, (task,), 0, moment.doing)
+                continue
+            said = f"{data_size(moment.bytes)} in {moment.file}"
+            yield CommandProgressed(0.0, "profile", Stage.DONE, (task,), 0, said)
+            self._app.notify(
+                f"{said}\n\ntensorboard --logdir {moment.folder}", title=f"profile of {task}", timeout=60, markup=False
+            )
+
+    def _run(
+        self, moments: AsyncIterator[CommandProgressed], verb: str, tasks: tuple[Task, ...], generation: int
+    ) -> None:
+        self._app.run_worker(self._follow(moments, verb, tasks, generation), group="orders")
+
+    async def _follow(
+        self, moments: AsyncIterator[CommandProgressed], verb: str, tasks: tuple[Task, ...], generation: int
+    ) -> None:
+        source = self._engine.source
+        try:
+            async for progress in moments:
+                self._engine.inbox.put(replace(progress, at=source.now()))
+        except CommandError as error:
+            failed = CommandProgressed(source.now(), verb, Stage.FAILED, tasks, generation, str(error))
+            self._engine.inbox.put(failed)
+
+    def show_stack(self, task: Task, look: Look) -> None:
+        """Show the Python stacks of a task's threads in a screen of their own."""
+        screen = StackScreen(task, look)
+        self._app.push_screen(screen)
+        self._app.run_worker(self._fetch_stack(task, screen), group="stacks")
+
+    async def _fetch_stack(self, task: Task, screen: StackScreen) -> None:
+        try:
+            screen.show(await self._commands.stack(task))
+        except CommandError as error:
+            screen.show(str(error))
+
+
+def _place(snapshot: Snapshot, task: Task) -> str:
+    """Return the folder to which the agent writes profiles of a task."""
+    described = snapshot.view(task).description
+    if described is None or not described.log_path:
+        return f"the state of {task}'s agent"
+    files = TaskFiles(Path(described.log_path).parent, task)
+    return f"{files.profiles} on {described.host}"
+
+
+def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> float | None:
+    """Return the seconds since the newest checkpoint of the group that wrote none for longest; None if one is unknown.
+
+    Each element of `trainings` is a group of tasks that train together. Ages are by the clock of the task's host.
+    """
+    ages = [_age(snapshot, tasks) for tasks in trainings]
+    known = [age for age in ages if age is not None]
+    return max(known) if known and len(known) == len(ages) else None
+
+
+def _age(snapshot: Snapshot, tasks: Sequence[Task]) -> float | None:
+    youngest = math.inf
+    for view in snapshot.tasks:
+        probe = view.frame.probe if view.frame else None
+        if view.frame is None or probe is None or probe.checkpoint is None or view.task not in tasks:
+            continue
+        silent = snapshot.at - view.link.since if view.is_stale and view.link.since is not None else 0.0
+        youngest = min(youngest, max(0.0, view.frame.at - probe.checkpoint) + silent)
+    return youngest if youngest < math.inf else None

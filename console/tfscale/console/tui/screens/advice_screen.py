@@ -1,0 +1,187 @@
+"""Advice: what limits the cluster, what would help and by how much, and the forecast for more workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.tui.screens.base_screen import SnapshotScreen
+from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.wrap import hanging
+from tfscale.console.tui.widgets.charts.scaling_chart import draw
+from tfscale.console.tui.widgets.panes.cluster_summary import Headline, Keys, Title
+from tfscale.core.analysis.remedies import Remedy, first_step
+from tfscale.core.analysis.run.load import Load, load_of
+from tfscale.core.analysis.run.recommendations import Recommendations, recommend, speedup
+from tfscale.core.analysis.run.scaling import nearest_published
+from tfscale.core.cluster.task import Role
+from tfscale.core.records import Diagnosis
+from tfscale.core.text import step_time
+
+_WIDE = 150
+"""Cells from which on text and chart stand beside each other."""
+_CULPRITS = 5
+_CAVEAT = (
+    "  A model, from this one size: a ring all-reduce takes {transfer} of a step. The lower edge is all of it latency, "
+    "the upper one all bytes. It knows neither farther links nor slower workers; recorded runs of three sizes "
+    "make a measured forecast (tfscale-console report)."
+)
+KEYS = (("esc", "back"), ("j k", "scroll"), ("e", "events"), ("v", "steps"), ("?", "help"))
+
+
+class AdviceScreen(SnapshotScreen):
+    """Page of remedies, each gain with the model behind it."""
+
+    DEFAULT_CSS = """
+    AdviceScreen { background: $background; padding: 0 1; }
+    AdviceScreen Title, AdviceScreen Keys { height: 1; }
+    AdviceScreen Headline { height: auto; max-height: 3; margin: 1 0; }
+    AdviceScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }
+    AdviceScreen Static { height: auto; }
+    AdviceScreen.wide VerticalScroll { layout: horizontal; }
+    AdviceScreen.wide #words { width: 1fr; margin: 0 4 0 0; }
+    AdviceScreen.wide #scaling { width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,A", "app.pop_screen", "back", show=False),
+        Binding("j,down", "scroll(1)", "down", show=False),
+        Binding("k,up", "scroll(-1)", "up", show=False),
+        Binding("pagedown", "scroll(15)", "15 lines down", show=False),
+        Binding("pageup", "scroll(-15)", "15 lines up", show=False),
+    ]
+
+    def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
+        super().__init__(snapshot, look)
+        self.words = Static(id="words", markup=False)
+        self.scaling = Static(id="scaling", markup=False)
+
+    def compose(self) -> ComposeResult:
+        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        yield Title().data_bind(**bound)
+        yield Headline().data_bind(**bound)
+        with VerticalScroll(can_focus=False):
+            yield self.words
+            yield self.scaling
+        yield Keys(KEYS).data_bind(SnapshotScreen.look)
+
+    def on_mount(self) -> None:
+        self.redraw()
+
+    def on_resize(self) -> None:
+        self.redraw()
+
+    def redraw(self) -> None:
+        if self.snapshot is None:
+            return
+        load, is_wide = load_of_snapshot(self.snapshot), self.size.width >= _WIDE
+        self.set_class(is_wide, "wide")
+        room = (self.size.width - 3) // 2 - 4 if is_wide else self.size.width - 3
+        words = Text("\n").join(_words(recommend(self.snapshot.findings, load), load, room, self.look))
+        self.words.update(spelled(words, self.look))
+        width = (self.size.width - 6) // 2 if is_wide else min(self.size.width - 3, 100)
+        curve = Text("\n").join(_scaling(load, width, is_wide, self.look))
+        self.scaling.update(spelled(curve, self.look))
+
+    def action_scroll(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+
+def load_of_snapshot(snapshot: Snapshot) -> Load | None:
+    """Return the present load from the workers that train and are in contact; None where it is not measured."""
+    roles = (Role.CHIEF, Role.WORKER)
+    views = [view for view in snapshot.tasks if view.is_up and view.task.role in roles]
+    ranks = next((probe.ranks for view in views if view.frame and (probe := view.frame.probe) and probe.ranks), None)
+    return load_of(snapshot.findings, [view.summary for view in views if view.summary], ranks)
+
+
+def _title(text: str, look: Look) -> Text:
+    return Text(text, style=f"bold {look.palette.text}", no_wrap=True)
+
+
+def _words(found: Recommendations, load: Load | None, width: int, look: Look) -> Iterator[Text]:
+    if found.culprits:
+        yield _title("First, what is wrong", look)
+        for diagnosis in found.culprits[:_CULPRITS]:
+            yield from _finding(diagnosis, width, look)
+        if (more := len(found.culprits) - _CULPRITS) > 0:
+            yield Text(f"  and {more} more: e shows all", style=look.palette.dim)
+        yield Text()
+    yield _title("What limits it", look)
+    for limit in found.limits:
+        yield from _finding(limit, width, look)
+    if not found.limits:
+        why = "not judged while somebody straggles" if _straggles(found) else "nothing is at its limit"
+        yield Text(f"  {why}", style=look.palette.dim)
+    yield Text()
+    yield _title("What would help", look)
+    yield from _what_if(found, load, width, look)
+
+
+def _straggles(found: Recommendations) -> bool:
+    return any(each.kind == "straggler" for each in found.culprits)
+
+
+def _finding(diagnosis: Diagnosis, width: int, look: Look) -> Iterator[Text]:
+    said = diagnosis.sentence.partition("; what would help: ")[0] if diagnosis.kind == "saturation" else None
+    text = Text(f"{look.sign(diagnosis.severity)} ", style=look.severity(diagnosis.severity))
+    text.append(f"{said or diagnosis.sentence}", style=look.palette.text)
+    yield from hanging(text, width, 2)
+    todo = first_step(diagnosis) if diagnosis.kind != "saturation" else None
+    if todo is not None:
+        yield from hanging(Text(f"  {todo}", style=look.severity("good")), width, 2)
+
+
+def _what_if(found: Recommendations, load: Load | None, room: int, look: Look) -> Iterator[Text]:
+    if load is None:
+        yield Text("  no gain is told without a step that is measured, with its phases", style=look.palette.dim)
+        return
+    width = max((len(each.what) for each in found.remedies), default=0)
+    if found.remedies:
+        yield Text(f"  {'':<{width}}  throughput   by the model", style=look.palette.dim, no_wrap=True)
+    for remedy in found.remedies:
+        yield from hanging(_remedy(remedy, width, look), room, width + 17)
+    if not found.remedies:
+        yield Text("  nothing that a model knows of would bring half a percent", style=look.palette.dim)
+    for each in found.unproven:
+        yield Text(f"  {each:<{width}}   no model says how much", style=look.palette.dim)
+
+
+def _remedy(remedy: Remedy, width: int, look: Look) -> Text:
+    palette, gain = look.palette, (remedy.gain or 1.0) - 1.0
+    most = "<=" if remedy.at_most else "  "
+    line = Text(f"  {remedy.what:<{width}}  ", style=palette.text)
+    line.append(f"{most} {gain:>+7.0%}   ", style=f"bold {palette.text}")
+    return line.append(remedy.model, style=palette.dim)
+
+
+def _scaling(load: Load | None, width: int, is_tall: bool, look: Look) -> Iterator[Text]:
+    curve = speedup(load) if load else None
+    if load is None or curve is None:
+        return
+    if not is_tall:
+        yield Text()
+    yield _title("What more workers would bring", look)
+    yield from draw(curve, load.ranks, 2 * load.ranks, width, 20 if is_tall else 14, look)
+    for size in (load.ranks, 2 * load.ranks):
+        told = curve(size)
+        line = Text(f"  {size:,} workers: ", style=look.palette.dim)
+        line.append(f"{_range(told.low, told.high, 'x')} one alone", style=f"bold {look.palette.text}")
+        efficiency = _range(100 * told.low / size, 100 * told.high / size, "%")
+        yield line.append(f", {efficiency} of the ideal", style=look.palette.dim)
+    caveat = _CAVEAT.format(transfer=step_time(load.transfer))
+    yield from hanging(Text(caveat, style=look.palette.dim), width, 2)
+    point = nearest_published(max(1, load.ranks))
+    said = f"{point.name}: {_range(point.low, point.high, 'x')} on {point.workers}"
+    yield Text(f"  Published of a similar size: {said}.", style=look.palette.dim)
+
+
+def _range(low: float, high: float, unit: str) -> str:
+    least, most = (f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in (low, high))
+    return f"{least}{unit}" if least == most else f"{least} to {most}{unit}"

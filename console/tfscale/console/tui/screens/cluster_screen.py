@@ -1,0 +1,254 @@
+"""First screen: the answer, the figures, every task, and the newest events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import Input, Static
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.settings.view_state import View
+from tfscale.console.tui.dialogs.column_picker import PickerScreen
+from tfscale.console.tui.screens.base_screen import SnapshotScreen
+from tfscale.console.tui.screens.heat_screen import HeatScreen
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.charts.heat_measures import MEASURES
+from tfscale.console.tui.widgets.panes.cluster_summary import Headline, Keys, Legend, Metrics, Title
+from tfscale.console.tui.widgets.panes.event_pane import Moments
+from tfscale.console.tui.widgets.table.filter_query import filterable, parse
+from tfscale.console.tui.widgets.table.input_line import InputLine
+from tfscale.console.tui.widgets.table.row_order import GROUPINGS, Order
+from tfscale.console.tui.widgets.table.task_columns import BY_NAME, USUAL, Drawn
+from tfscale.console.tui.widgets.table.task_table import TaskTable
+from tfscale.core.cluster.task import Task
+from tfscale.core.errors import UsageError
+
+_AROUND = 18
+"""Lines beside the table's rows, with empty lines between the parts."""
+_AROUND_ALL = 22
+"""Lines beside the table's rows with the filter and six events."""
+_LONGEST_FILTER = 30
+"""Characters of the filter shown beside the number of tasks that it leaves."""
+_FIRST_SORTS = ("flag", "lag")
+"""Sort orders that `s` offers before the columns from left to right: they bring tasks with problems to the top."""
+KEYS = (
+    ("q", "quit"),
+    ("enter", "task"),
+    ("l", "log"),
+    ("r", "restart"),
+    ("/", "filter"),
+    ("s", "sort"),
+    ("space", "mark"),
+    ("h", "heat map"),
+    ("o", "group"),
+    ("c", "columns"),
+    ("p", "pause"),
+    ("?", "help"),
+)
+
+
+class ClusterScreen(SnapshotScreen):
+    """Screen of the whole cluster."""
+
+    DEFAULT_CSS = """
+    ClusterScreen { background: $background; padding: 0 1; }
+    ClusterScreen Title, ClusterScreen Metrics, ClusterScreen Keys { height: 1; }
+    ClusterScreen Headline { height: auto; max-height: 4; margin: 1 0; }
+    ClusterScreen Legend { height: 2; padding: 1 0 0 3; }
+    ClusterScreen TaskTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
+    ClusterScreen #tasks { height: 3fr; }
+    ClusterScreen Moments { height: 1fr; min-height: 6; margin: 1 0; }
+    ClusterScreen #wrong { height: 1; display: none; color: $warning; }
+    ClusterScreen.short Headline { margin: 0; }
+    ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
+    ClusterScreen.short Moments { margin: 0; min-height: 4; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "filter by words, or by columns: step>100", show=False),
+        Binding("s", "sort", "sort by the next column; a click on a heading does too", show=False),
+        Binding("i", "invert", "turn the order around", show=False),
+        Binding("o", "group", "group by host, by role, not at all", show=False),
+        Binding("c", "columns", "choose the columns", show=False),
+        Binding("h", "heat", "all tasks or GPUs as a heat map", show=False),
+        Binding("escape", "clear", "no filter, no marks", show=False),
+        Binding("l", "log", "the log of the task; p pauses, G follows", show=False),
+    ]
+
+    class LogWanted(Message):
+        """Request to read a task's log."""
+
+        def __init__(self, task: Task) -> None:
+            super().__init__()
+            self.task = task
+
+    class Viewed(Message):
+        """Change of the view by the operator: columns, order, grouping, measure."""
+
+        def __init__(self, view: View) -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(self, snapshot: Snapshot | None, look: Look, view: View | None = None) -> None:
+        super().__init__(snapshot, look)
+        self.table = TaskTable()
+        self.title_line = Title()
+        self.legend = Legend()
+        view = view or View()
+        self.table.set_reactive(TaskTable.chosen, view.columns or USUAL)
+        self.table.set_reactive(TaskTable.order, _order(view))
+        self._measure = next((name for name in MEASURES if name == view.measure), "lag")
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        return self.table.selected
+
+    def compose(self) -> ComposeResult:
+        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        yield self.title_line.data_bind(**bound)
+        yield Headline().data_bind(**bound)
+        yield Metrics().data_bind(**bound)
+        yield self.legend.data_bind(SnapshotScreen.look)
+        with Vertical(id="tasks"):
+            yield self.table.data_bind(**bound)
+        yield Moments().data_bind(**bound)
+        yield Static(id="wrong", markup=False)
+        hint = "words, or host:gpu07 state:running !flag:straggler step>100 time>80ms"
+        keys = Keys(KEYS).data_bind(SnapshotScreen.look)
+        yield InputLine(hint, keys, select_on_focus=False)
+        yield keys
+
+    def on_mount(self) -> None:
+        self.table.focus()
+
+    def on_resize(self) -> None:
+        self._make_room()
+
+    def watch_snapshot(self) -> None:
+        self._make_room()
+        self._tell_shown()
+
+    def _make_room(self) -> None:
+        """Remove the empty lines if the tasks need them."""
+        tasks = len(self.snapshot.tasks) if self.snapshot else 0
+        self.set_class(self.size.height - _AROUND < tasks, "short")
+        # Lines that the rows do not need go to the events, and a filter does not change that.
+        rows = max(tasks + 1, self.table.virtual_size.height)
+        self.query_one("#tasks").styles.height = rows if rows <= self.size.height - _AROUND_ALL else "3fr"
+
+    def _tell_shown(self) -> None:
+        """Show how the table's content differs from all tasks in the usual order."""
+        total, order = len(self.snapshot.tasks) if self.snapshot else 0, self.table.order
+        said = [f"{self.table.shown:,} of {total:,}{self._filter()}"] if self.table.wanted.tests else []
+        said += [f"{len(self.table.marked):,} marked"] if self.table.marked else []
+        said += [f"by {order.group}"] if order.group else []
+        said += [f"sorted by {order.sort}"] if order.sort not in ("task", *self.table.columns) else []
+        self.legend.status = ", ".join(said)
+
+    def _filter(self) -> str:
+        """Return the filter's text if the input line does not show it."""
+        field = self.query_one(InputLine)
+        words = field.value.strip()
+        if field.display or not words:
+            return ""
+        return f" with {words if len(words) <= _LONGEST_FILTER else f'{words[: _LONGEST_FILTER - 3]}...'}"
+
+    def on_task_table_marked(self) -> None:
+        self._tell_shown()
+
+    def action_filter(self) -> None:
+        self.query_one(InputLine).open()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        wrong = self.query_one("#wrong", Static)
+        try:
+            self.table.wanted = parse(event.value)
+            if not self.table.shown and _is_beginning(event.value):
+                self.table.wanted = parse(event.value.rpartition(" ")[0])
+            wrong.display = False
+        except UsageError as error:
+            # An incomplete filter leaves the rows as the last valid one did.
+            wrong.update(str(error))
+            wrong.display = True
+        self._tell_shown()
+
+    def on_input_submitted(self) -> None:
+        self.query_one(InputLine).close()
+        self._tell_shown()
+        self.table.focus()
+
+    def action_clear(self) -> None:
+        self.query_one(InputLine).forget()
+        self.table.unmark()
+        self.table.focus()
+
+    def action_sort(self) -> None:
+        first = ("task", *_FIRST_SORTS)
+        others = (name for name in self.table.columns if BY_NAME[name].drawn is Drawn.TEXT)
+        names = [*first, *(name for name in others if name not in first)]
+        at = names.index(self.table.order.sort) if self.table.order.sort in names else 0
+        self.sort_by(names[(at + 1) % len(names)])
+
+    def sort_by(self, name: str) -> None:
+        """Sort by the column of this name, in its own direction."""
+        self._arrange(replace(self.table.order, sort=name, is_reversed=False))
+
+    def on_task_table_sorted(self, message: TaskTable.Sorted) -> None:
+        if message.column == self.table.order.sort:
+            self.action_invert()
+        else:
+            self.sort_by(message.column)
+
+    def action_invert(self) -> None:
+        self._arrange(replace(self.table.order, is_reversed=not self.table.order.is_reversed))
+
+    def action_group(self) -> None:
+        group = GROUPINGS[(GROUPINGS.index(self.table.order.group) + 1) % len(GROUPINGS)]
+        self._arrange(replace(self.table.order, group=group, closed=frozenset()))
+
+    def _arrange(self, order: Order) -> None:
+        self.table.order = order
+        self._make_room()
+        self._tell_shown()
+        self._tell_view()
+
+    def _tell_view(self) -> None:
+        order = self.table.order
+        chosen = None if self.table.chosen == USUAL else self.table.chosen
+        self.post_message(self.Viewed(View(chosen, order.sort, order.is_reversed, order.group, measure=self._measure)))
+
+    def action_columns(self) -> None:
+        self.app.push_screen(PickerScreen(self.table.chosen, self.table.columns, self.look, self._pick))
+
+    def _pick(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Choose columns. Returns those that fit."""
+        self.table.chosen = columns
+        self._tell_view()
+        return self.table.columns
+
+    def action_heat(self) -> None:
+        self.app.push_screen(HeatScreen(self.snapshot, self.look, self._measure, self.table.cursor, self._measured))
+
+    def _measured(self, measure: str) -> None:
+        """Keep the heat map's measure."""
+        self._measure = measure
+        self._tell_view()
+
+    def action_log(self) -> None:
+        if self.table.cursor is not None:
+            self.post_message(self.LogWanted(self.table.cursor))
+
+
+def _is_beginning(text: str) -> bool:
+    """Return whether the last word may become a term with a column; until then it hides no task."""
+    word = text.lower().rpartition(" ")[2].removeprefix("!")
+    return any(name.startswith(word) for name in filterable())
+
+
+def _order(view: View) -> Order:
+    """Return the remembered order, if its column still exists."""
+    sort = view.sort if view.sort in BY_NAME else "task"
+    return Order(sort, bool(view.is_reversed), view.group if view.group in GROUPINGS else "")

@@ -1,0 +1,161 @@
+"""Events page: all events with their evidence."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.message import Message
+from textual.widgets import Static
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.tui.screens.base_screen import SnapshotScreen
+from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.panes.cluster_summary import Headline, Keys, Title
+from tfscale.console.tui.widgets.panes.event_evidence import evidence
+from tfscale.console.tui.widgets.panes.event_list import EventList, is_wanted
+from tfscale.console.tui.widgets.table.input_line import InputLine
+from tfscale.core.analysis.findings import SEVERITIES
+from tfscale.core.cluster.task import Task
+from tfscale.core.text import plural
+
+KEYS = (
+    ("esc", "back"),
+    ("enter", "evidence"),
+    ("/", "filter"),
+    ("f", "severity"),
+    ("j k", "move"),
+    ("G", "newest"),
+    ("?", "help"),
+)
+
+
+_NOTHING = "Nothing so far. Starts, ends, stragglers, hangs, lost agents will stand here."
+
+
+class EventsScreen(SnapshotScreen):
+    """Events, and below them the evidence of the one under the cursor."""
+
+    DEFAULT_CSS = """
+    EventsScreen { background: $background; padding: 0 1; }
+    EventsScreen Title, EventsScreen Keys, EventsScreen #how { height: 1; }
+    EventsScreen Headline { height: auto; max-height: 3; margin: 1 0; }
+    EventsScreen EventList { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
+    EventsScreen VerticalScroll { height: auto; max-height: 45%; background: $panel; padding: 0 1; display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "back", show=False),
+        Binding("e", "app.pop_screen", "back", show=False),
+        Binding("slash", "filter", "filter: words, or kind:straggler subject:worker:3 severity:serious", show=False),
+        Binding("f", "least", "only warnings and worse, serious and worse, critical", show=False),
+        Binding("J", "scroll(1)", "the evidence down", show=False),
+        Binding("K", "scroll(-1)", "the evidence up", show=False),
+    ]
+
+    class JumpWanted(Message):
+        """Request that a replay goes to this time."""
+
+        def __init__(self, at: float) -> None:
+            super().__init__()
+            self.at = at
+
+    def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
+        super().__init__(snapshot, look)
+        self.events = EventList()
+        self.least = SEVERITIES[0]
+        """Least severity of the events that are shown."""
+        self._shown = Static(markup=False)
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        subject = self.events.cursor.subject if self.events.cursor else ""
+        tasks = [view.task for view in self.snapshot.tasks] if self.snapshot else []
+        return tuple(task for task in tasks if str(task) == subject.partition("/")[0])
+
+    def compose(self) -> ComposeResult:
+        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        yield Title().data_bind(**bound)
+        yield Headline().data_bind(**bound)
+        yield Static(id="how", markup=False)
+        with Vertical():
+            yield self.events.data_bind(SnapshotScreen.look)
+        with VerticalScroll(can_focus=False):
+            yield self._shown
+        keys = Keys(KEYS).data_bind(SnapshotScreen.look)
+        yield InputLine("words, or kind:straggler subject:worker:3 severity:serious", keys)
+        yield keys
+
+    def on_mount(self) -> None:
+        self.events.focus()
+        self.redraw()
+
+    def watch_look(self) -> None:
+        super().watch_look()
+        if self.is_mounted:
+            self._show_evidence()
+
+    def redraw(self) -> None:
+        moments = self.snapshot.timeline if self.snapshot else ()
+        words = self.query_one(InputLine).value
+        rows = [moment for moment in moments if is_wanted(moment, words, self.least)]
+        self.events.show(rows)
+        kept = (
+            ""
+            if self.least == SEVERITIES[0]
+            else f"   {self.least}" + ("" if self.least == "critical" else " or worse")
+        )
+        kept += f"   {words}" if words.strip() else ""
+        every = plural(len(moments), "event")
+        said = f"{len(rows)} of {every}" if len(rows) < len(moments) else every if moments else _NOTHING
+        how = Text(f"{said}{kept}", style=self.look.palette.dim, no_wrap=True, overflow="ellipsis")
+        self.query_one("#how", Static).update(spelled(how, self.look), layout=False)
+
+    def on_event_list_moved(self) -> None:
+        self._show_evidence()
+
+    def on_event_list_chosen(self, message: EventList.Chosen) -> None:
+        panel = self.query_one(VerticalScroll)
+        panel.display = not panel.display
+        self._show_evidence()
+        self.post_message(self.JumpWanted(message.moment.at))
+
+    def _show_evidence(self) -> None:
+        moment = self.events.cursor
+        nothing = Text("nothing so far", style=self.look.palette.dim)
+        self._shown.update(nothing if moment is None else evidence(moment, self.look))
+
+    def action_back(self) -> None:
+        """Close one thing at a time: the filter, the evidence, the page."""
+        field, panel = self.query_one(InputLine), self.query_one(VerticalScroll)
+        if field.display or field.value:
+            field.forget()
+            self.events.focus()
+        elif panel.display:
+            panel.display = False
+        else:
+            self.app.pop_screen()
+
+    def action_filter(self) -> None:
+        self.query_one(InputLine).open()
+
+    def on_input_changed(self) -> None:
+        self.redraw()
+
+    def on_input_submitted(self) -> None:
+        self.query_one(InputLine).close()
+        self.events.focus()
+
+    def action_least(self) -> None:
+        self.least = SEVERITIES[(SEVERITIES.index(self.least) + 1) % len(SEVERITIES)]
+        self.redraw()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "scroll":
+            return bool(self.query_one(VerticalScroll).display)
+        return super().check_action(action, parameters)
+
+    def action_scroll(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

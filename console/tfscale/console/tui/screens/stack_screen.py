@@ -1,0 +1,58 @@
+"""Stack page: the Python stacks of a task's threads at the time of the request."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+from tfscale.console.transport.commands import Stack
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.core.cluster.task import Task
+
+
+class StackScreen(ModalScreen[None]):
+    """Page that opens at once and is filled when the agent answers."""
+
+    DEFAULT_CSS = """
+    StackScreen { align: center middle; background: $background 60%; }
+    StackScreen > VerticalScroll {
+        width: 95%; height: 95%; background: $panel; border: round $secondary; padding: 0 2;
+    }
+    StackScreen.ascii > VerticalScroll { border: ascii $secondary; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,b,enter", "dismiss", "back", show=False),
+        Binding("j", "scroll(1)", "down", show=False),
+        Binding("k", "scroll(-1)", "up", show=False),
+    ]
+
+    def __init__(self, task: Task, look: Look) -> None:
+        super().__init__(classes="ascii" if look.glyphs.border == "ascii" else "")
+        self._about = task
+        self._look = look
+        self._content = Static(Text(f"asking {task} for its stacks", style=look.palette.dim))
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll():
+            yield self._content
+
+    def show(self, found: Stack | str) -> None:
+        """Show the stacks, or why there are none."""
+        palette = self._look.palette
+        if isinstance(found, str):
+            self._content.update(Text(found, style=palette.text))
+            return
+        at = time.strftime("%H:%M:%S", time.localtime(found.at))
+        text = Text(f"{self._about}, process {found.pid}, at {at}\n\n", style=palette.dim)
+        for line in found.text.splitlines():
+            text.append(f"{line}\n", style=palette.text if line.startswith(" ") else f"bold {palette.text}")
+        self._content.update(text)
+
+    def action_scroll(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

@@ -1,0 +1,239 @@
+"""Task page: facts, charts and log of one task, or its charts or its log alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.message import Message
+from textual.widgets import Input, Static
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.transport.channels import CommandError
+from tfscale.console.tui.screens.base_screen import SnapshotScreen
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.charts.task_charts import Charts
+from tfscale.console.tui.widgets.panes.cluster_summary import Keys
+from tfscale.console.tui.widgets.panes.log_view import LogView
+from tfscale.console.tui.widgets.panes.task_detail import Detail
+from tfscale.console.tui.widgets.table.input_line import InputLine
+from tfscale.core.cluster.task import Task
+
+TAIL = 500
+_BOTH = 34
+"""Lines from which on facts, charts and log are shown at once."""
+KEYS = (
+    ("esc", "back"),
+    ("d", "numbers"),
+    ("c", "charts"),
+    ("z", "zoom"),
+    ("l", "log"),
+    ("/ n N", "find"),
+    ("w", "wrap"),
+    ("p", "pause"),
+    ("G", "follow"),
+    ("b", "stack"),
+)
+
+FollowLog = Callable[[Task, int], AsyncIterator[tuple[str, ...]]]
+
+
+class TaskScreen(SnapshotScreen):
+    """Facts of a task above its charts and its log, as far as there is room."""
+
+    DEFAULT_CSS = """
+    TaskScreen { background: $background; padding: 0 1; }
+    TaskScreen #facts { height: auto; max-height: 70%; scrollbar-size-vertical: 1; }
+    TaskScreen Detail { height: auto; }
+    TaskScreen Charts { height: 35%; margin: 1 0 0 0; }
+    TaskScreen #log-title { height: 1; color: $secondary; margin: 1 0 0 0; }
+    TaskScreen LogView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
+    TaskScreen Keys, TaskScreen InputLine { height: 1; margin: 1 0 0 0; }
+    TaskScreen.charts #facts, TaskScreen.charts #log-title, TaskScreen.charts LogView { display: none; }
+    TaskScreen.charts Charts { height: 1fr; margin: 0; }
+    TaskScreen.log #facts, TaskScreen.log Charts { display: none; }
+    TaskScreen.facts Charts, TaskScreen.facts #log-title, TaskScreen.facts LogView { display: none; }
+    TaskScreen.facts #facts { height: 1fr; max-height: 100%; }
+    TaskScreen.narrow { padding: 0; }
+    TaskScreen.low .beside { display: none; }
+    TaskScreen.low #log-title, TaskScreen.low Keys, TaskScreen.low InputLine { margin: 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "back", show=False),
+        Binding("p", "pause", "hold the log still", show=False),
+        Binding("c", "only('charts')", "the charts alone, or with the numbers", show=False),
+        Binding("d", "only('facts')", "the numbers alone; j and k scroll them", show=False),
+        Binding("l", "only('log')", "the log alone, or with the numbers", show=False),
+        Binding("z", "zoom", "more time in the charts, in less detail", show=False),
+        Binding("w", "wrap", "wrap long lines of the log", show=False),
+        Binding("slash", "search", "find in the log", show=False),
+        Binding("n", "match(1)", "the next line that was found", show=False),
+        Binding("N", "match(-1)", "the one before", show=False),
+        Binding("k", "scroll(-1)", "the log up", show=False),
+        Binding("j", "scroll(1)", "the log down", show=False),
+        Binding("g,home", "scroll(-1000000)", "the log's begin", show=False),
+        Binding("G,end", "follow", "the log's end; follow it", show=False),
+    ]
+
+    class LinesRead(Message):
+        """Arrival of further lines of the log."""
+
+        def __init__(self, lines: tuple[str, ...]) -> None:
+            super().__init__()
+            self.lines = lines
+
+    class LogEnded(Message):
+        """End of the log."""
+
+        def __init__(self, why: str) -> None:
+            super().__init__()
+            self.why = why
+
+    def __init__(
+        self, snapshot: Snapshot | None, look: Look, task: Task, follow_log: FollowLog, *, only_log: bool = False
+    ) -> None:
+        super().__init__(snapshot, look)
+        self.log_view = LogView()
+        self.charts = Charts(task)
+        self._about = task
+        self._only = "log" if only_log else ""
+        self._follow_log = follow_log
+        self._held: list[str] = []
+        self._is_paused = False
+        self._ended = ""
+
+    @property
+    def selected(self) -> tuple[Task, ...]:
+        return (self._about,)
+
+    def compose(self) -> ComposeResult:
+        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        with VerticalScroll(id="facts", can_focus=False):
+            yield Detail(self._about).data_bind(**bound)
+        yield self.charts.data_bind(**bound)
+        yield Static(id="log-title", markup=False)
+        yield self.log_view.data_bind(SnapshotScreen.look)
+        keys = Keys(KEYS).data_bind(SnapshotScreen.look)
+        yield InputLine("find in the log; n and N go on, esc ends it", keys)
+        yield keys
+
+    def on_mount(self) -> None:
+        self.watch(self.log_view, "is_following", self._name_log)
+        self._show_only(self._only)
+        self._name_log()
+        self.log_view.focus()
+        self._read_log()
+
+    def on_resize(self) -> None:
+        self._show_only(self._only)
+
+    @work(exclusive=True)
+    async def _read_log(self) -> None:
+        try:
+            async for lines in self._follow_log(self._about, TAIL):
+                self.post_message(self.LinesRead(lines))
+            self.post_message(self.LogEnded("its agent ended it"))
+        except CommandError as error:
+            self.post_message(self.LogEnded(str(error)))
+
+    def on_task_screen_lines_read(self, message: LinesRead) -> None:
+        if self._is_paused:
+            self._held.extend(message.lines)
+        else:
+            self.log_view.extend(message.lines)
+        self._name_log()
+
+    def on_task_screen_log_ended(self, message: LogEnded) -> None:
+        self._ended = message.why
+        self._name_log()
+
+    def _name_log(self) -> None:
+        how = "following" if self.log_view.is_following else "scrolled back, G follows again"
+        if self._is_paused:
+            how = f"paused, {len(self._held)} lines held back"
+        found = self.log_view.found
+        match = "" if found is None else f"   {found[0]} of {found[1]} lines found" if found[1] else "   not found"
+        title = f"log of {self._about}{match}   {self._ended or how}"
+        self.query_one("#log-title", Static).update(title, layout=False)
+
+    def _show_only(self, what: str) -> None:
+        self._only = what
+        for each in ("facts", "charts", "log"):
+            self.set_class(what == each, each)
+        # Padding wider than the screen would reach beyond its edge.
+        self.set_class(self.app.size.width <= 2, "narrow")
+        is_low = self.size.height < _BOTH
+        self.set_class(is_low, "low")
+        self.query_one(Detail).is_whole = not is_low or what == "facts"
+        self.charts.set_class(is_low and what != "charts", "beside")
+
+    def action_pause(self) -> None:
+        self._is_paused = not self._is_paused
+        if not self._is_paused:
+            self.log_view.extend(self._held)
+            self._held.clear()
+        self._name_log()
+
+    def action_scroll(self, by: int) -> None:
+        about = self.query_one("#facts") if self._only == "facts" else self.log_view
+        about.scroll_relative(y=by, animate=False)
+
+    def action_follow(self) -> None:
+        self.log_view.is_following = True
+        self.log_view.scroll_end(animate=False)
+
+    def action_only(self, what: str) -> None:
+        self._show_only("" if self._only == what else what)
+
+    def action_back(self) -> None:
+        """Close one thing at a time: the search, the part shown alone, the page."""
+        if self.log_view.found is not None or self.query_one(InputLine).display:
+            self._end_search()
+        elif self._only in ("charts", "facts"):
+            self._show_only("")
+        else:
+            self.app.pop_screen()
+
+    def action_zoom(self) -> None:
+        self.charts.zoom()
+
+    def action_wrap(self) -> None:
+        self.log_view.is_wrapped = not self.log_view.is_wrapped
+
+    def action_search(self) -> None:
+        if self._only in ("charts", "facts"):
+            self._show_only("log")
+        self.query_one(InputLine).open()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self.log_view.search(event.value)
+        self._name_log()
+
+    def on_input_submitted(self) -> None:
+        self.query_one(InputLine).close()
+        self.log_view.focus()
+
+    def action_match(self, by: int) -> None:
+        self.log_view.next_match(by)
+        self._name_log()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        # In a replay these keys go from event to event.
+        if action == "match":
+            return self.log_view.found is not None
+        if action == "zoom":
+            return self._only == "charts" or not (self._only or self.has_class("low"))
+        if action == "scroll":
+            return self._only != "charts"
+        if action in ("wrap", "follow"):
+            return self._only not in ("charts", "facts")
+        return super().check_action(action, parameters)
+
+    def _end_search(self) -> None:
+        self.query_one(InputLine).forget()
+        self.log_view.search("")
+        self.log_view.focus()
+        self._name_log()

@@ -1,0 +1,84 @@
+"""Console in a browser: each open page runs a console of its own, drawn over a websocket."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from aiohttp import web
+from textual_serve.server import Server
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.errors import TfscaleError
+from yarl import URL
+
+_logger = logging.getLogger(__name__)
+_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'none'"
+)
+"""Content security policy: the page loads nothing from other servers, and no other page may embed it."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ConsoleServer(Server):
+    """Textual's server, closed to pages of other sites: a page that can open the websocket can give commands."""
+
+    def __init__(self, arguments: Sequence[str], address: Address) -> None:
+        command = shlex.join([sys.executable, "-m", "tfscale.console.cli", *arguments])
+        super().__init__(command, address.host, address.port, title="tfscale")
+        self._address = address
+
+    def serve(self, debug: bool = False) -> None:  # noqa: ARG002 - its developers' own
+        """Serve until interrupted. Raises OSError if the address cannot be bound."""
+        web.run_app(self._make_app(), host=self.host, port=self.port, print=self._announce, access_log=None)
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Start without Textual's banner on stdout."""
+
+    def _announce(self, *_: object) -> None:
+        _logger.info("serving http://%s, Ctrl-C ends it", self._address)
+
+    async def _make_app(self) -> web.Application:
+        app = await super()._make_app()
+        app.middlewares.append(self._guard())
+        return app
+
+    async def handle_index(self, request: web.Request) -> Any:
+        """Return the page with links to the host name of the request, which may be a tunnel's."""
+        self.public_url = f"{request.scheme}://{request.host}"
+        return await super().handle_index(request)
+
+    def _guard(self) -> Any:
+        @web.middleware
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if not is_welcome(self._address, request.host, request.headers.get("Origin")):
+                raise web.HTTPForbidden(text="not from here: open the page by the address that the console tells\n")
+            response = await handler(request)
+            if not response.prepared:
+                response.headers["Content-Security-Policy"] = _POLICY
+            return response
+
+        return guard
+
+
+def is_welcome(address: Address, host: str, origin: str | None) -> bool:
+    """Return whether a request comes from a page of this server, and not from another site's page.
+
+    `host` and `origin` are the request's headers; a browser sends the second with every websocket.
+    """
+    asked = URL(f"http://{host}")
+    if address.is_loopback and asked.host not in ("localhost", "127.0.0.1", "::1", address.host):
+        return False
+    return origin is None or URL(origin).authority == asked.authority
+
+
+def serve(arguments: Sequence[str], address: Address) -> None:
+    """Serve until interrupted. `arguments` are those of each console. Raises TfscaleError."""
+    try:
+        ConsoleServer(arguments, address).serve()
+    except OSError as error:
+        raise TfscaleError(f"--serve {address}: {os.strerror(error.errno or 0)}: give another address") from None

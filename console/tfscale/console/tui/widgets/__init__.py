@@ -1,0 +1,1 @@
+"""Widgets. They see a `Snapshot` and nothing else."""

@@ -1,0 +1,15 @@
+"""Text in ASCII, for terminals without Unicode."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from tfscale.console.tui.widgets.appearance.theme import Look
+
+
+def spelled(text: Text, look: Look) -> Text:
+    """Replace the signs that the terminal lacks; colours stay."""
+    if not look.glyphs.eighths:
+        text.plain = look.spell(text.plain)
+        # Textual would end cropped text in an ellipsis, which is not ASCII.
+        text.overflow = "crop"
+    return text

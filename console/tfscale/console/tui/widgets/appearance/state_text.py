@@ -1,0 +1,90 @@
+"""State and flags of a task as a few words, with the severity that colours them."""
+
+from __future__ import annotations
+
+from tfscale.console.engine.events import LinkState
+from tfscale.console.engine.model import TaskView
+from tfscale.console.tui.widgets.appearance.theme import Glyphs
+from tfscale.core.records import ActivityKind, Diagnosis, Exit, TaskState
+from tfscale.core.text import elapsed_briefly, exit_phrase, signal_name
+
+_LINK_STATES = {
+    LinkState.CONNECTING: "connecting",
+    LinkState.DOWN: "agent down",
+    LinkState.REFUSED: "refused",
+    LinkState.VERSION: "version",
+}
+
+_ACTIVITIES = {
+    ActivityKind.COMPILE: "compiling",
+    ActivityKind.CHECKPOINT: "saving",
+    ActivityKind.EVALUATION: "evaluating",
+    ActivityKind.IDLE: "idle",
+}
+
+
+def state_text(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
+    """Return sign and words of the state, and their severity: `● running`, `✖ killed SIGKILL`, `◌ agent down`."""
+    if view.is_stale:
+        severity = "info" if view.link.state is LinkState.CONNECTING else "warning"
+        return f"{glyphs.lost} {_LINK_STATES[view.link.state]}", severity
+    status = view.status
+    match status.state if status else None:
+        case TaskState.RUNNING:
+            return f"{glyphs.running} {_activity(view)}", "good"
+        case TaskState.EXITED:
+            return _ended(status.exit if status else None, glyphs)
+        case TaskState.LOST:
+            return f"{glyphs.failed} lost", "critical"
+        case TaskState.STARTING | TaskState.STOPPING as passing:
+            return f"{glyphs.moving} {passing}", "warning"
+        case TaskState.PENDING:
+            return f"{glyphs.waiting} not started", "info"
+        case _:
+            return f"{glyphs.lost} unknown", "info"
+
+
+def is_busy(view: TaskView) -> bool:
+    """Decide whether the task compiles, saves or evaluates, so that no step is expected."""
+    activities = view.frame.activities if view.frame else ()
+    return any(activity.end is None and activity.kind is not ActivityKind.IDLE for activity in activities)
+
+
+def _activity(view: TaskView) -> str:
+    activities = view.frame.activities if view.frame else ()
+    return next((_ACTIVITIES[activity.kind] for activity in activities if activity.end is None), "running")
+
+
+def _ended(exit: Exit | None, glyphs: Glyphs) -> tuple[str, str]:
+    if exit is not None and exit.well:
+        return f"{glyphs.finished} " + ("finished" if exit.code == 0 else "stopped"), "info"
+    if exit is not None and exit.signal is not None:
+        return f"{glyphs.failed} {signal_name(exit.signal)}", "critical"
+    return f"{glyphs.failed} {exit_phrase(exit) if exit else 'ended'}", "critical"
+
+
+def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
+    """Return the worst fault of the task and its severity; empty where there is none."""
+    if view.link.state is LinkState.DOWN:
+        since = "" if view.link.since is None else f" {elapsed_briefly(now - view.link.since)}"
+        return f"down{since}, retrying ({view.link.reason})", "warning"
+    if view.link.state in (LinkState.REFUSED, LinkState.VERSION):
+        return view.link.reason, "warning"
+    worst = next(iter(view.diagnoses), None)
+    if worst is not None:
+        return _flag(worst, view, glyphs), worst.severity
+    probe = view.frame.probe if view.frame else None
+    if view.is_up and probe is not None and probe.state == "disabled":
+        return f"not measured: {probe.message}", "info"
+    return "", "info"
+
+
+def _flag(diagnosis: Diagnosis, view: TaskView, glyphs: Glyphs) -> str:
+    replica = diagnosis.subject.partition("/")[2]
+    summary = view.replicas.get(diagnosis.subject) if replica else view.summary
+    ratio = summary.ratio if summary else None
+    if diagnosis.kind != "straggler":
+        return f"{glyphs.alarm} {diagnosis.kind.replace('_', ' ')}"
+    phase = diagnosis.evidence.get("phase") or diagnosis.evidence.get("cause")
+    by = f" {glyphs.times}{ratio:.1f}" if ratio is not None else ""
+    return f"{glyphs.alarm} {replica or 'straggler'}{by}" + (f" {phase}" if isinstance(phase, str) else "")

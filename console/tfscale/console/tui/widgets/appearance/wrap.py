@@ -1,0 +1,37 @@
+"""Wrapping of long lines with a hanging indent."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+_NARROWEST = 16
+
+
+def hanging(text: Text, width: int, indent: int, most: int | None = None) -> list[Text]:
+    """Break the text into lines of at most `width` cells, and indent all but the first.
+
+    Returns at most `most` lines, the last of which then ends in an ellipsis; one line if there is no room to indent.
+    """
+    if width < indent + _NARROWEST:
+        most = 1
+    lines: list[Text] = []
+    edge = ""
+    while len(edge) + text.cell_len > width and len(lines) + 1 != most:
+        room = width - len(edge)
+        first = 0 if edge else indent
+        # A break at two spaces separates facts, and is better than one inside of a fact.
+        at = text.plain.rfind("  ", first + room // 2, room + 2)
+        at = at if at > 0 else text.plain.rfind(" ", first, room + 1)
+        head, text = text.divide([at if at > 0 else room])
+        lines.append(Text(edge) + head)
+        text = text[len(text.plain) - len(text.plain.lstrip()) :]
+        edge = " " * indent
+    last = Text(edge) + text
+    last.truncate(width, overflow="ellipsis")
+    return [_unbroken(line) for line in (*lines, last)]
+
+
+def _unbroken(line: Text) -> Text:
+    line.rstrip()
+    line.no_wrap = True
+    return line

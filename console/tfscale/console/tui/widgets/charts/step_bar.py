@@ -1,0 +1,144 @@
+"""Step as a stacked bar, drawn in eighths of a cell, or in letters if the terminal cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from statistics import fmean
+
+from rich.segment import Segment
+from rich.style import Style
+from tfscale.console.tui.widgets.appearance.theme import LETTERS, PARTS, Look, style
+from tfscale.core.analysis.findings import SubjectSummary
+
+Piece = tuple[str, int, int]
+"""Part of a step, and the begin and end of its piece in eighths of a cell."""
+Share = tuple[str, int]
+"""Part of a step, and the eighths of one cell that it fills."""
+
+
+def parts_of(summary: SubjectSummary | None) -> dict[str, float]:
+    """Return seconds by part, without unknown parts. If waiting is unknown, all of the reduction is transfer."""
+    if summary is None:
+        return {}
+    wait = summary.wait
+    transfer = None if summary.reduce is None else max(0.0, summary.reduce - (wait or 0.0))
+    known = (summary.update, summary.host, summary.input, summary.compute, transfer, wait)
+    return {part: value for part, value in zip(PARTS, known, strict=True) if value is not None}
+
+
+def length_of(summary: SubjectSummary | None) -> float:
+    """Return the seconds of all parts together."""
+    if summary is None:
+        return 0.0
+    known = summary.update, summary.host, summary.input, summary.compute
+    return sum(filter(None, known), max(summary.reduce or 0.0, summary.wait or 0.0))
+
+
+def mean_parts(summaries: Sequence[SubjectSummary | None]) -> dict[str, float]:
+    """Return the mean seconds by part over the summaries that know it."""
+    every = [parts_of(summary) for summary in summaries]
+    known = {part: [parts[part] for parts in every if part in parts] for part in PARTS}
+    return {part: fmean(values) for part, values in known.items() if values}
+
+
+def scale_for(longest: float) -> float:
+    """Return the round number of seconds, at least `longest`, that a full bar stands for."""
+    if longest <= 0:
+        return 1.0
+    power = 1e-6
+    while True:
+        for digit in (1.0, 1.5, 2.0, 3.0, 5.0, 7.5):
+            if longest <= digit * power * 1.0001:
+                return digit * power
+        power *= 10
+
+
+def phase_bar(parts: Mapping[str, float], scale: float, width: int, look: Look, background: str) -> list[Segment]:
+    """Draw one step in exactly `width` cells; a full bar stands for `scale` seconds."""
+    return bar_of(_pieces(parts, scale, width), PARTS, width, look, background)
+
+
+def bar_of(pieces: Iterable[Piece], order: Sequence[str], width: int, look: Look, background: str) -> list[Segment]:
+    """Draw consecutive pieces in exactly `width` cells. `order` decides which parts a shared cell shows first."""
+    cells = ((_cell_of(shares, order, look, background), count) for shares, count in _runs(pieces, width))
+    return merged(Segment(cell.text * count, cell.style) for cell, count in cells)
+
+
+def _runs(pieces: Iterable[Piece], width: int) -> Iterator[tuple[list[Share], int]]:
+    """Return the contents of the cells from left to right, with the length of each run of equal cells."""
+    cell, shares = 0, list[Share]()
+    for part, begin, until in pieces:
+        while begin < until:
+            if shares and begin // 8 > cell:
+                yield shares, 1
+                cell, shares = cell + 1, []
+            if begin // 8 > cell:
+                yield [], begin // 8 - cell
+                cell = begin // 8
+            if begin % 8 == 0 and until - begin >= 8:
+                count = (until - begin) // 8
+                yield [(part, 8)], count
+                cell, begin = cell + count, begin + count * 8
+            else:
+                stop = min(until, (cell + 1) * 8)
+                shares.append((part, stop - begin))
+                begin = stop
+    if shares:
+        yield shares, 1
+        cell += 1
+    if cell < width:
+        yield [], width - cell
+
+
+def merged(segments: Iterable[Segment]) -> list[Segment]:
+    """Join neighbouring segments of the same style into one."""
+    return [
+        Segment("".join(each.text for each in run), drawn)
+        for drawn, run in groupby(segments, key=lambda segment: segment.style)
+    ]
+
+
+def _pieces(parts: Mapping[str, float], scale: float, width: int) -> list[Piece]:
+    pieces, at, total = [], 0, 0.0
+    for part in PARTS:
+        total += parts.get(part, 0.0)
+        until = min(width * 8, round(total / scale * width * 8))
+        pieces.append((part, at, until))
+        at = until
+    return pieces
+
+
+def _cell_of(shares: Sequence[Share], order: Sequence[str], look: Look, background: str) -> Segment:
+    """Draw one cell from its parts and their eighths, in this order."""
+    if look.letters:
+        return _letter(shares, look, background)
+    if not shares:
+        return Segment(" ", style(None, background))
+    colours = look.palette.parts
+    left, eighths = shares[0]
+    if eighths == 8:
+        return Segment(" ", style(None, colours[left]))
+    # A cell has only two colours: the smallest part is left out.
+    kept = sorted(sorted(shares, key=lambda share: -share[1])[:2], key=lambda share: order.index(share[0]))
+    left, eighths = kept[0]
+    right = colours[kept[1][0]] if len(kept) == 2 else background
+    return Segment(look.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
+
+
+def _letter(shares: Sequence[Share], look: Look, background: str) -> Segment:
+    if sum(eighths for _, eighths in shares) < 4:
+        return Segment(" ", style(None, background))
+    part = max(shares, key=lambda share: share[1])[0]
+    return Segment(LETTERS[part], style(look.palette.text, background))
+
+
+def legend(look: Look, scale: str) -> list[Segment]:
+    """Draw the names of the parts in their colours, and the time of a full bar."""
+    segments = []
+    for part in PARTS:
+        sign = Segment(LETTERS[part] + " ", Style(bold=True))
+        if not look.letters:
+            sign = Segment(look.glyphs.block + " ", Style(color=look.palette.parts[part]))
+        segments += [sign, Segment(f"{part}  ", Style(color=look.palette.dim))]
+    return [*segments, Segment(scale, Style(color=look.palette.dim))]

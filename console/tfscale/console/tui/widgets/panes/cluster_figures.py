@@ -1,0 +1,70 @@
+"""Cluster's figures: throughput, and losses on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from tfscale.console.engine.model import Snapshot
+from tfscale.core.analysis.findings import Findings
+from tfscale.core.analysis.run.goodput import PRODUCTIVE
+from tfscale.core.records import Training
+from tfscale.core.text import UNKNOWN, count, four_digits, percent, step_time
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Value with its name, in full and for narrow terminals."""
+
+    value: str
+    name: str
+    brief: str = ""
+    is_named_first: bool = False
+
+    @property
+    def short(self) -> str:
+        return self.brief or self.name
+
+
+def figures_of(snapshot: Snapshot) -> list[Figure]:
+    """Return the known figures, the most important first."""
+    findings = snapshot.findings
+    lost = None if findings.slowdown is None else max(0.0, 1.0 - 1.0 / max(findings.slowdown, 1.0))
+    figures = [
+        Figure(count(findings.steps_per_second), "steps/s"),
+        Figure(count(findings.examples_per_second), "examples/s", "ex/s"),
+        Figure(step_time(findings.step_time), "a step"),
+        Figure(percent(efficiency(findings)), "efficient", "eff."),
+        Figure(percent(goodput(findings)), "goodput"),
+        Figure(loss(snapshot), "loss", is_named_first=True),
+        Figure(percent(lost or None), "lost to stragglers", "to stragglers"),
+        Figure(step_time(findings.transfer), "network"),
+    ]
+    return [figure for figure in figures if figure.value != UNKNOWN]
+
+
+def efficiency(findings: Findings) -> float | None:
+    """Return the scaling efficiency, 0 to 1: a worker's own work over the step; None without a collective.
+
+    The rest of the step is the all-reduce and the waiting in it. A single worker needs no all-reduce, so N workers make
+    N times this share of its steps.
+    """
+    lags = [each.lag for each in findings.subjects.values() if each.lag is not None and each.wait is not None]
+    if len(lags) < 2 or not findings.step_time:
+        return None
+    return min(1.0, median(lags) / findings.step_time)
+
+
+def goodput(findings: Findings) -> float | None:
+    """Return the share of the run's time spent in steps that count; None before anything started."""
+    whole = sum(findings.spent.values())
+    return findings.spent[PRODUCTIVE] / whole if whole > 0 else None
+
+
+def loss(snapshot: Snapshot) -> str:
+    """Return the loss of the first task that reports one."""
+    told: list[Training] = [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
+    if any(each.finite is False for each in told):
+        return "NaN"
+    value = next((each.loss for each in told if each.loss is not None), None)
+    return four_digits(value)

@@ -1,0 +1,56 @@
+"""Evidence of an event: each number with its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from rich.text import Text
+from tfscale.console.engine.model import TimelineEntry
+from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
+from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.core.text import celsius, clock, count, data_rate, data_size, elapsed, percent, step_time
+
+_FORMATS: dict[str, Callable[[float], str]] = {
+    "noticed": clock,
+    **dict.fromkeys(("excess", "transfer", "host", "input", "compute"), step_time),
+    "quiet": elapsed,
+    **dict.fromkeys(("ratio", "slowdown"), "{:.3g}x".format),
+    **dict.fromkeys(("sent", "received", "swapping"), data_rate),
+    **dict.fromkeys(("link", "bus_bandwidth"), partial(data_size, unit="bit/s")),
+    "temperature": celsius,
+    "rate": "{:.3g} steps/s".format,
+    **dict.fromkeys(
+        (
+            *("cost", "share", "fraction", "link_fraction", "input_share", "throttled", "heat", "power_brake"),
+            *("power_cap", "clock", "clock_to_peers", "cpu", "cpu_pressure", "cpu_pressure_of_peers"),
+            *("memory", "memory_pressure", "gpu", "gpu_memory"),
+        ),
+        percent,
+    ),
+}
+"""Format by name of the evidence; other values are drawn as they are."""
+
+
+def evidence(moment: TimelineEntry, look: Look) -> Text:
+    """Return all evidence of an event."""
+    palette, diagnosis = look.palette, moment.diagnosis
+    text = Text(moment.text if diagnosis is None else diagnosis.sentence, style=f"bold {palette.text}")
+    facts = [("subject", moment.subject), ("kind", moment.kind.replace("_", " "))]
+    if diagnosis is not None:
+        lasted = diagnosis.end - diagnosis.begin if diagnosis.end is not None else None
+        over = "" if lasted is None else f", over after {elapsed(lasted)}"
+        facts += [("severity", diagnosis.severity), ("since", f"{clock(diagnosis.begin)}{over}")]
+        known = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
+        facts += [(name.replace("_", " "), _said(name, value)) for name, value in known]
+    else:
+        facts += [("severity", moment.severity), ("at", clock(moment.at))]
+    width = max(len(name) for name, _ in facts) + 2
+    for name, value in facts:
+        text.append(f"\n{name:<{width}}", style=palette.dim)
+        text.append(value, style=palette.text)
+    return spelled(text, look)
+
+
+def _said(name: str, value: float | str) -> str:
+    return value if isinstance(value, str) else _FORMATS.get(name, count)(value)

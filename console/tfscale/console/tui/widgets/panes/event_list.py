@@ -1,0 +1,141 @@
+"""List of events, one line each, newest last, and its filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from tfscale.console.engine.model import TimelineEntry
+from tfscale.console.tui.widgets.appearance.theme import Look, style
+from tfscale.core.analysis.findings import SEVERITIES
+from tfscale.core.text import clock
+
+FIELDS = ("severity", "subject", "kind")
+"""Fields that a filter can name before a colon."""
+
+
+def is_wanted(moment: TimelineEntry, words: str, least: str) -> bool:
+    """Return whether the event has every word: `kind:straggler` in that field, others anywhere.
+
+    An event less severe than `least` is left out; the end of an event has the severity of the event that ended.
+    """
+    severity = moment.diagnosis.severity if moment.diagnosis else moment.severity
+    rank = SEVERITIES.index(severity) if severity in SEVERITIES else 0
+    return rank >= SEVERITIES.index(least) and all(_holds(moment, word) for word in words.lower().split())
+
+
+def _holds(moment: TimelineEntry, word: str) -> bool:
+    field, colon, value = word.partition(":")
+    if colon and field in FIELDS:
+        return value in str(getattr(moment, field)).lower()
+    return word in f"{moment.severity} {moment.subject} {moment.kind} {moment.text}".lower()
+
+
+class EventList(ScrollView, can_focus=True):
+    """List that draws only its visible lines; a cursor on the newest event stays on the newest."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "the event before; the mouse selects too", show=False),
+        Binding("down,j", "move(1)", "the next event", show=False),
+        Binding("pageup", "move(-20)", "20 events back", show=False),
+        Binding("pagedown", "move(20)", "20 events on", show=False),
+        Binding("home,g", "move(-100000)", "the first event", show=False),
+        Binding("end,G", "move(100000)", "the newest event", show=False),
+        Binding("enter", "choose", "the evidence in full; in a replay, go to that moment", show=False),
+    ]
+
+    look: reactive[Look] = reactive(Look())
+
+    class Moved(Message):
+        """Move of the cursor to another event."""
+
+    class Chosen(Message):
+        """Request for the evidence of the event under the cursor."""
+
+        def __init__(self, moment: TimelineEntry) -> None:
+            super().__init__()
+            self.moment = moment
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: Sequence[TimelineEntry] = ()
+        self._at = -1
+
+    @property
+    def rows(self) -> Sequence[TimelineEntry]:
+        return self._rows
+
+    @property
+    def cursor(self) -> TimelineEntry | None:
+        """Event under the cursor."""
+        return self._rows[self._at] if 0 <= self._at < len(self._rows) else None
+
+    def show(self, rows: Sequence[TimelineEntry]) -> None:
+        """Show these events, oldest first."""
+        before, was_newest = self.cursor, self._at == len(self._rows) - 1
+        self._rows = rows
+        self.virtual_size = Size(self.size.width, len(rows))
+        if was_newest or before is None or before not in rows:
+            self._move_to(len(rows) - 1)
+        else:
+            self._at = list(rows).index(before)
+        self.refresh()
+
+    def watch_look(self) -> None:
+        self.refresh()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self.virtual_size = Size(self.size.width, len(self._rows))
+        self._move_to(self._at)
+
+    def render_line(self, y: int) -> Strip:
+        palette, width, index = self.look.palette, self.size.width, self.scroll_offset.y + y
+        if not 0 <= index < len(self._rows):
+            return Strip.blank(width, style(None, palette.background))
+        moment = self._rows[index]
+        background = palette.selected if index == self._at else palette.background
+        edge = self.look.glyphs.cursor if index == self._at else " "
+        severity = style(self.look.severity(moment.severity), background)
+        said = moment.text.removeprefix(moment.subject).lstrip()
+        shown = [
+            Segment(edge, style(palette.parts["transfer"], background)),
+            Segment(f"{clock(moment.at)}  ", style(palette.dim, background)),
+            Segment(self.look.spell(f"{self.look.sign(moment.severity)} "), severity),
+            Segment(f"{moment.kind.replace('_', ' '):<12}", style(palette.dim, background)),
+            Segment(f"{moment.subject}  ", style(palette.text, background, True)),
+        ]
+        bar = len(self._rows) > self.size.height
+        room = max(1, width - bar - sum(len(each.text) for each in shown))
+        said = said if len(said) <= room else f"{said[: room - 1]}…"
+        shown.append(Segment(self.look.spell(said), style(palette.text, background)))
+        return Strip(shown).adjust_cell_length(width, style(None, background))
+
+    def action_move(self, by: int) -> None:
+        if self._rows:
+            self._move_to(max(0, min(len(self._rows) - 1, self._at + by)))
+
+    def _move_to(self, index: int) -> None:
+        self._at = index
+        if index >= 0:
+            self.scroll_to_region(Region(0, index, 1, 1), animate=False, force=True)
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def action_choose(self) -> None:
+        if self.cursor is not None:
+            self.post_message(self.Chosen(self.cursor))
+
+    def on_click(self, event: events.Click) -> None:
+        index = self.scroll_offset.y + event.y
+        if 0 <= index < len(self._rows):
+            self._move_to(index)
+            if event.chain == 2:
+                self.action_choose()

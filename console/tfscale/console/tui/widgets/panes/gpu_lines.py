@@ -1,0 +1,122 @@
+"""GPUs of a task: load and clocks, slowdowns, errors, and the replicas placed on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfscale.console.engine.model import Snapshot, TaskView
+from tfscale.core.cluster.task import Role
+from tfscale.core.records import GpuSample, HostSample
+from tfscale.core.text import count, data_size, percent
+
+REASONS = {
+    0x0040: ("critical", "slowed down by heat"),
+    0x0020: ("serious", "its clock is lowered because of heat"),
+    0x0080: ("critical", "slowed down by the power supply"),
+    0x0008: ("serious", "slowed down by its hardware"),
+    0x0004: ("info", "at its power limit"),
+    0x0010: ("info", "waits for the clocks of others (sync boost)"),
+    0x0002: ("info", "its clock is set by hand"),
+    0x0100: ("info", "its clock is set for the display"),
+}
+"""Severity and meaning of NVML's clock-event reasons except idleness, the worst first."""
+_MEANT_TOO = {0x0040: 0x0008, 0x0080: 0x0008}
+"""Reasons implied by another reason, which are not shown beside it."""
+
+XIDS = {
+    13: "the program's kernel failed",
+    31: "the program touched memory that is not its own",
+    43: "the program's work was stopped after an error",
+    45: "the program's work was cleaned up",
+    48: "a memory error that cannot be corrected",
+    63: "a row of memory was replaced",
+    64: "a row of memory could not be replaced",
+    74: "an error on NVLink",
+    79: "it has fallen off the bus",
+    92: "many corrected memory errors",
+    94: "a memory error, contained to the program",
+    95: "a memory error, not contained",
+    119: "its system processor does not answer",
+}
+"""Meaning of errors in NVIDIA's XID list; other errors are shown by number."""
+
+Alarm = tuple[str, str]
+"""Severity and text."""
+
+
+def running(gpu: GpuSample) -> str:
+    """Describe load, memory, power, temperature and clock in one line."""
+    memory = "" if gpu.memory_used is None else f"{data_size(gpu.memory_used)} of {data_size(gpu.memory_total)}"
+    facts = [
+        percent(gpu.utilisation),
+        memory,
+        _of(gpu.clock, gpu.clock_max, 1e6, "MHz"),
+        _of(gpu.power, gpu.power_limit, 1.0, "W"),
+        "" if gpu.temperature is None else f"{gpu.temperature:.0f} °C",
+        gpu.name.removeprefix("NVIDIA "),
+    ]
+    return "   ".join(filter(None, facts))
+
+
+def _of(value: float | None, most: float | None, unit: float, name: str) -> str:
+    if value is None:
+        return ""
+    return f"{value / unit:.0f} {name}" if most is None else f"{value / unit:.0f} of {most / unit:.0f} {name}"
+
+
+def alarms(gpu: GpuSample) -> Iterator[Alarm]:
+    """Return the reasons for a slower clock, and the errors."""
+    bits = gpu.clock_event_reasons or 0
+    for reason, implied in _MEANT_TOO.items():
+        if bits & reason:
+            bits &= ~implied
+    yield from (REASONS[reason] for reason in REASONS if bits & reason)
+    if gpu.ecc_errors:
+        yield "serious", f"{count(gpu.ecc_errors)} memory errors that could not be corrected (ECC)"
+    if gpu.xid is not None:
+        meaning = f": {XIDS[gpu.xid]}" if gpu.xid in XIDS else ""
+        yield "critical", f"XID {gpu.xid}{meaning}"
+
+
+def placement(view: TaskView, snapshot: Snapshot) -> str | None:
+    """Name the task's ranks in the all-reduce, their GPUs and the network interface.
+
+    Returns None if the task has no ranks or they are unknown.
+    """
+    first, here = 0, None
+    for each in snapshot.tasks:
+        probe = each.frame.probe if each.frame else None
+        if each.task.role not in (Role.CHIEF, Role.WORKER):
+            continue
+        if probe is None or probe.local_replicas is None or not probe.ranks:
+            return None
+        if each.task == view.task:
+            here = probe.local_replicas
+            break
+        first += probe.local_replicas
+    if here is None or view.frame is None:
+        return None
+    ranks = f"rank {first}" if here == 1 else f"ranks {first} to {first + here - 1}"
+    return ranks + _on_gpus(view, snapshot, here) + _over(view.frame.host)
+
+
+def _on_gpus(view: TaskView, snapshot: Snapshot, replicas: int) -> str:
+    gpus = view.frame.gpus if view.frame else ()
+    if not gpus:
+        return " on the CPU"
+    sharing = [str(each.task) for each in snapshot.tasks if each.host == view.host and each.task != view.task]
+    if sharing:
+        return f" on GPUs that its host shares with {', '.join(sharing[:3])}"
+    if replicas > len(gpus):
+        return f" on {len(gpus)} GPUs"
+    # TensorFlow places replicas on the GPUs in their order, unless a script chooses others.
+    names = [str(gpu.index) for gpu in gpus[:replicas]]
+    return f" on GPU {names[0]}" if replicas == 1 else f" on GPUs {', '.join(names)}"
+
+
+def _over(host: HostSample | None) -> str:
+    links = [each for each in host.interfaces if each.name != "lo"] if host else []
+    if not links:
+        return ""
+    busiest = max(links, key=lambda each: each.sent + each.received)
+    return f", over {busiest.name} (the busiest)" if len(links) > 1 else f", over {busiest.name}"

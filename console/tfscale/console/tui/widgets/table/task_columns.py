@@ -1,0 +1,320 @@
+"""Columns of the task table: value and cell of each, and how it is sorted, filtered and summed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import attrgetter
+from statistics import fmean
+
+from tfscale.console.engine.model import TaskView
+from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
+from tfscale.console.tui.widgets.appearance.theme import Glyphs
+from tfscale.console.tui.widgets.table.task_readings import (
+    gpus_of,
+    host_cpu,
+    host_of,
+    newest_step,
+    over_gpus,
+    summary_value,
+    traffic,
+)
+from tfscale.core.analysis.findings import SEVERITIES
+from tfscale.core.text import (
+    UNKNOWN,
+    celsius,
+    count,
+    data_rate,
+    data_size,
+    elapsed,
+    four_digits,
+    megahertz,
+    percent,
+    ratio,
+    step_time,
+    watts,
+)
+
+Cell = tuple[str, str]
+"""Text, and the name of its colour: a severity, `text` or `dim`."""
+Value = float | str | None
+"""Value by which a column is sorted and filtered; None unknown."""
+
+
+class Drawn(StrEnum):
+    """Way in which a cell is drawn."""
+
+    TEXT = "text"
+    BAR = "bar"
+    TREND = "trend"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Context of all cells of one drawing."""
+
+    now: float
+    glyphs: Glyphs
+    furthest: int | None = None
+    """The newest step of all tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the table."""
+
+    name: str
+    about: str
+    width: int
+    value: Callable[[TaskView, Scene], Value]
+    cell: Callable[[TaskView, Scene], Cell]
+    drop: int = 0
+    """Rank by which columns are left out as the terminal narrows, the highest first; 0: never."""
+    right: bool = False
+    drawn: Drawn = Drawn.TEXT
+    rank: Callable[[TaskView, Scene], Value] | None = None
+    """Value by which the column is sorted; None: `value`."""
+    unit: float = 1.0
+    """Factor of a number without a unit in a filter."""
+    total: Callable[[Sequence[float]], float] | None = None
+    """Function that combines the values of a group of tasks; None: the group's cell is empty."""
+    shown: Callable[[float | None], str] = count
+
+    def sorted_by(self, view: TaskView, scene: Scene) -> Value:
+        return (self.rank or self.value)(view, scene)
+
+    def of_group(self, views: Sequence[TaskView], scene: Scene) -> Cell:
+        """Return the cell of a group: the sum, mean or extreme of its tasks."""
+        if self.total is None:
+            return "", "dim"
+        known = [value for view in views if isinstance(value := self.value(view, scene), int | float)]
+        return self.shown(self.total(known) if known else None), "dim"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A column and its width, in cells of the terminal."""
+
+    column: Column
+    width: int
+
+
+def _number(
+    name: str,
+    about: str,
+    width: int,
+    value: Callable[[TaskView, Scene], float | None],
+    shown: Callable[[float | None], str],
+    drop: int,
+    *,
+    unit: float = 1.0,
+    total: Callable[[Sequence[float]], float] | None = fmean,
+    tone: str = "text",
+) -> Column:
+    return Column(
+        name,
+        about,
+        width,
+        value,
+        lambda view, scene: (shown(value(view, scene)), tone),
+        drop,
+        right=True,
+        unit=unit,
+        total=total,
+        shown=shown,
+    )
+
+
+def _text(name: str, about: str, width: int, value: Callable[[TaskView], str], drop: int, tone: str = "dim") -> Column:
+    return Column(name, about, width, lambda view, _: value(view), lambda view, _: (value(view), tone), drop)
+
+
+def _of_view(read: Callable[[TaskView], float | None]) -> Callable[[TaskView, Scene], float | None]:
+    return lambda view, _scene: read(view)
+
+
+def _of_summary(name: str) -> Callable[[TaskView, Scene], float | None]:
+    return _of_view(lambda view: summary_value(view, name))
+
+
+def _of_gpus(name: str, combine: Callable[[Sequence[float]], float]) -> Callable[[TaskView, Scene], float | None]:
+    return _of_view(lambda view: over_gpus(gpus_of(view), attrgetter(name), combine))
+
+
+def _uptime(view: TaskView, scene: Scene) -> float | None:
+    started = view.status.started if view.status and view.is_up else None
+    return scene.now - started if started else None
+
+
+def _shown_step(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f}" if value < 1_000_000 else f"{value:.0f}"
+
+
+def _behind(view: TaskView, scene: Scene) -> float | None:
+    step = newest_step(view)
+    return None if step is None or scene.furthest is None else scene.furthest - step
+
+
+def _transfer(view: TaskView, _scene: Scene) -> float | None:
+    summary = view.summary
+    if summary is None or summary.reduce is None or summary.wait is None:
+        return None
+    return max(0.0, summary.reduce - summary.wait)
+
+
+_gpu_use = _of_gpus("utilisation", fmean)
+_gpu_memory = _of_gpus("memory_used", sum)
+_received = _of_view(lambda view: traffic(host_of(view))[0])
+_sent = _of_view(lambda view: traffic(host_of(view))[1])
+
+
+def _in_use(view: TaskView, scene: Scene) -> float | None:
+    use = _gpu_use(view, scene)
+    return host_cpu(view) if use is None else use
+
+
+def _device(view: TaskView, scene: Scene) -> Cell:
+    use = _in_use(view, scene)
+    if use is None:
+        return UNKNOWN, "dim"
+    return f"{'CPU' if _gpu_use(view, scene) is None else 'GPU'} {percent(use)}", "text"
+
+
+def _memory(view: TaskView, scene: Scene) -> float | None:
+    on_gpus = _gpu_memory(view, scene)
+    host = host_of(view)
+    usage = host.task if host else None
+    return (usage.memory if usage else None) if on_gpus is None else on_gpus
+
+
+def _loss(view: TaskView, _scene: Scene) -> float | None:
+    return view.frame.training.loss if view.frame and view.frame.training else None
+
+
+def _attempt(view: TaskView) -> str:
+    status = view.status
+    return f"{status.generation}.{status.attempt}" if status else UNKNOWN
+
+
+def _state_value(view: TaskView, scene: Scene) -> str:
+    said = state_text(view, scene.glyphs)[0].partition(" ")[2]
+    return f"{said} {view.status.state}" if view.status and not view.is_stale else said
+
+
+def _state_rank(view: TaskView, scene: Scene) -> str:
+    said, severity = state_text(view, scene.glyphs)
+    return f"{9 - _RANKS.index(severity)} {said}"
+
+
+_RANKS = ("good", *SEVERITIES)
+
+
+def _flag_value(view: TaskView, scene: Scene) -> str:
+    said = flag_text(view, scene.now, scene.glyphs)[0]
+    return " ".join([said, *(each.kind for each in view.diagnoses)])
+
+
+def _flag_rank(view: TaskView, scene: Scene) -> int:
+    """Return a rank by severity, then by ratio to a tenth."""
+    said, severity = flag_text(view, scene.now, scene.glyphs)
+    ratio = (view.summary.ratio if view.summary else None) or 0.0
+    return (_RANKS.index(severity) * 1000 if said else 0) + min(999, round(10 * ratio))
+
+
+def _nothing(_view: TaskView, _scene: Scene) -> Cell:
+    return "", "dim"
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column(
+        "task", "role and index", 8, lambda view, _: str(view.task), lambda view, _: (str(view.task), "text")
+    ),
+    _text("role", "chief, worker, ps, evaluator", 9, lambda view: str(view.task.role), 14),
+    _text("host", "the host that it runs on", 8, lambda view: view.host, 4),
+    Column(
+        "state", "running, exited, ...", 13, _state_value, lambda view, scene: state_text(view, scene.glyphs),
+        rank=_state_rank,
+    ),
+    _number("up", "since it was started", 9, _uptime, elapsed, 8, total=min, tone="dim"),
+    _text("gen", "generation and attempt", 5, _attempt, 9),
+    _number("step", "the newest step", 7, _of_view(newest_step), _shown_step, 0, total=max),
+    _number("behind", "steps behind the furthest", 6, _behind, _shown_step, 13, total=max),
+    _number("time", "one step", 7, _of_summary("step_time"), step_time, 0, unit=1e-3),
+    Column(
+        "phases", "one step as a bar, all on one scale", 13, _of_summary("step_time"), _nothing, drawn=Drawn.BAR,
+        unit=1e-3,
+    ),
+    Column(
+        "trend", "the step time of the last minute", 16, _of_summary("step_time"), _nothing, 1,
+        drawn=Drawn.TREND, unit=1e-3,
+    ),
+    _number("lag", "one step without the all-reduce", 7, _of_summary("lag"), step_time, 10, unit=1e-3, total=max),
+    _number("ratio", "lag over its peers'", 5, _of_summary("ratio"), ratio, 10, total=max),
+    _number("wait", "lost waiting for somebody slower", 7, _of_summary("wait"), step_time, 10, unit=1e-3),
+    _number("transfer", "the all-reduce itself", 8, _transfer, step_time, 12, unit=1e-3),
+    Column(
+        "device", "GPU in use, else CPU", 9, _in_use, _device, 2, right=True, unit=0.01, total=fmean,
+        shown=percent,
+    ),
+    _number("gpu", "GPUs in use", 5, _gpu_use, percent, 11, unit=0.01),
+    _number("cpu", "the host's CPUs in use", 5, _of_view(host_cpu), percent, 11, unit=0.01),
+    _number("memory", "of the GPUs, else of the process", 8, _memory, data_size, 3, unit=1e9, total=sum),
+    _number("heat", "the hottest GPU", 6, _of_gpus("temperature", max), celsius, 11, total=max),
+    _number("power", "of its GPUs", 7, _of_gpus("power", sum), watts, 12, total=sum),
+    _number("clock", "the slowest GPU's", 8, _of_gpus("clock", min), megahertz, 12, unit=1e6, total=min),
+    _number("received", "over all interfaces", 9, _received, data_rate, 5, unit=1e6, total=sum),
+    _number("sent", "over all interfaces", 9, _sent, data_rate, 6, unit=1e6, total=sum),
+    _number("loss", "of its newest step", 7, _loss, four_digits, 13),
+    Column(
+        "flag", "what is wrong with it", 16, _flag_value,
+        lambda view, scene: flag_text(view, scene.now, scene.glyphs), rank=_flag_rank,
+    ),
+)  # fmt: skip
+BY_NAME = {column.name: column for column in COLUMNS}
+USUAL = (
+    "task", "host", "state", "up", "gen", "step", "time", "phases", "trend", "device", "memory", "received", "sent",
+    "flag",
+)  # fmt: skip
+"""Names of the columns that are shown before the operator chooses."""
+
+
+_GAP = 2
+_SHORT_BAR = 10
+"""Width below which a bar says little; flags are cut before it."""
+_GOOD_BAR = 20
+_WIDEST_BAR = 72
+_GOOD_FLAGS = 20
+"""Width below which other columns are left out first; so is `_GOOD_BAR`."""
+_WIDEST_FLAGS = 40
+
+
+def layout(width: int, chosen: Sequence[str], names: Sequence[str], hosts: Sequence[str]) -> list[Placed]:
+    """Return the chosen columns that fit into `width` cells, in order; the bar and the flags share the rest."""
+    wide = {"task": max([4, *map(len, names)]), "host": min(24, max([4, *map(len, hosts)]))}
+    columns = [column for column in COLUMNS if column.name in chosen or column.name == "task"]
+    needs = {column.name: wide.get(column.name, column.width) for column in columns}
+    kept = _fitting(columns, needs, width)
+    widths = {column.name: needs[column.name] for column in kept}
+    spare = width - sum(each + _GAP for each in widths.values()) + _GAP
+    for name, share, widest in (("phases", 2 / 3, _WIDEST_BAR), ("flag", 1.0, _WIDEST_FLAGS)):
+        if name in widths and spare > 0:
+            grown = min(widest - widths[name], int(spare * share) if "flag" in widths else spare)
+            widths[name] += grown
+            spare -= grown
+    for name, least in (("phases", _SHORT_BAR), ("flag", 1), ("phases", 1)):
+        if name in widths and spare < 0:
+            cut = max(0, min(widths[name] - least, -spare))
+            widths[name] -= cut
+            spare += cut
+    return [Placed(column, widths[column.name]) for column in kept]
+
+
+def _fitting(columns: Sequence[Column], needs: dict[str, int], width: int) -> list[Column]:
+    good = {**needs, "phases": _GOOD_BAR, "flag": _GOOD_FLAGS}
+    kept = list(columns)
+    # A column that is not usual was chosen by the operator: usual ones are left out before it.
+    dropping = sorted((each for each in columns if each.drop), key=lambda each: (each.name in USUAL, each.drop))
+    while dropping and sum(good[column.name] + _GAP for column in kept) - _GAP > width:
+        kept.remove(dropping.pop())
+    return kept

@@ -1,1 +1,0 @@
-"""What is drawn. Widgets see a `Snapshot` and nothing else."""

@@ -1,0 +1,294 @@
+"""The cluster spec: who trains where, under which agents, over which links.
+
+It comes from a TOML or JSON file whose tasks have the shape of `TF_CONFIG`'s `cluster`, or from a `TF_CONFIG` in the
+environment as it is. docs/cluster.md shows every key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tfscale.core.cluster.task import Role, Task, parse_role
+from tfscale.core.errors import UsageError
+
+DEFAULT_AGENT_PORT = 7070
+
+
+class ClusterError(UsageError):
+    """The cluster file or TF_CONFIG is wrong; the message says where and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a TCP port; IPv6 hosts are kept without their brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the agents start when their command line names nothing."""
+
+    command: tuple[str, ...] = ()
+    directory: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files for mutual TLS between consoles and agents: an authority, and a certificate it signed."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """The whole cluster. `tasks` is ordered: chief, workers, ps, evaluator."""
+
+    name: str
+    """Names the run in state folders and recordings; the file's stem unless it says otherwise."""
+    tasks: Mapping[Task, Address]
+    agents: Mapping[Task, Address]
+    link_speeds: Mapping[str, float] = field(default_factory=dict)
+    """Bits a second by task name or `default`; absent: unknown."""
+    program: Program = Program()
+    tls: Tls | None = None
+
+    @property
+    def lead(self) -> Task:
+        """The task whose agent issues generations: the chief, else worker 0, else the first."""
+        return next(iter(self.tasks))
+
+    def link_speed(self, task: Task) -> float | None:
+        """The speed of a task's link in bits a second, None where nobody said."""
+        return self.link_speeds.get(str(task), self.link_speeds.get("default"))
+
+    def tf_config(self, task: Task) -> str:
+        """`TF_CONFIG` for one task, as JSON."""
+        cluster: dict[str, list[str]] = {}
+        for each, address in self.tasks.items():
+            if each.role is not Role.EVALUATOR or task.role is Role.EVALUATOR:
+                cluster.setdefault(each.role, []).append(str(address))
+        return json.dumps({"cluster": cluster, "task": {"type": str(task.role), "index": task.index}})
+
+    def to_json(self) -> str:
+        """The spec as the JSON form of its file; `parse_cluster` gives it back, but for the program and TLS,
+        which stay local."""
+        cluster: dict[str, list[str]] = {}
+        for each, address in self.tasks.items():
+            cluster.setdefault(each.role, []).append(str(address))
+        document: dict[str, Any] = {
+            "name": self.name,
+            "cluster": cluster,
+            "agents": {str(task): str(address) for task, address in self.agents.items()},
+            "links": {name: f"{speed:.0f}bit/s" for name, speed in self.link_speeds.items()},
+        }
+        return json.dumps(document)
+
+
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_KEYS = {"name", "cluster", "agents", "links", "program", "tls"}
+
+
+def load_cluster(path: Path) -> ClusterSpec:
+    """Read a cluster file, TOML or JSON by its suffix (anything but .json is TOML).
+
+    Raises ClusterError with one line for whatever is wrong with it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ClusterError(f"{path}: no such cluster file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClusterError(f"{path}: cannot be read: {error}") from None
+    try:
+        document = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:
+        kind = "JSON" if path.suffix == ".json" else "TOML"
+        raise ClusterError(f"{path}: not {kind}: {error}") from None
+    return parse_cluster(document, name=_run_name(path), where=str(path), base=path.parent)
+
+
+def _run_name(path: Path) -> str:
+    """The file's stem, fit for a folder's name."""
+    return re.sub(r"[^\w.-]+", "-", path.stem).lstrip(".-") or "cluster"
+
+
+def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[ClusterSpec, Task | None]:
+    """The cluster in `TF_CONFIG`, and the task that it names for this host, if any.
+
+    Raises ClusterError when there is none or it is malformed.
+    """
+    text = environment.get("TF_CONFIG")
+    if not text:
+        raise ClusterError("no cluster: give --cluster FILE, or set TF_CONFIG")
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ClusterError(f"TF_CONFIG: not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ClusterError('TF_CONFIG: must be an object with "cluster" and "task"')
+    known = {key: document[key] for key in _KEYS if key in document}
+    spec = parse_cluster(known, name="tf-config", where="TF_CONFIG", base=Path.cwd())
+    own = document.get("task")
+    if own is None:
+        return spec, None
+    return spec, _own_task(own, spec)
+
+
+def _own_task(own: object, spec: ClusterSpec) -> Task:
+    if not isinstance(own, dict) or not isinstance(own.get("type"), str):
+        raise ClusterError('TF_CONFIG: task must be an object with "type" and "index"')
+    index = own.get("index", 0)
+    try:
+        task = Task(parse_role(own["type"]), int(index))
+    except UsageError as error:
+        raise ClusterError(f"TF_CONFIG: task: {error}") from None
+    except (TypeError, ValueError):
+        raise ClusterError(f"TF_CONFIG: task index {index!r} is not a number") from None
+    if task not in spec.tasks:
+        raise ClusterError(f"TF_CONFIG: task {task} is not in its cluster, which has {', '.join(map(str, spec.tasks))}")
+    return task
+
+
+def parse_cluster(document: object, *, name: str, where: str, base: Path) -> ClusterSpec:
+    """A cluster document as a spec. `where` begins every error; `base` is what relative paths in it start from.
+
+    Raises ClusterError.
+    """
+    try:
+        return _parse(document, name, base)
+    except UsageError as error:
+        raise ClusterError(f"{where}: {error}") from None
+
+
+def _parse(document: object, name: str, base: Path) -> ClusterSpec:
+    top = _table(document, "the file")
+    _refuse_unknown(top, _KEYS, "the file")
+    if not isinstance(name := top.get("name", name), str) or not re.fullmatch(r"\w[\w.-]*", name):
+        raise UsageError(f"name must be letters, digits, '_', and after the first also '.' and '-', not {name!r}")
+    tasks = _parse_tasks(_table(top.get("cluster"), "[cluster]"))
+    agents = {task: Address(address.host, DEFAULT_AGENT_PORT) for task, address in tasks.items()}
+    for key, value in _table(top.get("agents", {}), "[agents]").items():
+        agents[_member(key, tasks, "[agents]")] = parse_address(value, f'[agents] "{key}"')
+    _refuse_duplicates(tasks, agents)
+    links = {}
+    for key, value in _table(top.get("links", {}), "[links]").items():
+        links[key if key == "default" else str(_member(key, tasks, "[links]"))] = _parse_speed(value, key)
+    return ClusterSpec(
+        name=name,
+        tasks=tasks,
+        agents=agents,
+        link_speeds=links,
+        program=_parse_program(_table(top.get("program", {}), "[program]")),
+        tls=_parse_tls(_table(top["tls"], "[tls]"), base) if "tls" in top else None,
+    )
+
+
+def _parse_tasks(table: Mapping[str, Any]) -> dict[Task, Address]:
+    tasks: dict[Task, Address] = {}
+    for key, addresses in table.items():
+        role = parse_role(key)
+        if not isinstance(addresses, list):
+            raise UsageError(f'[cluster] {key} must be a list of "host:port"')
+        for index, address in enumerate(addresses):
+            task = Task(role, index)
+            if task in tasks:
+                raise UsageError(f"[cluster] {key}: {task} is there twice (master and chief are the same)")
+            tasks[task] = parse_address(address, f"[cluster] {key}[{index}]")
+    if not tasks:
+        raise UsageError('[cluster] names no task: write for example worker = ["10.0.0.2:2222", "10.0.0.3:2222"]')
+    if sum(task.role is Role.CHIEF for task in tasks) > 1:
+        raise UsageError("[cluster] chief: there can be only one")
+    return dict(sorted(tasks.items()))
+
+
+def parse_address(value: object, where: str = "address") -> Address:
+    """`host:port` or `[v6]:port` as an Address. Raises UsageError that begins with `where`."""
+    if not isinstance(value, str) or (match := re.fullmatch(r"(\[[^\]]+\]|[^:\s\[\]]+):(\S*)", value)) is None:
+        raise UsageError(f"{where}: {value!r} is not host:port")
+    if not match[2].isdecimal() or not 1 <= int(match[2]) <= 65535:
+        raise UsageError(f"{where}: port {match[2]!r} of {value!r} is not a number from 1 to 65535")
+    return Address(match[1].strip("[]"), int(match[2]))
+
+
+def _parse_speed(value: object, key: str) -> float:
+    match = re.fullmatch(r"([\d.]+)\s*([kmgt]?)bit/s", value.strip().lower()) if isinstance(value, str) else None
+    try:
+        speed = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    except ValueError:
+        speed = 0.0
+    if speed <= 0:
+        raise UsageError(f'[links] {key}: {value!r} is not a speed: write for example "10Gbit/s"')
+    return speed
+
+
+def _parse_program(table: Mapping[str, Any]) -> Program:
+    _refuse_unknown(table, {"command", "directory", "environment"}, "[program]")
+    command = table.get("command", [])
+    if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+        raise UsageError('[program] command must be a list of words, for example ["python", "train.py"]')
+    directory = table.get("directory")
+    if directory is not None and not isinstance(directory, str):
+        raise UsageError("[program] directory must be a path")
+    environment = _table(table.get("environment", {}), "[program] environment")
+    for key, value in environment.items():
+        if not isinstance(value, str | int | float):
+            raise UsageError(f"[program] environment {key} must be a string or a number")
+    return Program(tuple(command), directory, {key: str(value) for key, value in environment.items()})
+
+
+def _parse_tls(table: Mapping[str, Any], base: Path) -> Tls:
+    names = {"ca", "certificate", "key"}
+    _refuse_unknown(table, names, "[tls]")
+    for name in sorted(names):
+        if not isinstance(table.get(name), str):
+            raise UsageError(f"[tls] {name} is missing: give the path of a PEM file")
+    return Tls(*(base / table[name] for name in ("ca", "certificate", "key")))
+
+
+def _table(value: object, where: str) -> Mapping[str, Any]:
+    if value is None:
+        raise UsageError(f"{where} is missing")
+    if not isinstance(value, dict):
+        raise UsageError(f"{where} must be a table")
+    return value
+
+
+def _member(key: str, tasks: Mapping[Task, Address], where: str) -> Task:
+    task = Task.parse(key)
+    if task not in tasks:
+        raise UsageError(f"{where} {key!r}: the cluster has no such task, only {', '.join(map(str, tasks))}")
+    return task
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise UsageError(f"{where} has no key {key!r}: use one of {', '.join(sorted(known))}")
+
+
+def _refuse_duplicates(tasks: Mapping[Task, Address], agents: Mapping[Task, Address]) -> None:
+    for address, count in Counter([*tasks.values(), *agents.values()]).items():
+        if count > 1:
+            users = [f"{task}" for task in tasks if tasks[task] == address]
+            users += [f"the agent of {task}" for task in agents if agents[task] == address]
+            raise UsageError(f"{address} is used {count} times, by {' and '.join(users)}: each needs its own")

@@ -1,0 +1,54 @@
+"""Which tasks restart together, and what that loses: both follow from the family of the strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.strategy import Family, family_of
+from tfscale.core.cluster.task import Role, Task
+from tfscale.core.errors import UsageError
+
+
+class RestartError(UsageError):
+    """Tasks to restart of which none, or not all, belong to the cluster."""
+
+
+def plan_restart(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """Return all tasks that must restart when `tasks` do, in the cluster's order.
+
+    `strategy` is a `tf.distribute` class name, None while it is not known. Raises RestartError for a task that is not
+    in the cluster, and where `tasks` is empty.
+    """
+    asked = set(tasks)
+    if not asked:
+        raise RestartError("no task to restart: name at least one")
+    for task in sorted(asked - set(spec.tasks)):
+        raise RestartError(f"{task}: the cluster has no such task, only {', '.join(map(str, spec.tasks))}")
+    family = _family(spec, strategy)
+    planned = asked.union(*(_restarting_with(spec, family, task) for task in asked))
+    return tuple(task for task in spec.tasks if task in planned)
+
+
+def plan_finish(spec: ClusterSpec, strategy: str | None) -> tuple[Task, ...]:
+    """Return all tasks that have nothing more to do, and would not end by themselves, once the lead has ended well."""
+    serving = _family(spec, strategy).serving
+    return tuple(task for task in spec.tasks if task.role in serving and task != spec.lead)
+
+
+def keeps_training(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task]) -> bool:
+    """Return whether all that `tasks` have trained survives their restart, because other tasks hold it."""
+    stateless = _family(spec, strategy).stateless
+    return all(task.role in stateless for task in tasks)
+
+
+def _family(spec: ClusterSpec, strategy: str | None) -> Family:
+    return family_of(strategy, (task.role for task in spec.tasks))
+
+
+def _restarting_with(spec: ClusterSpec, family: Family, task: Task) -> set[Task]:
+    if task.role in family.in_step:
+        return {other for other in spec.tasks if other.role in family.in_step}
+    if task.role in family.with_chief:
+        return {other for other in spec.tasks if other.role is Role.CHIEF}
+    return set()

@@ -1,0 +1,53 @@
+"""Layout of a run's folder on a task's host: what the agent writes, and where the console says that it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfscale.core.cluster.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFiles:
+    """The files of one task, side by side in the run's folder."""
+
+    folder: Path
+    task: Task
+
+    @property
+    def stem(self) -> str:
+        """Beginning of each file's name."""
+        return f"{self.task.role}-{self.task.index}"
+
+    @property
+    def log(self) -> Path:
+        return self._beside("log")
+
+    @property
+    def stacks(self) -> Path:
+        return self._beside("stacks")
+
+    @property
+    def profiles(self) -> Path:
+        """Folder of the task's profiles, TensorBoard's `--logdir`."""
+        return self.folder / "profiles" / self.stem
+
+    @property
+    def shim_state(self) -> Path:
+        return self._beside("state.json")
+
+    @property
+    def shim_lock(self) -> Path:
+        return self._beside("lock")
+
+    @property
+    def journal(self) -> Path:
+        return self._beside("agent.json")
+
+    @property
+    def agent_lock(self) -> Path:
+        return self._beside("agent.lock")
+
+    def _beside(self, ending: str) -> Path:
+        return self.folder / f"{self.stem}.{ending}"
