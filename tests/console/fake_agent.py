@@ -1,6 +1,6 @@
 """A cluster of fake agents: real gRPC servers that tell of synchronous training that does not happen.
 
-Tests start it in their own loop. To look at the console with it:
+Tests start it in their own loop. To watch the console with it:
 
     python tests/console/fake_agent.py --workers 4 --slow worker:1=60 --file /tmp/fake.toml
 """

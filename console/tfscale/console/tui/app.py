@@ -34,7 +34,7 @@ from tfscale.console.tui.screens.events_screen import EventsScreen
 from tfscale.console.tui.screens.help_screen import HelpScreen, keys_of
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
-from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Look, theme
+from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, UNICODE, Appearance, theme
 from tfscale.console.tui.widgets.table.task_table import TaskTable
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
@@ -129,11 +129,11 @@ class ConsoleApp(App[None]):
         self.theme = self._kept_theme
 
     @property
-    def look(self) -> Look:
-        return Look(PALETTES[self.theme], self._glyphs, self._letters)
+    def appearance(self) -> Appearance:
+        return Appearance(PALETTES[self.theme], self._glyphs, self._letters)
 
     def on_mount(self) -> None:
-        self.cluster = ClusterScreen(None, self.look, self._view_file.view)
+        self.cluster = ClusterScreen(None, self.appearance, self._view_file.view)
         self.push_screen(self.cluster)
         self._watch()
         self._record()
@@ -200,7 +200,7 @@ class ConsoleApp(App[None]):
     def watch_theme(self) -> None:
         for screen in self.screen_stack:
             if isinstance(screen, SnapshotScreen):
-                screen.look = self.look
+                screen.appearance = self.appearance
         if self.theme != self._kept_theme:
             self._kept_theme = self.theme
             self._remember(replace(self._view_file.view, theme=self.theme))
@@ -278,7 +278,7 @@ class ConsoleApp(App[None]):
             self._remote.last_event(self._shown)
 
     def action_go_to(self) -> None:
-        self.push_screen(PromptScreen("Go to 12:03:20, +90s, -5m or 50%", self.look), self._go_to)
+        self.push_screen(PromptScreen("Go to 12:03:20, +90s, -5m or 50%", self.appearance), self._go_to)
 
     def _go_to(self, words: str | None) -> None:
         if self._remote is not None and words:
@@ -292,7 +292,7 @@ class ConsoleApp(App[None]):
         kind = _PAGES[name]
         if isinstance(self.screen, tuple(_PAGES.values())):
             self.pop_screen()
-        self.push_screen(kind(self._shown, self.look))
+        self.push_screen(kind(self._shown, self.appearance))
 
     def on_events_screen_jump_wanted(self, message: EventsScreen.JumpWanted) -> None:
         if self._remote is not None:
@@ -305,7 +305,7 @@ class ConsoleApp(App[None]):
             self.push_screen(CommandPalette(id="--command-palette", placeholder="Search for commands"))
 
     def action_help(self) -> None:
-        self.push_screen(HelpScreen(self.look, keys_of(self.screen)))
+        self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))
 
     def on_task_table_chosen(self, message: TaskTable.Chosen) -> None:
         self._show_task(message.task, only_log=False)
@@ -315,19 +315,19 @@ class ConsoleApp(App[None]):
 
     def _show_task(self, task: Task, *, only_log: bool) -> None:
         follow = self._commands.follow_log
-        self.push_screen(TaskScreen(self._shown, self.look, task, follow, only_log=only_log))
+        self.push_screen(TaskScreen(self._shown, self.appearance, task, follow, only_log=only_log))
 
     def action_stack(self) -> None:
         for task in self._selected()[:1]:
-            self._orders.show_stack(task, self.look)
+            self._orders.show_stack(task, self.appearance)
 
     def action_order(self, verb: str) -> None:
         if (snapshot := self._shown) is not None:
-            self._orders.ask(verb, self._selected(), snapshot, self.look)
+            self._orders.ask(verb, self._selected(), snapshot, self.appearance)
 
     def action_profile(self) -> None:
         if (snapshot := self._shown) is not None:
-            self._orders.ask_profile(self._selected(), snapshot, self.look)
+            self._orders.ask_profile(self._selected(), snapshot, self.appearance)
 
     def _selected(self) -> tuple[Task, ...]:
         # While the command palette is open, the selection is that of the screen below it.

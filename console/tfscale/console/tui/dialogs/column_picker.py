@@ -13,7 +13,7 @@ from textual.containers import VerticalScroll
 from textual.geometry import Region
 from textual.screen import ModalScreen
 from textual.widgets import Static
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
 
 
@@ -40,14 +40,14 @@ class PickerScreen(ModalScreen[None]):
         self,
         chosen: Collection[str],
         placed: Collection[str],
-        look: Look,
+        appearance: Appearance,
         pick: Callable[[tuple[str, ...]], Collection[str]],
     ) -> None:
         """Open the list; `pick` shows the columns that it gets and returns those that fit."""
-        super().__init__(classes="ascii" if look.glyphs.border == "ascii" else "")
+        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
         self._chosen = set(chosen)
         self._placed = placed
-        self._look = look
+        self._look = appearance
         self._pick = pick
         self._at = 0
 

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import elapsed
 
@@ -53,10 +53,10 @@ class ConfirmScreen(ModalScreen[bool]):
         Binding("right", "app.focus_next", "the button after", show=False),
     ]
 
-    def __init__(self, question: Question, look: Look) -> None:
-        super().__init__(classes="ascii" if look.glyphs.border == "ascii" else "")
+    def __init__(self, question: Question, appearance: Appearance) -> None:
+        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
         self.question = question
-        self._look = look
+        self._look = appearance
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -76,12 +76,12 @@ class ConfirmScreen(ModalScreen[bool]):
         self.dismiss(answer)
 
 
-def wording(question: Question, look: Look) -> Text:
+def wording(question: Question, appearance: Appearance) -> Text:
     """Return the question, with every task by name."""
-    palette = look.palette
+    palette = appearance.palette
     count = len(question.touched)
     text = Text(f"{question.verb.capitalize()} {count} task{'s' if count != 1 else ''}?\n\n", style="bold")
-    text.append(", ".join(map(str, question.touched)), style=f"bold {look.severity('warning')}")
+    text.append(", ".join(map(str, question.touched)), style=f"bold {appearance.severity('warning')}")
     others = len(set(question.touched) - set(question.asked))
     if others:
         asked = ", ".join(map(str, question.asked))

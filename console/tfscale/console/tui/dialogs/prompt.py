@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 
 
 class PromptScreen(ModalScreen[str | None]):
@@ -24,8 +24,8 @@ class PromptScreen(ModalScreen[str | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "leave it", show=False)]
 
-    def __init__(self, question: str, look: Look, value: str = "") -> None:
-        super().__init__(classes="ascii" if look.glyphs.border == "ascii" else "")
+    def __init__(self, question: str, appearance: Appearance, value: str = "") -> None:
+        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
         self._question = question
         self._value = value
 

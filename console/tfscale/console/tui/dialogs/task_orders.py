@@ -18,7 +18,7 @@ from tfscale.console.transport.commands import PROFILE_SECONDS, Commands
 from tfscale.console.tui.dialogs.confirm import ConfirmScreen, Question, cost
 from tfscale.console.tui.dialogs.prompt import PromptScreen
 from tfscale.console.tui.screens.stack_screen import StackScreen
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.cluster.restart import keeps_training, plan_restart
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_files import TaskFiles
@@ -34,21 +34,21 @@ class Orders:
         self._engine = engine
         self._commands = commands
 
-    def ask(self, verb: str, tasks: tuple[Task, ...], snapshot: Snapshot, look: Look) -> None:
+    def ask(self, verb: str, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
         """Restart, stop or start tasks, and the tasks that restart with them, if the operator agrees."""
         spec = self._engine.source.spec
         touched = tasks if verb == "start" else plan_restart(spec, snapshot.strategy, tasks)
         keeps = keeps_training(spec, snapshot.strategy, touched)
         age = checkpoint_age(snapshot, [plan_restart(spec, snapshot.strategy, [task]) for task in tasks])
         question = Question(verb, tasks, touched, snapshot.strategy, snapshot.generation, age, keeps)
-        self._app.push_screen(ConfirmScreen(question, look), partial(self._answered, question))
+        self._app.push_screen(ConfirmScreen(question, appearance), partial(self._answered, question))
 
     def _answered(self, question: Question, agreed: bool | None) -> None:
         if agreed:
             orders = self._commands.order(question.verb, question.asked, question.generation or 0)
             self._run(orders, question.verb, question.asked, question.generation or 0)
 
-    def ask_profile(self, tasks: tuple[Task, ...], snapshot: Snapshot, look: Look) -> None:
+    def ask_profile(self, tasks: tuple[Task, ...], snapshot: Snapshot, appearance: Appearance) -> None:
         """Take TensorFlow's profile of each of these tasks, for the number of seconds that the operator enters."""
         age = checkpoint_age(snapshot, [(task,) for task in tasks])
         names = ", ".join(map(str, tasks))
@@ -57,7 +57,7 @@ class Orders:
             f"Profile {names} for how many seconds?\n\nIt is written below\n{places}\n\n"
             f"It slows the training meanwhile, and TensorFlow's profiler may crash it.\n{cost(age)}\n"
         )
-        asked = PromptScreen(question, look, f"{PROFILE_SECONDS:g}")
+        asked = PromptScreen(question, appearance, f"{PROFILE_SECONDS:g}")
         self._app.push_screen(asked, partial(self._profile_answered, tasks))
 
     def _profile_answered(self, tasks: tuple[Task, ...], words: str | None) -> None:
@@ -98,9 +98,9 @@ class Orders:
             failed = CommandProgressed(source.now(), verb, Stage.FAILED, tasks, generation, str(error))
             self._engine.inbox.put(failed)
 
-    def show_stack(self, task: Task, look: Look) -> None:
+    def show_stack(self, task: Task, appearance: Appearance) -> None:
         """Show the Python stacks of a task's threads in a screen of their own."""
-        screen = StackScreen(task, look)
+        screen = StackScreen(task, appearance)
         self._app.push_screen(screen)
         self._app.run_worker(self._fetch_stack(task, screen), group="stacks")
 

@@ -13,10 +13,12 @@ from textual.widgets import Static
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
-from tfscale.console.tui.widgets.appearance.theme import Look
-from tfscale.console.tui.widgets.appearance.wrap import hanging
+from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 from tfscale.console.tui.widgets.charts.scaling_chart import draw
-from tfscale.console.tui.widgets.panes.cluster_summary import Headline, Keys, Title
+from tfscale.console.tui.widgets.panes.cluster_summary import Title
+from tfscale.console.tui.widgets.panes.headline_pane import Headline
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.analysis.remedies import Remedy, first_step
 from tfscale.core.analysis.run.load import Load, load_of
 from tfscale.core.analysis.run.recommendations import Recommendations, recommend, speedup
@@ -41,7 +43,7 @@ class AdviceScreen(SnapshotScreen):
 
     DEFAULT_CSS = """
     AdviceScreen { background: $background; padding: 0 1; }
-    AdviceScreen Title, AdviceScreen Keys { height: 1; }
+    AdviceScreen Title, AdviceScreen KeyBar { height: 1; }
     AdviceScreen Headline { height: auto; max-height: 3; margin: 1 0; }
     AdviceScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }
     AdviceScreen Static { height: auto; }
@@ -57,19 +59,19 @@ class AdviceScreen(SnapshotScreen):
         Binding("pageup", "scroll(-15)", "15 lines up", show=False),
     ]
 
-    def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
-        super().__init__(snapshot, look)
+    def __init__(self, snapshot: Snapshot | None, appearance: Appearance) -> None:
+        super().__init__(snapshot, appearance)
         self.words = Static(id="words", markup=False)
         self.scaling = Static(id="scaling", markup=False)
 
     def compose(self) -> ComposeResult:
-        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
         yield Title().data_bind(**bound)
         yield Headline().data_bind(**bound)
         with VerticalScroll(can_focus=False):
             yield self.words
             yield self.scaling
-        yield Keys(KEYS).data_bind(SnapshotScreen.look)
+        yield KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
 
     def on_mount(self) -> None:
         self.redraw()
@@ -83,11 +85,11 @@ class AdviceScreen(SnapshotScreen):
         load, is_wide = load_of_snapshot(self.snapshot), self.size.width >= _WIDE
         self.set_class(is_wide, "wide")
         room = (self.size.width - 3) // 2 - 4 if is_wide else self.size.width - 3
-        words = Text("\n").join(_words(recommend(self.snapshot.findings, load), load, room, self.look))
-        self.words.update(spelled(words, self.look))
+        words = Text("\n").join(_words(recommend(self.snapshot.findings, load), load, room, self.appearance))
+        self.words.update(spelled(words, self.appearance))
         width = (self.size.width - 6) // 2 if is_wide else min(self.size.width - 3, 100)
-        curve = Text("\n").join(_scaling(load, width, is_wide, self.look))
-        self.scaling.update(spelled(curve, self.look))
+        curve = Text("\n").join(_scaling(load, width, is_wide, self.appearance))
+        self.scaling.update(spelled(curve, self.appearance))
 
     def action_scroll(self, by: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
@@ -101,85 +103,85 @@ def load_of_snapshot(snapshot: Snapshot) -> Load | None:
     return load_of(snapshot.findings, [view.summary for view in views if view.summary], ranks)
 
 
-def _title(text: str, look: Look) -> Text:
-    return Text(text, style=f"bold {look.palette.text}", no_wrap=True)
+def _title(text: str, appearance: Appearance) -> Text:
+    return Text(text, style=f"bold {appearance.palette.text}", no_wrap=True)
 
 
-def _words(found: Recommendations, load: Load | None, width: int, look: Look) -> Iterator[Text]:
+def _words(found: Recommendations, load: Load | None, width: int, appearance: Appearance) -> Iterator[Text]:
     if found.culprits:
-        yield _title("First, what is wrong", look)
+        yield _title("First, what is wrong", appearance)
         for diagnosis in found.culprits[:_CULPRITS]:
-            yield from _finding(diagnosis, width, look)
+            yield from _finding(diagnosis, width, appearance)
         if (more := len(found.culprits) - _CULPRITS) > 0:
-            yield Text(f"  and {more} more: e shows all", style=look.palette.dim)
+            yield Text(f"  and {more} more: e shows all", style=appearance.palette.dim)
         yield Text()
-    yield _title("What limits it", look)
+    yield _title("What limits it", appearance)
     for limit in found.limits:
-        yield from _finding(limit, width, look)
+        yield from _finding(limit, width, appearance)
     if not found.limits:
         why = "not judged while somebody straggles" if _straggles(found) else "nothing is at its limit"
-        yield Text(f"  {why}", style=look.palette.dim)
+        yield Text(f"  {why}", style=appearance.palette.dim)
     yield Text()
-    yield _title("What would help", look)
-    yield from _what_if(found, load, width, look)
+    yield _title("What would help", appearance)
+    yield from _what_if(found, load, width, appearance)
 
 
 def _straggles(found: Recommendations) -> bool:
     return any(each.kind == "straggler" for each in found.culprits)
 
 
-def _finding(diagnosis: Diagnosis, width: int, look: Look) -> Iterator[Text]:
+def _finding(diagnosis: Diagnosis, width: int, appearance: Appearance) -> Iterator[Text]:
     said = diagnosis.sentence.partition("; what would help: ")[0] if diagnosis.kind == "saturation" else None
-    text = Text(f"{look.sign(diagnosis.severity)} ", style=look.severity(diagnosis.severity))
-    text.append(f"{said or diagnosis.sentence}", style=look.palette.text)
-    yield from hanging(text, width, 2)
+    text = Text(f"{appearance.sign(diagnosis.severity)} ", style=appearance.severity(diagnosis.severity))
+    text.append(f"{said or diagnosis.sentence}", style=appearance.palette.text)
+    yield from wrap_hanging(text, width, 2)
     todo = first_step(diagnosis) if diagnosis.kind != "saturation" else None
     if todo is not None:
-        yield from hanging(Text(f"  {todo}", style=look.severity("good")), width, 2)
+        yield from wrap_hanging(Text(f"  {todo}", style=appearance.severity("good")), width, 2)
 
 
-def _what_if(found: Recommendations, load: Load | None, room: int, look: Look) -> Iterator[Text]:
+def _what_if(found: Recommendations, load: Load | None, room: int, appearance: Appearance) -> Iterator[Text]:
     if load is None:
-        yield Text("  no gain is told without a step that is measured, with its phases", style=look.palette.dim)
+        yield Text("  no gain is told without a step that is measured, with its phases", style=appearance.palette.dim)
         return
     width = max((len(each.what) for each in found.remedies), default=0)
     if found.remedies:
-        yield Text(f"  {'':<{width}}  throughput   by the model", style=look.palette.dim, no_wrap=True)
+        yield Text(f"  {'':<{width}}  throughput   by the model", style=appearance.palette.dim, no_wrap=True)
     for remedy in found.remedies:
-        yield from hanging(_remedy(remedy, width, look), room, width + 17)
+        yield from wrap_hanging(_remedy(remedy, width, appearance), room, width + 17)
     if not found.remedies:
-        yield Text("  nothing that a model knows of would bring half a percent", style=look.palette.dim)
+        yield Text("  nothing that a model knows of would bring half a percent", style=appearance.palette.dim)
     for each in found.unproven:
-        yield Text(f"  {each:<{width}}   no model says how much", style=look.palette.dim)
+        yield Text(f"  {each:<{width}}   no model says how much", style=appearance.palette.dim)
 
 
-def _remedy(remedy: Remedy, width: int, look: Look) -> Text:
-    palette, gain = look.palette, (remedy.gain or 1.0) - 1.0
+def _remedy(remedy: Remedy, width: int, appearance: Appearance) -> Text:
+    palette, gain = appearance.palette, (remedy.gain or 1.0) - 1.0
     most = "<=" if remedy.at_most else "  "
     line = Text(f"  {remedy.what:<{width}}  ", style=palette.text)
     line.append(f"{most} {gain:>+7.0%}   ", style=f"bold {palette.text}")
     return line.append(remedy.model, style=palette.dim)
 
 
-def _scaling(load: Load | None, width: int, is_tall: bool, look: Look) -> Iterator[Text]:
+def _scaling(load: Load | None, width: int, is_tall: bool, appearance: Appearance) -> Iterator[Text]:
     curve = speedup(load) if load else None
     if load is None or curve is None:
         return
     if not is_tall:
         yield Text()
-    yield _title("What more workers would bring", look)
-    yield from draw(curve, load.ranks, 2 * load.ranks, width, 20 if is_tall else 14, look)
+    yield _title("What more workers would bring", appearance)
+    yield from draw(curve, load.ranks, 2 * load.ranks, width, 20 if is_tall else 14, appearance)
     for size in (load.ranks, 2 * load.ranks):
-        told = curve(size)
-        line = Text(f"  {size:,} workers: ", style=look.palette.dim)
-        line.append(f"{_range(told.low, told.high, 'x')} one alone", style=f"bold {look.palette.text}")
-        efficiency = _range(100 * told.low / size, 100 * told.high / size, "%")
-        yield line.append(f", {efficiency} of the ideal", style=look.palette.dim)
+        forecast = curve(size)
+        line = Text(f"  {size:,} workers: ", style=appearance.palette.dim)
+        line.append(f"{_range(forecast.low, forecast.high, 'x')} one alone", style=f"bold {appearance.palette.text}")
+        efficiency = _range(100 * forecast.low / size, 100 * forecast.high / size, "%")
+        yield line.append(f", {efficiency} of the ideal", style=appearance.palette.dim)
     caveat = _CAVEAT.format(transfer=step_time(load.transfer))
-    yield from hanging(Text(caveat, style=look.palette.dim), width, 2)
+    yield from wrap_hanging(Text(caveat, style=appearance.palette.dim), width, 2)
     point = nearest_published(max(1, load.ranks))
     said = f"{point.name}: {_range(point.low, point.high, 'x')} on {point.workers}"
-    yield Text(f"  Published of a similar size: {said}.", style=look.palette.dim)
+    yield Text(f"  Published of a similar size: {said}.", style=appearance.palette.dim)
 
 
 def _range(low: float, high: float, unit: str) -> str:

@@ -9,8 +9,8 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.tui.widgets.appearance.theme import Look
-from tfscale.console.tui.widgets.panes.cluster_summary import Keys
+from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.cluster.task import Task
 
 ACTING = frozenset("rxSPb")
@@ -24,7 +24,7 @@ class SnapshotScreen(Screen[None]):
 
     snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
     """Newest snapshot. The widgets repaint themselves: repainting the whole screen would double the cost of drawing."""
-    look: reactive[Look] = reactive(Look())
+    appearance: reactive[Appearance] = reactive(Appearance())
 
     class Resumed(Message):
         """Return of the screen to the top."""
@@ -38,10 +38,10 @@ class SnapshotScreen(Screen[None]):
         """Tasks to which a command given on this screen applies."""
         return ()
 
-    def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
+    def __init__(self, snapshot: Snapshot | None, appearance: Appearance) -> None:
         super().__init__()
         self.set_reactive(SnapshotScreen.snapshot, snapshot)
-        self.set_reactive(SnapshotScreen.look, look)
+        self.set_reactive(SnapshotScreen.appearance, appearance)
 
     def redraw(self) -> None:
         """Draw after a new snapshot or another look."""
@@ -50,7 +50,7 @@ class SnapshotScreen(Screen[None]):
         if self.is_mounted:
             self.redraw()
 
-    def watch_look(self) -> None:
+    def watch_appearance(self) -> None:
         if self.is_mounted:
             self.redraw()
 
@@ -69,5 +69,5 @@ class SnapshotScreen(Screen[None]):
 
     def on_mount(self) -> None:
         if self.app.has_class("-read-only"):
-            for line in self.query(Keys):
+            for line in self.query(KeyBar):
                 line.keys = tuple(pair for pair in line.keys if not ACTING & set(pair[0].split()))

@@ -15,13 +15,15 @@ from tfscale.console.settings.view_state import View
 from tfscale.console.tui.dialogs.column_picker import PickerScreen
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES
-from tfscale.console.tui.widgets.panes.cluster_summary import Headline, Keys, Legend, Metrics, Title
-from tfscale.console.tui.widgets.panes.event_pane import Moments
+from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
+from tfscale.console.tui.widgets.panes.event_pane import EventPane
+from tfscale.console.tui.widgets.panes.headline_pane import Headline
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.table.filter_query import filterable, parse
 from tfscale.console.tui.widgets.table.input_line import InputLine
-from tfscale.console.tui.widgets.table.row_order import GROUPINGS, Order
+from tfscale.console.tui.widgets.table.row_order import GROUPINGS, RowOrder
 from tfscale.console.tui.widgets.table.task_columns import BY_NAME, USUAL, Drawn
 from tfscale.console.tui.widgets.table.task_table import TaskTable
 from tfscale.core.cluster.task import Task
@@ -56,16 +58,16 @@ class ClusterScreen(SnapshotScreen):
 
     DEFAULT_CSS = """
     ClusterScreen { background: $background; padding: 0 1; }
-    ClusterScreen Title, ClusterScreen Metrics, ClusterScreen Keys { height: 1; }
+    ClusterScreen Title, ClusterScreen Metrics, ClusterScreen KeyBar { height: 1; }
     ClusterScreen Headline { height: auto; max-height: 4; margin: 1 0; }
     ClusterScreen Legend { height: 2; padding: 1 0 0 3; }
     ClusterScreen TaskTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
     ClusterScreen #tasks { height: 3fr; }
-    ClusterScreen Moments { height: 1fr; min-height: 6; margin: 1 0; }
+    ClusterScreen EventPane { height: 1fr; min-height: 6; margin: 1 0; }
     ClusterScreen #wrong { height: 1; display: none; color: $warning; }
     ClusterScreen.short Headline { margin: 0; }
     ClusterScreen.short Legend { height: 1; padding: 0 0 0 3; }
-    ClusterScreen.short Moments { margin: 0; min-height: 4; }
+    ClusterScreen.short EventPane { margin: 0; min-height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "filter by words, or by columns: step>100", show=False),
@@ -92,8 +94,8 @@ class ClusterScreen(SnapshotScreen):
             super().__init__()
             self.view = view
 
-    def __init__(self, snapshot: Snapshot | None, look: Look, view: View | None = None) -> None:
-        super().__init__(snapshot, look)
+    def __init__(self, snapshot: Snapshot | None, appearance: Appearance, view: View | None = None) -> None:
+        super().__init__(snapshot, appearance)
         self.table = TaskTable()
         self.title_line = Title()
         self.legend = Legend()
@@ -107,17 +109,17 @@ class ClusterScreen(SnapshotScreen):
         return self.table.selected
 
     def compose(self) -> ComposeResult:
-        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
         yield self.title_line.data_bind(**bound)
         yield Headline().data_bind(**bound)
         yield Metrics().data_bind(**bound)
-        yield self.legend.data_bind(SnapshotScreen.look)
+        yield self.legend.data_bind(SnapshotScreen.appearance)
         with Vertical(id="tasks"):
             yield self.table.data_bind(**bound)
-        yield Moments().data_bind(**bound)
+        yield EventPane().data_bind(**bound)
         yield Static(id="wrong", markup=False)
         hint = "words, or host:gpu07 state:running !flag:straggler step>100 time>80ms"
-        keys = Keys(KEYS).data_bind(SnapshotScreen.look)
+        keys = KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
         yield InputLine(hint, keys, select_on_focus=False)
         yield keys
 
@@ -209,7 +211,7 @@ class ClusterScreen(SnapshotScreen):
         group = GROUPINGS[(GROUPINGS.index(self.table.order.group) + 1) % len(GROUPINGS)]
         self._arrange(replace(self.table.order, group=group, closed=frozenset()))
 
-    def _arrange(self, order: Order) -> None:
+    def _arrange(self, order: RowOrder) -> None:
         self.table.order = order
         self._make_room()
         self._tell_shown()
@@ -221,7 +223,7 @@ class ClusterScreen(SnapshotScreen):
         self.post_message(self.Viewed(View(chosen, order.sort, order.is_reversed, order.group, measure=self._measure)))
 
     def action_columns(self) -> None:
-        self.app.push_screen(PickerScreen(self.table.chosen, self.table.columns, self.look, self._pick))
+        self.app.push_screen(PickerScreen(self.table.chosen, self.table.columns, self.appearance, self._pick))
 
     def _pick(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Choose columns. Returns those that fit."""
@@ -230,7 +232,9 @@ class ClusterScreen(SnapshotScreen):
         return self.table.columns
 
     def action_heat(self) -> None:
-        self.app.push_screen(HeatScreen(self.snapshot, self.look, self._measure, self.table.cursor, self._measured))
+        self.app.push_screen(
+            HeatScreen(self.snapshot, self.appearance, self._measure, self.table.cursor, self._measured)
+        )
 
     def _measured(self, measure: str) -> None:
         """Keep the heat map's measure."""
@@ -248,7 +252,7 @@ def _is_beginning(text: str) -> bool:
     return any(name.startswith(word) for name in filterable())
 
 
-def _order(view: View) -> Order:
+def _order(view: View) -> RowOrder:
     """Return the remembered order, if its column still exists."""
     sort = view.sort if view.sort in BY_NAME else "task"
-    return Order(sort, bool(view.is_reversed), view.group if view.group in GROUPINGS else "")
+    return RowOrder(sort, bool(view.is_reversed), view.group if view.group in GROUPINGS else "")

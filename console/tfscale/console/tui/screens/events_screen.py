@@ -13,10 +13,12 @@ from textual.widgets import Static
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
-from tfscale.console.tui.widgets.appearance.theme import Look
-from tfscale.console.tui.widgets.panes.cluster_summary import Headline, Keys, Title
+from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.event_evidence import evidence
 from tfscale.console.tui.widgets.panes.event_list import EventList, is_wanted
+from tfscale.console.tui.widgets.panes.headline_pane import Headline
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.console.tui.widgets.table.input_line import InputLine
 from tfscale.core.analysis.findings import SEVERITIES
 from tfscale.core.cluster.task import Task
@@ -41,7 +43,7 @@ class EventsScreen(SnapshotScreen):
 
     DEFAULT_CSS = """
     EventsScreen { background: $background; padding: 0 1; }
-    EventsScreen Title, EventsScreen Keys, EventsScreen #how { height: 1; }
+    EventsScreen Title, EventsScreen KeyBar, EventsScreen #how { height: 1; }
     EventsScreen Headline { height: auto; max-height: 3; margin: 1 0; }
     EventsScreen EventList { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
     EventsScreen VerticalScroll { height: auto; max-height: 45%; background: $panel; padding: 0 1; display: none; }
@@ -62,8 +64,8 @@ class EventsScreen(SnapshotScreen):
             super().__init__()
             self.at = at
 
-    def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
-        super().__init__(snapshot, look)
+    def __init__(self, snapshot: Snapshot | None, appearance: Appearance) -> None:
+        super().__init__(snapshot, appearance)
         self.events = EventList()
         self.least = SEVERITIES[0]
         """Least severity of the events that are shown."""
@@ -76,15 +78,15 @@ class EventsScreen(SnapshotScreen):
         return tuple(task for task in tasks if str(task) == subject.partition("/")[0])
 
     def compose(self) -> ComposeResult:
-        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
         yield Title().data_bind(**bound)
         yield Headline().data_bind(**bound)
         yield Static(id="how", markup=False)
         with Vertical():
-            yield self.events.data_bind(SnapshotScreen.look)
+            yield self.events.data_bind(SnapshotScreen.appearance)
         with VerticalScroll(can_focus=False):
             yield self._shown
-        keys = Keys(KEYS).data_bind(SnapshotScreen.look)
+        keys = KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
         yield InputLine("words, or kind:straggler subject:worker:3 severity:serious", keys)
         yield keys
 
@@ -92,8 +94,8 @@ class EventsScreen(SnapshotScreen):
         self.events.focus()
         self.redraw()
 
-    def watch_look(self) -> None:
-        super().watch_look()
+    def watch_appearance(self) -> None:
+        super().watch_appearance()
         if self.is_mounted:
             self._show_evidence()
 
@@ -110,8 +112,8 @@ class EventsScreen(SnapshotScreen):
         kept += f"   {words}" if words.strip() else ""
         every = plural(len(moments), "event")
         said = f"{len(rows)} of {every}" if len(rows) < len(moments) else every if moments else _NOTHING
-        how = Text(f"{said}{kept}", style=self.look.palette.dim, no_wrap=True, overflow="ellipsis")
-        self.query_one("#how", Static).update(spelled(how, self.look), layout=False)
+        how = Text(f"{said}{kept}", style=self.appearance.palette.dim, no_wrap=True, overflow="ellipsis")
+        self.query_one("#how", Static).update(spelled(how, self.appearance), layout=False)
 
     def on_event_list_moved(self) -> None:
         self._show_evidence()
@@ -124,8 +126,8 @@ class EventsScreen(SnapshotScreen):
 
     def _show_evidence(self) -> None:
         moment = self.events.cursor
-        nothing = Text("nothing so far", style=self.look.palette.dim)
-        self._shown.update(nothing if moment is None else evidence(moment, self.look))
+        nothing = Text("nothing so far", style=self.appearance.palette.dim)
+        self._shown.update(nothing if moment is None else evidence(moment, self.appearance))
 
     def action_back(self) -> None:
         """Close one thing at a time: the filter, the evidence, the page."""

@@ -11,10 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Static
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.heat_map import HeatMap
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES
-from tfscale.console.tui.widgets.panes.cluster_summary import Headline, Keys, Metrics, Title
+from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
+from tfscale.console.tui.widgets.panes.headline_pane import Headline
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.cluster.task import Task
 
 KEYS = (
@@ -32,7 +34,7 @@ class HeatScreen(SnapshotScreen):
 
     DEFAULT_CSS = """
     HeatScreen { background: $background; padding: 0 1; }
-    HeatScreen Title, HeatScreen Metrics, HeatScreen Keys { height: 1; }
+    HeatScreen Title, HeatScreen Metrics, HeatScreen KeyBar { height: 1; }
     HeatScreen Headline { height: auto; max-height: 4; }
     HeatScreen HeatMap { height: 1fr; margin: 1 0; scrollbar-size-vertical: 1; overflow-x: hidden; }
     HeatScreen Static { height: 1; }
@@ -47,13 +49,13 @@ class HeatScreen(SnapshotScreen):
     def __init__(
         self,
         snapshot: Snapshot | None,
-        look: Look,
+        appearance: Appearance,
         measure: str,
         task: Task | None,
         measured: Callable[[str], None],
     ) -> None:
         """Open the map with the cursor on `task`; `measured` is called with each chosen measure."""
-        super().__init__(snapshot, look)
+        super().__init__(snapshot, appearance)
         self.map = HeatMap(task)
         self.map.set_reactive(HeatMap.measure, measure)
         self._measured = measured
@@ -64,18 +66,18 @@ class HeatScreen(SnapshotScreen):
         return (self.map.spot.view.task,) if self.map.spot else ()
 
     def compose(self) -> ComposeResult:
-        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
         yield Title().data_bind(**bound)
         yield Headline().data_bind(**bound)
         yield Metrics().data_bind(**bound)
         yield self.map.data_bind(**bound)
         yield Static(id="about")
         yield Static(id="legend")
-        yield Keys(KEYS).data_bind(SnapshotScreen.look)
+        yield KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
 
     def on_mount(self) -> None:
         self.map.focus()
-        for name in ("cursor", "measure", "by_gpu", "snapshot", "look"):
+        for name in ("cursor", "measure", "by_gpu", "snapshot", "appearance"):
             self.watch(self.map, name, self._tell)
 
     def _tell(self) -> None:

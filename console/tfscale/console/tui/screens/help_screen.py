@@ -12,8 +12,8 @@ from textual.dom import DOMNode
 from textual.keys import key_to_character
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
-from tfscale.console.tui.widgets.appearance.theme import Look
-from tfscale.console.tui.widgets.appearance.wrap import hanging
+from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 
 _NAMES = {"escape": "esc", "pageup": "page up", "pagedown": "page down", "slash": "/", "plus": "+", "minus": "-"}
 _PHASES = (
@@ -28,7 +28,7 @@ _PHASES = (
 _WIDEST, _EDGES = 76, 8
 """Cells of the page; cells of its border, padding and scrollbar."""
 
-Keys = tuple[tuple[str, str], ...]
+KeyPairs = tuple[tuple[str, str], ...]
 """Pairs of a key and its action."""
 
 
@@ -46,7 +46,7 @@ def _is_own(active: ActiveBinding) -> bool:
     return False
 
 
-def keys_of(screen: Screen[object]) -> tuple[Keys, Keys]:
+def keys_of(screen: Screen[object]) -> tuple[KeyPairs, KeyPairs]:
     """Return the keys of this screen, and the keys that work on all screens."""
     here: dict[tuple[DOMNode, str], list[str]] = {}
     meanings: dict[tuple[DOMNode, str], str] = {}
@@ -84,9 +84,9 @@ class HelpScreen(ModalScreen[None]):
         Binding("k", "scroll(-1)", "up", show=False),
     ]
 
-    def __init__(self, look: Look, keys: tuple[Keys, Keys]) -> None:
-        super().__init__(classes="ascii" if look.glyphs.border == "ascii" else "")
-        self._look = look
+    def __init__(self, appearance: Appearance, keys: tuple[KeyPairs, KeyPairs]) -> None:
+        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
+        self._look = appearance
         self._keys = keys
 
     def compose(self) -> ComposeResult:
@@ -107,7 +107,7 @@ class HelpScreen(ModalScreen[None]):
             for name, meaning in rows:
                 line = Text(f"  {name:<13} ", style=palette.parts.get(name, palette.parts["transfer"]))
                 line.append(meaning, style=palette.dim)
-                text.append_text(Text("\n").join([*hanging(line, width, 16), Text()]))
+                text.append_text(Text("\n").join([*wrap_hanging(line, width, 16), Text()]))
         text.rstrip()
         return text
 

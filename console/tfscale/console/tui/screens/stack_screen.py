@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 from tfscale.console.transport.commands import Stack
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.cluster.task import Task
 
 
@@ -32,25 +32,25 @@ class StackScreen(ModalScreen[None]):
         Binding("k", "scroll(-1)", "up", show=False),
     ]
 
-    def __init__(self, task: Task, look: Look) -> None:
-        super().__init__(classes="ascii" if look.glyphs.border == "ascii" else "")
+    def __init__(self, task: Task, appearance: Appearance) -> None:
+        super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
         self._about = task
-        self._look = look
-        self._content = Static(Text(f"asking {task} for its stacks", style=look.palette.dim))
+        self._look = appearance
+        self._content = Static(Text(f"asking {task} for its stacks", style=appearance.palette.dim))
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
             yield self._content
 
-    def show(self, found: Stack | str) -> None:
+    def show(self, stacks: Stack | str) -> None:
         """Show the stacks, or why there are none."""
         palette = self._look.palette
-        if isinstance(found, str):
-            self._content.update(Text(found, style=palette.text))
+        if isinstance(stacks, str):
+            self._content.update(Text(stacks, style=palette.text))
             return
-        at = time.strftime("%H:%M:%S", time.localtime(found.at))
-        text = Text(f"{self._about}, process {found.pid}, at {at}\n\n", style=palette.dim)
-        for line in found.text.splitlines():
+        at = time.strftime("%H:%M:%S", time.localtime(stacks.at))
+        text = Text(f"{self._about}, process {stacks.pid}, at {at}\n\n", style=palette.dim)
+        for line in stacks.text.splitlines():
             text.append(f"{line}\n", style=palette.text if line.startswith(" ") else f"bold {palette.text}")
         self._content.update(text)
 

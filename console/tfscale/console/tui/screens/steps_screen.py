@@ -16,9 +16,11 @@ from tfscale.console.history.history import History
 from tfscale.console.history.recent_steps import RecentSteps
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
-from tfscale.console.tui.widgets.appearance.theme import Look
-from tfscale.console.tui.widgets.charts.step_timeline import StepBars, Timeline, sentence, timeline
-from tfscale.console.tui.widgets.panes.cluster_summary import Keys, Legend, Title, open_diagnoses
+from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.charts.step_timeline import StepBars, StepLayout, sentence, timeline
+from tfscale.console.tui.widgets.panes.cluster_summary import Title
+from tfscale.console.tui.widgets.panes.headline_pane import open_diagnoses
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.core.cluster.task import Task
 
 _WIDE = 110
@@ -40,7 +42,7 @@ class StepsScreen(SnapshotScreen):
 
     DEFAULT_CSS = """
     StepsScreen { background: $background; padding: 0 1; }
-    StepsScreen Title, StepsScreen Keys, StepsScreen Static { height: 1; }
+    StepsScreen Title, StepsScreen KeyBar, StepsScreen Static { height: 1; }
     StepsScreen #said { margin: 1 0 0 0; }
     StepsScreen Legend { height: 2; padding: 1 0 0 2; }
     StepsScreen StepBars { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
@@ -54,8 +56,8 @@ class StepsScreen(SnapshotScreen):
         Binding("z", "zoom", "more steps at once; after the most, one", show=False),
     ]
 
-    def __init__(self, snapshot: Snapshot | None, look: Look) -> None:
-        super().__init__(snapshot, look)
+    def __init__(self, snapshot: Snapshot | None, appearance: Appearance) -> None:
+        super().__init__(snapshot, appearance)
         self.bars = StepBars()
         self.last: int | None = None
         """Newest collective that is shown."""
@@ -79,14 +81,14 @@ class StepsScreen(SnapshotScreen):
         return self._count or (3 if self.size.width >= _WIDE else 2)
 
     def compose(self) -> ComposeResult:
-        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
         yield Title().data_bind(**bound)
         yield Static(id="said", markup=False)
         yield Static(id="how", markup=False)
-        yield Legend().data_bind(SnapshotScreen.look)
+        yield Legend().data_bind(SnapshotScreen.appearance)
         with Vertical():
-            yield self.bars.data_bind(SnapshotScreen.look)
-        yield Keys(KEYS).data_bind(SnapshotScreen.look)
+            yield self.bars.data_bind(SnapshotScreen.appearance)
+        yield KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
 
     def on_mount(self) -> None:
         self.bars.focus()
@@ -107,16 +109,17 @@ class StepsScreen(SnapshotScreen):
             self._of, self.is_held = history, False
         if newest is None or oldest is None:
             self._shown_of = ()
-            self._say(timeline(steps.aligned(0, 1)), Text("no worker has told of a step", style=self.look.palette.dim))
+            self._say(
+                timeline(steps.aligned(0, 1)), Text("no worker has told of a step", style=self.appearance.palette.dim)
+            )
             return
         if not self.is_held or self.last is None:
             self.last = newest
         self.last = max(self.last, min(newest, oldest + self.count - 1))
         self._say(self._draw(steps, self.last), self._how(newest))
 
-    def _draw(self, steps: RecentSteps, last: int) -> Timeline:
-        """Draw the bars, unless they show the same steps already: a hold and a snapshot without new steps repeat them.
-        """
+    def _draw(self, steps: RecentSteps, last: int) -> StepLayout:
+        """Draw the bars, unless they show the same steps already: a hold and a snapshot without new steps repeat them."""
         is_judged = self.snapshot is not None and any(view.summary for view in self.snapshot.tasks)
         shown_of = steps, last, steps.reporters(last), self.count, self._is_sorted, is_judged
         shown = self.bars.timeline
@@ -129,29 +132,28 @@ class StepsScreen(SnapshotScreen):
 
     def _how(self, newest: int) -> Text:
         assert self.last is not None
-        palette = self.look.palette
+        palette = self.appearance.palette
         said = "the newest, second by second"
         if self.is_held:
             said = f"held, {newest - self.last:,} before the newest; p goes on" if newest > self.last else "held"
         order = "slowest first" if self._is_sorted else "in order"
         return Text(f"{said}   {order}", style=palette.dim, no_wrap=True, overflow="ellipsis")
 
-    def _say(self, shown: Timeline, how: Text) -> None:
-        said = self._stuck() or sentence(shown, self.look)
+    def _say(self, shown: StepLayout, how: Text) -> None:
+        said = self._stuck() or sentence(shown, self.appearance)
         for name, text in (("#said", said), ("#how", how)):
-            self.query_one(name, Static).update(spelled(text, self.look), layout=False)
+            self.query_one(name, Static).update(spelled(text, self.appearance), layout=False)
 
     def _stuck(self) -> Text | None:
-        """Name the task that the others wait for in a step that does not end; the newest complete step cannot show it.
-        """
-        told = open_diagnoses(self.snapshot) if self.snapshot and not self.is_held else []
-        found = next((each for each in told if each.kind == "hang"), None)
-        if found is None:
+        """Name the task that the others wait for in a step that does not end; the newest complete step cannot show it."""
+        diagnoses = open_diagnoses(self.snapshot) if self.snapshot and not self.is_held else []
+        hang = next((each for each in diagnoses if each.kind == "hang"), None)
+        if hang is None:
             return None
-        colour = self.look.severity(found.severity)
-        return Text(f"{self.look.sign(found.severity)} {found.sentence}", style=f"bold {colour}", no_wrap=True)
+        colour = self.appearance.severity(hang.severity)
+        return Text(f"{self.appearance.sign(hang.severity)} {hang.sentence}", style=f"bold {colour}", no_wrap=True)
 
-    def _ordered(self, shown: Timeline) -> Sequence[Task]:
+    def _ordered(self, shown: StepLayout) -> Sequence[Task]:
         tasks = shown.aligned.tasks
         if not self._is_sorted or not len(shown.lag):
             return tasks

@@ -14,9 +14,9 @@ from textual.widgets import Input, Static
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.transport.channels import CommandError
 from tfscale.console.tui.screens.base_screen import SnapshotScreen
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.task_charts import Charts
-from tfscale.console.tui.widgets.panes.cluster_summary import Keys
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.console.tui.widgets.panes.log_view import LogView
 from tfscale.console.tui.widgets.panes.task_detail import Detail
 from tfscale.console.tui.widgets.table.input_line import InputLine
@@ -51,7 +51,7 @@ class TaskScreen(SnapshotScreen):
     TaskScreen Charts { height: 35%; margin: 1 0 0 0; }
     TaskScreen #log-title { height: 1; color: $secondary; margin: 1 0 0 0; }
     TaskScreen LogView { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
-    TaskScreen Keys, TaskScreen InputLine { height: 1; margin: 1 0 0 0; }
+    TaskScreen KeyBar, TaskScreen InputLine { height: 1; margin: 1 0 0 0; }
     TaskScreen.charts #facts, TaskScreen.charts #log-title, TaskScreen.charts LogView { display: none; }
     TaskScreen.charts Charts { height: 1fr; margin: 0; }
     TaskScreen.log #facts, TaskScreen.log Charts { display: none; }
@@ -59,7 +59,7 @@ class TaskScreen(SnapshotScreen):
     TaskScreen.facts #facts { height: 1fr; max-height: 100%; }
     TaskScreen.narrow { padding: 0; }
     TaskScreen.low .beside { display: none; }
-    TaskScreen.low #log-title, TaskScreen.low Keys, TaskScreen.low InputLine { margin: 0; }
+    TaskScreen.low #log-title, TaskScreen.low KeyBar, TaskScreen.low InputLine { margin: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "back", show=False),
@@ -93,9 +93,15 @@ class TaskScreen(SnapshotScreen):
             self.why = why
 
     def __init__(
-        self, snapshot: Snapshot | None, look: Look, task: Task, follow_log: FollowLog, *, only_log: bool = False
+        self,
+        snapshot: Snapshot | None,
+        appearance: Appearance,
+        task: Task,
+        follow_log: FollowLog,
+        *,
+        only_log: bool = False,
     ) -> None:
-        super().__init__(snapshot, look)
+        super().__init__(snapshot, appearance)
         self.log_view = LogView()
         self.charts = Charts(task)
         self._about = task
@@ -110,13 +116,13 @@ class TaskScreen(SnapshotScreen):
         return (self._about,)
 
     def compose(self) -> ComposeResult:
-        bound = {"snapshot": SnapshotScreen.snapshot, "look": SnapshotScreen.look}
+        bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
         with VerticalScroll(id="facts", can_focus=False):
             yield Detail(self._about).data_bind(**bound)
         yield self.charts.data_bind(**bound)
         yield Static(id="log-title", markup=False)
-        yield self.log_view.data_bind(SnapshotScreen.look)
-        keys = Keys(KEYS).data_bind(SnapshotScreen.look)
+        yield self.log_view.data_bind(SnapshotScreen.appearance)
+        keys = KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
         yield InputLine("find in the log; n and N go on, esc ends it", keys)
         yield keys
 

@@ -156,7 +156,7 @@ PALETTES: Mapping[str, Palette] = {"tfscale-dark": DARK, "tfscale-light": LIGHT,
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Appearance:
     """Palette, glyphs, and whether bars are made of colours or of letters."""
 
     palette: Palette = DARK
@@ -164,7 +164,7 @@ class Look:
     letters: bool = False
 
     @property
-    def faded(self) -> Look:
+    def faded(self) -> Appearance:
         """Same look with faded colours, for values that may be out of date."""
         return replace(self, palette=_FADED[self.palette.background])
 

@@ -7,7 +7,7 @@ from rich.text import Text
 _NARROWEST = 16
 
 
-def hanging(text: Text, width: int, indent: int, most: int | None = None) -> list[Text]:
+def wrap_hanging(text: Text, width: int, indent: int, most: int | None = None) -> list[Text]:
     """Break the text into lines of at most `width` cells, and indent all but the first.
 
     Returns at most `most` lines, the last of which then ends in an ellipsis; one line if there is no room to indent.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.segment import Segment
 from rich.text import Text
-from tfscale.console.tui.widgets.appearance.theme import Look, style
+from tfscale.console.tui.widgets.appearance.theme import Appearance, style
 from tfscale.console.tui.widgets.charts.step_bar import merged
 
 LEVELS = "▁▂▃▄▅▆▇"
@@ -44,14 +44,14 @@ def columns(values: NDArray[np.floating], at: NDArray[np.int64], seconds: int) -
         return np.asarray(sums / count)
 
 
-def draw(areas: Sequence[Area], top: float, width: int, height: int, look: Look) -> list[Text]:
+def draw(areas: Sequence[Area], top: float, width: int, height: int, appearance: Appearance) -> list[Text]:
     """Draw `height` lines of `width` cells, newest on the right; a full column stands for `top`."""
     edges = _edges(areas, top, height)[:, -width:]
-    margin = [Segment(" " * (width - edges.shape[1]), style(None, look.palette.background))]
+    margin = [Segment(" " * (width - edges.shape[1]), style(None, appearance.palette.background))]
 
     @cache
     def cell(*eighths: int) -> Segment:
-        return _cell(areas, eighths, look)
+        return _cell(areas, eighths, appearance)
 
     lines = []
     for row in range(height - 1, -1, -1):
@@ -71,14 +71,14 @@ def _edges(areas: Sequence[Area], top: float, height: int) -> NDArray[np.int64]:
     return np.concatenate([np.zeros((1, ends.shape[1]), np.int64), ends])
 
 
-def _cell(areas: Sequence[Area], each: Sequence[int], look: Look) -> Segment:
+def _cell(areas: Sequence[Area], each: Sequence[int], appearance: Appearance) -> Segment:
     """Draw one cell from the eighths that each area fills."""
     shares = [(index, eighths) for index, eighths in enumerate(each) if eighths > 0]
-    background = look.palette.background
+    background = appearance.palette.background
     filled = sum(eighths for _, eighths in shares)
-    if look.letters:
+    if appearance.letters:
         letter = areas[max(shares, key=lambda share: share[1])[0]].letter if filled >= 4 else " "
-        return Segment(letter, style(look.palette.text, background))
+        return Segment(letter, style(appearance.palette.text, background))
     if not shares:
         return Segment(" ", style(None, background))
     # A cell has only two colours: the smallest part is left out.

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
-from tfscale.console.tui.widgets.appearance.theme import HEAT, Look, style
+from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance, style
 from tfscale.console.tui.widgets.charts.heat_measures import MEASURES, Measure, Spot, spots
 from tfscale.console.tui.widgets.charts.step_bar import merged
 from tfscale.console.tui.widgets.table.task_table import TaskTable, fit
@@ -45,7 +45,7 @@ class HeatMap(ScrollView, can_focus=True):
     ]
 
     snapshot: reactive[Snapshot | None] = reactive(None)
-    look: reactive[Look] = reactive(Look())
+    appearance: reactive[Appearance] = reactive(Appearance())
     measure: reactive[str] = reactive("lag")
     by_gpu: reactive[bool] = reactive(False)
     cursor: reactive[int] = reactive(0, repaint=False)
@@ -70,7 +70,7 @@ class HeatMap(ScrollView, can_focus=True):
     def watch_snapshot(self) -> None:
         self._arrange()
 
-    def watch_look(self) -> None:
+    def watch_appearance(self) -> None:
         self.refresh()
 
     def watch_cursor(self, before: int, after: int) -> None:
@@ -115,7 +115,7 @@ class HeatMap(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, -(-len(self._spots) // self._columns))
 
     def render_line(self, y: int) -> Strip:
-        palette, width = self.look.palette, self.size.width
+        palette, width = self.appearance.palette, self.size.width
         background = style(palette.dim, palette.background)
         first = (self.scroll_offset.y + y) * self._columns
         if first >= len(self._spots):
@@ -127,23 +127,23 @@ class HeatMap(ScrollView, can_focus=True):
 
     def _cell(self, index: int) -> list[Segment]:
         spot, value = self._spots[index], self._values[index]
-        look, width = self.look, self._width
+        appearance, width = self.appearance, self._width
         gap = 0 if width == 2 else 1
         text = self.chosen.shown(value) if width >= _WITH_VALUE and value is not None else ""
-        text = look.spell(fit(f"{self._sign(spot)}{text.replace(' ', '')}", width - gap, right=False))
+        text = appearance.spell(fit(f"{self._sign(spot)}{text.replace(' ', '')}", width - gap, right=False))
         drawn = self._style(value)
-        if look.letters and not text.strip():
+        if appearance.letters and not text.strip():
             text = self._shade(value) * (width - gap)
         if index == self.cursor:
             inside = width - gap - 2
             text = f"[{text.strip()[:inside].ljust(inside)}]" if width > 2 or not self._sign(spot) else f"{text[:1]}]"
-            drawn += Style(bold=True, reverse=look.letters)
+            drawn += Style(bold=True, reverse=appearance.letters)
         cell = Segment(text, drawn)
-        return [cell, Segment(" " * gap, style(None, look.palette.background))] if gap else [cell]
+        return [cell, Segment(" " * gap, style(None, appearance.palette.background))] if gap else [cell]
 
     def _sign(self, spot: Spot) -> str:
         """Return the sign for states that must be seen whatever the measure; the same signs as in the table."""
-        view, glyphs = spot.view, self.look.glyphs
+        view, glyphs = spot.view, self.appearance.glyphs
         if view.link.state is not LinkState.UP:
             return glyphs.lost
         if not view.is_up:
@@ -157,44 +157,44 @@ class HeatMap(ScrollView, can_focus=True):
         return min(1.0, max(0.0, (value - low) / (high - low))) if high > low else 0.0
 
     def _style(self, value: float | None) -> Style:
-        palette = self.look.palette
-        if value is None or self.look.letters:
+        palette = self.appearance.palette
+        if value is None or self.appearance.letters:
             return style(palette.text, palette.background)
         level = min(len(HEAT) - 1, int(self._share(value) * len(HEAT)))
         return style("#ffffff" if level < len(HEAT) * 0.6 else "#000000", HEAT[level])
 
     def _shade(self, value: float | None) -> str:
-        shades = self.look.glyphs.shades
+        shades = self.appearance.glyphs.shades
         return "?" if value is None else shades[min(len(shades) - 1, int(self._share(value) * len(shades)))]
 
     def legend(self) -> Text:
         """Return the measure's name and the values of the first and the last colour."""
-        look, measure = self.look, self.chosen
+        appearance, measure = self.appearance, self.chosen
         low, high = self._range
         text = Text(no_wrap=True)
-        text.append(f"{self.measure}", style=f"bold {look.palette.text}")
-        text.append(f"  {measure.about}   {look.spell(measure.shown(low))} ", style=look.palette.dim)
+        text.append(f"{self.measure}", style=f"bold {appearance.palette.text}")
+        text.append(f"  {measure.about}   {appearance.spell(measure.shown(low))} ", style=appearance.palette.dim)
         for level in range(len(HEAT)):
             value = low + (high - low) * (level + 0.5) / len(HEAT)
-            shade = self._shade(value) * 2 if look.letters else "  "
+            shade = self._shade(value) * 2 if appearance.letters else "  "
             text.append(shade, style=self._style(value))
-        text.append(f" {look.spell(measure.shown(high))}", style=look.palette.dim)
+        text.append(f" {appearance.spell(measure.shown(high))}", style=appearance.palette.dim)
         return text
 
     def about(self) -> Text:
         """Describe the cell under the cursor."""
-        look, spot = self.look, self.spot
+        appearance, spot = self.appearance, self.spot
         if spot is None or self.snapshot is None:
-            return Text("no GPUs are reported" if self.by_gpu else "", style=look.palette.dim)
+            return Text("no GPUs are reported" if self.by_gpu else "", style=appearance.palette.dim)
         text = Text(no_wrap=True, overflow="crop")
-        text.append(f"{spot.name} ", style=f"bold {look.palette.text}")
-        text.append(f"on {spot.view.host}   ", style=look.palette.dim)
+        text.append(f"{spot.name} ", style=f"bold {appearance.palette.text}")
+        text.append(f"on {spot.view.host}   ", style=appearance.palette.dim)
         value = self.chosen.shown(self._values[self.cursor])
-        text.append(look.spell(f"{self.measure} {value}   "), style=look.palette.text)
-        state, severity = state_text(spot.view, look.glyphs)
-        text.append(f"{state}   ", style=look.severity(severity))
-        flags, severity = flag_text(spot.view, self.snapshot.at, look.glyphs)
-        text.append(look.spell(flags), style=look.severity(severity))
+        text.append(appearance.spell(f"{self.measure} {value}   "), style=appearance.palette.text)
+        state, severity = state_text(spot.view, appearance.glyphs)
+        text.append(f"{state}   ", style=appearance.severity(severity))
+        flags, severity = flag_text(spot.view, self.snapshot.at, appearance.glyphs)
+        text.append(appearance.spell(flags), style=appearance.severity(severity))
         return text
 
     def action_move(self, right: int, down: int) -> None:
@@ -218,9 +218,9 @@ class HeatMap(ScrollView, can_focus=True):
                 self.action_choose()
 
 
-def _together(found: list[Spot]) -> int:
+def _together(spots: list[Spot]) -> int:
     """Return the largest number of cells of one task."""
     counts: dict[Task, int] = {}
-    for spot in found:
+    for spot in spots:
         counts[spot.view.task] = counts.get(spot.view.task, 0) + 1
     return max(counts.values(), default=1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import groupby
 
 from rich.text import Text
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.analysis.run.scaling import Forecast
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -21,14 +21,14 @@ Dots = dict[tuple[int, int], str]
 """Kind of each dot, `ideal`, `band` or `now`, by column and by row from below."""
 
 
-def draw(curve: Curve, now: int, most: int, width: int, height: int, look: Look) -> list[Text]:
+def draw(curve: Curve, now: int, most: int, width: int, height: int, appearance: Appearance) -> list[Text]:
     """Draw `height` lines of `width` cells for 1 to `most` workers; `now` is the present number."""
     inside, rows = max(8, width - _AXIS), max(3, height - 2)
-    fine = (1, 1) if look.letters or not look.glyphs.eighths else (2, 4)
+    fine = (1, 1) if appearance.letters or not appearance.glyphs.eighths else (2, 4)
     dots = _dots(curve, now, most, inside * fine[0], rows * fine[1])
-    lines = [_line(dots, row, inside, fine, look) for row in range(rows - 1, -1, -1)]
+    lines = [_line(dots, row, inside, fine, appearance) for row in range(rows - 1, -1, -1)]
     labels = {0: f"{most}x", rows // 2: f"{most / 2:g}x", rows - 1: "0x"}
-    palette = look.palette
+    palette = appearance.palette
     said = [
         Text(f"{labels.get(row, ''):>{_AXIS - 1}} ", style=palette.dim).append_text(line)
         for row, line in enumerate(lines)
@@ -40,15 +40,15 @@ def draw(curve: Curve, now: int, most: int, width: int, height: int, look: Look)
         if all(each == " " for each in ticks[max(0, at - 1) : at + len(name) + 1]):
             ticks[at : at + len(name)] = name
     axis = Text(" " * _AXIS + "".join(ticks), style=palette.dim)
-    return [*said, axis, _legend(fine == (2, 4), look)]
+    return [*said, axis, _legend(fine == (2, 4), appearance)]
 
 
 def _dots(curve: Curve, now: int, most: int, columns: int, rows: int) -> Dots:
     dots: Dots = {}
     for column in range(columns):
         size = 1 + (most - 1) * column / max(columns - 1, 1)
-        told = curve(size)
-        low, high = (edge / most * (rows - 1) for edge in (told.low, told.high))
+        forecast = curve(size)
+        low, high = (edge / most * (rows - 1) for edge in (forecast.low, forecast.high))
         if column % 3 == 0:
             dots[column, round(size / most * (rows - 1))] = "ideal"
         for row in range(round(low), round(high) + 1):
@@ -58,15 +58,15 @@ def _dots(curve: Curve, now: int, most: int, columns: int, rows: int) -> Dots:
     return dots
 
 
-def _line(dots: Dots, row: int, width: int, fine: tuple[int, int], look: Look) -> Text:
-    cells = [_cell(dots, column, row, fine, look) for column in range(width)]
+def _line(dots: Dots, row: int, width: int, fine: tuple[int, int], appearance: Appearance) -> Text:
+    cells = [_cell(dots, column, row, fine, appearance) for column in range(width)]
     line = Text(no_wrap=True)
     for colour, run in groupby(cells, key=lambda cell: cell[1]):
         line.append("".join(cell[0] for cell in run), style=colour)
     return line
 
 
-def _cell(dots: Dots, column: int, row: int, fine: tuple[int, int], look: Look) -> tuple[str, str]:
+def _cell(dots: Dots, column: int, row: int, fine: tuple[int, int], appearance: Appearance) -> tuple[str, str]:
     across, down = fine
     inside = {
         (x, y): dots[column * across + x, row * down + y]
@@ -77,20 +77,20 @@ def _cell(dots: Dots, column: int, row: int, fine: tuple[int, int], look: Look) 
     kinds = set(inside.values())
     kind = next((each for each in ("now", "band", "ideal") if each in kinds), "")
     if kind == "now":
-        return look.glyphs.running, look.palette.text
-    colour = look.palette.parts["transfer"] if kind == "band" else look.palette.dim
+        return appearance.glyphs.running, appearance.palette.text
+    colour = appearance.palette.parts["transfer"] if kind == "band" else appearance.palette.dim
     if fine == (1, 1):
         return {"band": "#", "ideal": "."}.get(kind, " "), colour
     bits = sum(_DOTS[down - 1 - y][x] for (x, y), each in inside.items() if each == kind or kind == "band")
     return (chr(0x2800 + bits) if bits else " "), colour
 
 
-def _legend(is_fine: bool, look: Look) -> Text:
-    palette = look.palette
+def _legend(is_fine: bool, appearance: Appearance) -> Text:
+    palette = appearance.palette
     text = Text(" " * _AXIS, no_wrap=True)
     text.append("⣿ " if is_fine else "# ", style=palette.parts["transfer"])
     text.append("forecast   ", style=palette.dim)
     text.append("⠒ " if is_fine else ". ", style=palette.dim)
     text.append("ideal   ", style=palette.dim)
-    text.append(f"{look.glyphs.running} ", style=palette.text)
+    text.append(f"{appearance.glyphs.running} ", style=palette.text)
     return text.append("now, as the model has it", style=palette.dim)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 
 SECONDS = 60
 """Seconds that a sparkline covers."""
@@ -14,7 +14,7 @@ _FLAT = 0.2
 """Share of the value. A smaller spread is noise and is drawn on the scale of this one."""
 
 
-def sparklines(values: NDArray[np.float32], width: int, look: Look) -> list[str]:
+def sparklines(values: NDArray[np.float32], width: int, appearance: Appearance) -> list[str]:
     """Draw each of the (n, k) rows, oldest value first, in `width` cells of means; a row without values is empty.
 
     A row's scale goes from its least value to its largest, or wider if its spread is below `_FLAT`.
@@ -23,7 +23,7 @@ def sparklines(values: NDArray[np.float32], width: int, look: Look) -> list[str]
         return [""] * len(values)
     cells = _means(values, width)
     low, high = (choose.reduce(cells, axis=1, keepdims=True) for choose in (np.fmin, np.fmax))
-    levels = look.glyphs.levels
+    levels = appearance.glyphs.levels
     spread = np.maximum(high - low, _FLAT * high)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(spread > 0, (cells - (low + high) / 2) / spread + 0.5, cells)

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from rich.segment import Segment
 from rich.style import Style
-from tfscale.console.tui.widgets.appearance.theme import LETTERS, PARTS, Look, style
+from tfscale.console.tui.widgets.appearance.theme import LETTERS, PARTS, Appearance, style
 from tfscale.core.analysis.findings import SubjectSummary
 
 Piece = tuple[str, int, int]
@@ -54,14 +54,18 @@ def scale_for(longest: float) -> float:
         power *= 10
 
 
-def phase_bar(parts: Mapping[str, float], scale: float, width: int, look: Look, background: str) -> list[Segment]:
+def phase_bar(
+    parts: Mapping[str, float], scale: float, width: int, appearance: Appearance, background: str
+) -> list[Segment]:
     """Draw one step in exactly `width` cells; a full bar stands for `scale` seconds."""
-    return bar_of(_pieces(parts, scale, width), PARTS, width, look, background)
+    return bar_of(_pieces(parts, scale, width), PARTS, width, appearance, background)
 
 
-def bar_of(pieces: Iterable[Piece], order: Sequence[str], width: int, look: Look, background: str) -> list[Segment]:
+def bar_of(
+    pieces: Iterable[Piece], order: Sequence[str], width: int, appearance: Appearance, background: str
+) -> list[Segment]:
     """Draw consecutive pieces in exactly `width` cells. `order` decides which parts a shared cell shows first."""
-    cells = ((_cell_of(shares, order, look, background), count) for shares, count in _runs(pieces, width))
+    cells = ((_cell_of(shares, order, appearance, background), count) for shares, count in _runs(pieces, width))
     return merged(Segment(cell.text * count, cell.style) for cell, count in cells)
 
 
@@ -109,13 +113,13 @@ def _pieces(parts: Mapping[str, float], scale: float, width: int) -> list[Piece]
     return pieces
 
 
-def _cell_of(shares: Sequence[Share], order: Sequence[str], look: Look, background: str) -> Segment:
+def _cell_of(shares: Sequence[Share], order: Sequence[str], appearance: Appearance, background: str) -> Segment:
     """Draw one cell from its parts and their eighths, in this order."""
-    if look.letters:
-        return _letter(shares, look, background)
+    if appearance.letters:
+        return _letter(shares, appearance, background)
     if not shares:
         return Segment(" ", style(None, background))
-    colours = look.palette.parts
+    colours = appearance.palette.parts
     left, eighths = shares[0]
     if eighths == 8:
         return Segment(" ", style(None, colours[left]))
@@ -123,22 +127,22 @@ def _cell_of(shares: Sequence[Share], order: Sequence[str], look: Look, backgrou
     kept = sorted(sorted(shares, key=lambda share: -share[1])[:2], key=lambda share: order.index(share[0]))
     left, eighths = kept[0]
     right = colours[kept[1][0]] if len(kept) == 2 else background
-    return Segment(look.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
+    return Segment(appearance.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
 
 
-def _letter(shares: Sequence[Share], look: Look, background: str) -> Segment:
+def _letter(shares: Sequence[Share], appearance: Appearance, background: str) -> Segment:
     if sum(eighths for _, eighths in shares) < 4:
         return Segment(" ", style(None, background))
     part = max(shares, key=lambda share: share[1])[0]
-    return Segment(LETTERS[part], style(look.palette.text, background))
+    return Segment(LETTERS[part], style(appearance.palette.text, background))
 
 
-def legend(look: Look, scale: str) -> list[Segment]:
+def legend(appearance: Appearance, scale: str) -> list[Segment]:
     """Draw the names of the parts in their colours, and the time of a full bar."""
     segments = []
     for part in PARTS:
         sign = Segment(LETTERS[part] + " ", Style(bold=True))
-        if not look.letters:
-            sign = Segment(look.glyphs.block + " ", Style(color=look.palette.parts[part]))
-        segments += [sign, Segment(f"{part}  ", Style(color=look.palette.dim))]
-    return [*segments, Segment(scale, Style(color=look.palette.dim))]
+        if not appearance.letters:
+            sign = Segment(appearance.glyphs.block + " ", Style(color=appearance.palette.parts[part]))
+        segments += [sign, Segment(f"{part}  ", Style(color=appearance.palette.dim))]
+    return [*segments, Segment(scale, Style(color=appearance.palette.dim))]

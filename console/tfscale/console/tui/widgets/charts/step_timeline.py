@@ -21,7 +21,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.history.recent_steps import AlignedSteps
-from tfscale.console.tui.widgets.appearance.theme import Look, style
+from tfscale.console.tui.widgets.appearance.theme import Appearance, style
 from tfscale.console.tui.widgets.charts.step_bar import Piece, bar_of
 from tfscale.console.tui.widgets.table.task_table import TaskTable
 from tfscale.core.analysis.steps.phases import longest, transfer
@@ -35,7 +35,7 @@ _NUMBERS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class StepLayout:
     """k steps of n tasks in seconds; NaN for a task that has not reported."""
 
     aligned: AlignedSteps
@@ -51,7 +51,7 @@ class Timeline:
     """(6, k, n) in the order of ORDER."""
 
 
-def timeline(aligned: AlignedSteps) -> Timeline:
+def timeline(aligned: AlignedSteps) -> StepLayout:
     """Place the steps on the time axis."""
     lag = np.asarray(aligned.phases[:-1].sum(axis=0), np.float64)
     reduce = np.asarray(aligned.phases[-1], np.float64)
@@ -61,7 +61,7 @@ def timeline(aligned: AlignedSteps) -> Timeline:
     parts = np.stack([*np.nan_to_num(aligned.phases[:-1]), np.nan_to_num(wait), shown])
     lengths = np.nan_to_num(longest(lag + np.nan_to_num(reduce))) if lag.size else np.zeros(len(aligned.sequence))
     ends = np.cumsum(lengths)
-    return Timeline(aligned, ends - lengths, float(ends[-1]) if len(ends) else 0.0, lag, wait, parts)
+    return StepLayout(aligned, ends - lengths, float(ends[-1]) if len(ends) else 0.0, lag, wait, parts)
 
 
 class StepBars(ScrollView, can_focus=True):
@@ -77,12 +77,12 @@ class StepBars(ScrollView, can_focus=True):
         Binding("enter", "choose", "the task's numbers, charts and log", show=False),
     ]
 
-    look: reactive[Look] = reactive(Look())
+    appearance: reactive[Appearance] = reactive(Appearance())
 
     def __init__(self) -> None:
         super().__init__()
         self.cursor: Task | None = None
-        self._timeline: Timeline | None = None
+        self._timeline: StepLayout | None = None
         self._rows: Sequence[Task] = ()
         self._at: dict[Task, int] = {}
         """Row of each task."""
@@ -98,11 +98,11 @@ class StepBars(ScrollView, can_focus=True):
         return self._rows
 
     @property
-    def timeline(self) -> Timeline | None:
+    def timeline(self) -> StepLayout | None:
         """Steps on the screen."""
         return self._timeline
 
-    def show(self, shown: Timeline, rows: Sequence[Task]) -> None:
+    def show(self, shown: StepLayout, rows: Sequence[Task]) -> None:
         """Draw these steps, with one row for each of these tasks, in this order."""
         self._timeline, self._rows = shown, rows
         self._at = {task: row for row, task in enumerate(rows)}
@@ -115,7 +115,7 @@ class StepBars(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, len(rows) + 1)
         self.refresh()
 
-    def watch_look(self) -> None:
+    def watch_appearance(self) -> None:
         self._drawn.clear()
         self.refresh()
 
@@ -124,7 +124,7 @@ class StepBars(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, len(self._rows) + 1)
 
     def render_line(self, y: int) -> Strip:
-        width, blank = self.size.width, style(None, self.look.palette.background)
+        width, blank = self.size.width, style(None, self.appearance.palette.background)
         index = self.scroll_offset.y + y - 1
         if self._timeline is None or not self._rows or (y and not 0 <= index < len(self._rows)):
             return Strip.blank(width, blank)
@@ -140,33 +140,33 @@ class StepBars(ScrollView, can_focus=True):
             self._drawn[key] = self._row(self._timeline, task, name, bar).adjust_cell_length(width, blank)
         return self._drawn[key]
 
-    def _headings(self, shown: Timeline, name: int, width: int) -> list[Segment]:
+    def _headings(self, shown: StepLayout, name: int, width: int) -> list[Segment]:
         line = [" "] * width
         for number, start in zip(shown.aligned.sequence.tolist(), shown.starts.tolist(), strict=True):
             at = round(start / max(shown.length, 1e-9) * width)
             line[at : at + len(f"step {number:,}")] = f"step {number:,}"
         text = "".join(line)[:width]
-        palette = self.look.palette
+        palette = self.appearance.palette
         numbers = f"{'enters after':>{_NUMBERS - 8}}{'waits':>8}"
         return [Segment(" " * name + text + numbers, style(palette.dim, palette.background))]
 
-    def _row(self, shown: Timeline, task: Task, name: int, width: int) -> Strip:
-        palette, column = self.look.palette, self._places[task]
+    def _row(self, shown: StepLayout, task: Task, name: int, width: int) -> Strip:
+        palette, column = self.appearance.palette, self._places[task]
         is_cursor, is_last = task == self.cursor, column in self._last
         background = palette.selected if is_cursor else palette.background
-        edge = self.look.glyphs.cursor if is_cursor else " "
-        sign = self.look.glyphs.alarm if is_last else " "
-        colour = self.look.severity("warning") if is_last else palette.text
+        edge = self.appearance.glyphs.cursor if is_cursor else " "
+        sign = self.appearance.glyphs.alarm if is_last else " "
+        colour = self.appearance.severity("warning") if is_last else palette.text
         named = [
             Segment(edge, style(palette.parts["transfer"], background)),
             Segment(f"{sign}{task!s:<{name - 2}}", style(colour, background, True)),
         ]
         lag, wait = _known(shown.lag, column), _known(shown.wait, column)
         numbers = Segment(
-            self.look.spell(f"{step_time(lag):>{_NUMBERS - 8}}{step_time(wait):>8}"),
+            self.appearance.spell(f"{step_time(lag):>{_NUMBERS - 8}}{step_time(wait):>8}"),
             style(colour, background),
         )
-        bar = bar_of(_pieces(shown, column, width), ORDER, width, self.look, background)
+        bar = bar_of(_pieces(shown, column, width), ORDER, width, self.appearance, background)
         return Strip([*named, *bar, numbers])
 
     def action_move(self, by: int) -> None:
@@ -193,16 +193,16 @@ class StepBars(ScrollView, can_focus=True):
                 self.action_choose()
 
 
-def last_to_enter(shown: Timeline) -> set[int]:
+def last_to_enter(shown: StepLayout) -> set[int]:
     """Return the last task to enter the newest shown all-reduce, if others waited for it: one index or none."""
     if not len(shown.lag) or np.isnan(shown.wait[-1]).all() or shown.lag.shape[1] < 2:
         return set()
     return {int(np.nanargmin(shown.wait[-1]))}
 
 
-def sentence(shown: Timeline, look: Look) -> Text:
+def sentence(shown: StepLayout, appearance: Appearance) -> Text:
     """Describe the newest shown step."""
-    palette, text = look.palette, Text(no_wrap=True, overflow="ellipsis")
+    palette, text = appearance.palette, Text(no_wrap=True, overflow="ellipsis")
     if not len(shown.lag):
         return text.append("no steps so far", style=palette.dim)
     text.append(f"step {int(shown.aligned.sequence[-1]):,}: ", style=palette.dim)
@@ -225,7 +225,7 @@ def _known(values: NDArray[np.floating], column: int) -> float | None:
     return None if np.isnan(value) else value
 
 
-def _pieces(shown: Timeline, column: int, width: int) -> Iterator[Piece]:
+def _pieces(shown: StepLayout, column: int, width: int) -> Iterator[Piece]:
     """Return the pieces of a step's bar; the last eighths stay free to separate it from the next step."""
     scale = width * 8 / max(shown.length, 1e-9)
     for step, start in enumerate(shown.starts.tolist()):

@@ -11,10 +11,10 @@ from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.history.history import SECONDS, Seconds
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
-from tfscale.console.tui.widgets.appearance.theme import LETTERS, PARTS, Look
+from tfscale.console.tui.widgets.appearance.theme import LETTERS, PARTS, Appearance
+from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
 from tfscale.console.tui.widgets.charts.area_chart import Area, columns, draw
 from tfscale.console.tui.widgets.charts.step_bar import scale_for
-from tfscale.console.tui.widgets.panes.cluster_summary import SnapshotWidget
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import UNKNOWN, data_rate, data_size, elapsed, percent, step_time
 
@@ -61,7 +61,7 @@ class Charts(SnapshotWidget):
             return Text()
         history = snapshot.history.seconds(self._about, snapshot.at)
         self.seconds_a_column = self.zoomed or _usual(history, _across(width)[1])
-        return _page(list(charts(history, self.seconds_a_column, self.look)), width, height, self)
+        return _page(list(charts(history, self.seconds_a_column, self.appearance)), width, height, self)
 
 
 def _across(width: int) -> tuple[int, int]:
@@ -83,25 +83,25 @@ def _known(history: Seconds) -> int:
 
 
 def _page(found: list[Chart], width: int, height: int, widget: Charts) -> Text:
-    look, (across, each) = widget.look, _across(width)
+    appearance, (across, each) = widget.appearance, _across(width)
     rows = max(1, min(-(-len(found) // across), (height - 1) // (_LOWEST + 1)))
     lines: list[Text] = []
     room = height - 1
     for row in range(rows):
         high = room // (rows - row)
         room -= high
-        cells = [_lines(chart, each, high - 1, look) for chart in found[row * across : (row + 1) * across]]
+        cells = [_lines(chart, each, high - 1, appearance) for chart in found[row * across : (row + 1) * across]]
         if cells:
             lines += [Text(" " * _GAP).join(parts) for parts in zip(*cells, strict=True)]
     shown = min(SECONDS, each * widget.seconds_a_column)
     said = f"{elapsed(shown)} ago"
-    axis = Text(said + "now".rjust(max(4, each - len(said))), style=look.palette.dim, no_wrap=True)
-    return spelled(Text("\n").join([*lines, axis]), look)
+    axis = Text(said + "now".rjust(max(4, each - len(said))), style=appearance.palette.dim, no_wrap=True)
+    return spelled(Text("\n").join([*lines, axis]), appearance)
 
 
-def _lines(chart: Chart, width: int, height: int, look: Look) -> list[Text]:
+def _lines(chart: Chart, width: int, height: int, appearance: Appearance) -> list[Text]:
     """Draw the title and below it the chart."""
-    palette = look.palette
+    palette = appearance.palette
     total = np.sum([np.nan_to_num(area.values[-width:]) for area in chart.areas], axis=0)
     top = chart.top or scale_for(float(total.max(initial=0.0)))
     title = Text(f"{chart.name} ", style=palette.dim, no_wrap=True)
@@ -109,7 +109,7 @@ def _lines(chart: Chart, width: int, height: int, look: Look) -> list[Text]:
     full = chart.said(top)
     title.truncate(max(0, width - len(full) - 2))
     title.append(full.rjust(width - title.cell_len), style=palette.dim)
-    return [title, *draw(chart.areas, top, width, height, look)]
+    return [title, *draw(chart.areas, top, width, height, appearance)]
 
 
 def _newest(areas: Sequence[Area]) -> float | None:
@@ -118,9 +118,9 @@ def _newest(areas: Sequence[Area]) -> float | None:
     return float(sum(values[0] for values in known if len(values))) if any(map(len, known)) else None
 
 
-def charts(history: Seconds, seconds: int, look: Look) -> Iterator[Chart]:
+def charts(history: Seconds, seconds: int, appearance: Appearance) -> Iterator[Chart]:
     """Return the charts for which anything is known."""
-    colours = look.palette.parts
+    colours = appearance.palette.parts
 
     def column(values: NDArray[np.floating]) -> NDArray[np.floating]:
         # The present second is not complete.

@@ -63,8 +63,8 @@ def goodput(findings: Findings) -> float | None:
 
 def loss(snapshot: Snapshot) -> str:
     """Return the loss of the first task that reports one."""
-    told: list[Training] = [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
-    if any(each.finite is False for each in told):
+    trainings: list[Training] = [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
+    if any(each.finite is False for each in trainings):
         return "NaN"
-    value = next((each.loss for each in told if each.loss is not None), None)
+    value = next((each.loss for each in trainings if each.loss is not None), None)
     return four_digits(value)

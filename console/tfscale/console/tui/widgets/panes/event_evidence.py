@@ -8,7 +8,7 @@ from functools import partial
 from rich.text import Text
 from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.text import celsius, clock, count, data_rate, data_size, elapsed, percent, step_time
 
 _FORMATS: dict[str, Callable[[float], str]] = {
@@ -32,9 +32,9 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 """Format by name of the evidence; other values are drawn as they are."""
 
 
-def evidence(moment: TimelineEntry, look: Look) -> Text:
+def evidence(moment: TimelineEntry, appearance: Appearance) -> Text:
     """Return all evidence of an event."""
-    palette, diagnosis = look.palette, moment.diagnosis
+    palette, diagnosis = appearance.palette, moment.diagnosis
     text = Text(moment.text if diagnosis is None else diagnosis.sentence, style=f"bold {palette.text}")
     facts = [("subject", moment.subject), ("kind", moment.kind.replace("_", " "))]
     if diagnosis is not None:
@@ -49,7 +49,7 @@ def evidence(moment: TimelineEntry, look: Look) -> Text:
     for name, value in facts:
         text.append(f"\n{name:<{width}}", style=palette.dim)
         text.append(value, style=palette.text)
-    return spelled(text, look)
+    return spelled(text, appearance)
 
 
 def _said(name: str, value: float | str) -> str:

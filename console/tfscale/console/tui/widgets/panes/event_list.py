@@ -14,7 +14,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.engine.model import TimelineEntry
-from tfscale.console.tui.widgets.appearance.theme import Look, style
+from tfscale.console.tui.widgets.appearance.theme import Appearance, style
 from tfscale.core.analysis.findings import SEVERITIES
 from tfscale.core.text import clock
 
@@ -52,7 +52,7 @@ class EventList(ScrollView, can_focus=True):
         Binding("enter", "choose", "the evidence in full; in a replay, go to that moment", show=False),
     ]
 
-    look: reactive[Look] = reactive(Look())
+    appearance: reactive[Appearance] = reactive(Appearance())
 
     class Moved(Message):
         """Move of the cursor to another event."""
@@ -89,7 +89,7 @@ class EventList(ScrollView, can_focus=True):
             self._at = list(rows).index(before)
         self.refresh()
 
-    def watch_look(self) -> None:
+    def watch_appearance(self) -> None:
         self.refresh()
 
     def on_resize(self, _event: events.Resize) -> None:
@@ -97,25 +97,25 @@ class EventList(ScrollView, can_focus=True):
         self._move_to(self._at)
 
     def render_line(self, y: int) -> Strip:
-        palette, width, index = self.look.palette, self.size.width, self.scroll_offset.y + y
+        palette, width, index = self.appearance.palette, self.size.width, self.scroll_offset.y + y
         if not 0 <= index < len(self._rows):
             return Strip.blank(width, style(None, palette.background))
         moment = self._rows[index]
         background = palette.selected if index == self._at else palette.background
-        edge = self.look.glyphs.cursor if index == self._at else " "
-        severity = style(self.look.severity(moment.severity), background)
+        edge = self.appearance.glyphs.cursor if index == self._at else " "
+        severity = style(self.appearance.severity(moment.severity), background)
         said = moment.text.removeprefix(moment.subject).lstrip()
         shown = [
             Segment(edge, style(palette.parts["transfer"], background)),
             Segment(f"{clock(moment.at)}  ", style(palette.dim, background)),
-            Segment(self.look.spell(f"{self.look.sign(moment.severity)} "), severity),
+            Segment(self.appearance.spell(f"{self.appearance.sign(moment.severity)} "), severity),
             Segment(f"{moment.kind.replace('_', ' '):<12}", style(palette.dim, background)),
             Segment(f"{moment.subject}  ", style(palette.text, background, True)),
         ]
         bar = len(self._rows) > self.size.height
         room = max(1, width - bar - sum(len(each.text) for each in shown))
         said = said if len(said) <= room else f"{said[: room - 1]}…"
-        shown.append(Segment(self.look.spell(said), style(palette.text, background)))
+        shown.append(Segment(self.appearance.spell(said), style(palette.text, background)))
         return Strip(shown).adjust_cell_length(width, style(None, background))
 
     def action_move(self, by: int) -> None:

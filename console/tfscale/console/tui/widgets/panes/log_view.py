@@ -12,7 +12,7 @@ from textual.geometry import Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 
 LINES_KEPT = 10_000
 _SLACK = 1_000
@@ -23,7 +23,7 @@ _LONGEST = 2_000
 class LogView(ScrollView, can_focus=True):
     """Lines of text; only visible lines are drawn, and the oldest beyond `LINES_KEPT` are dropped."""
 
-    look: reactive[Look] = reactive(Look())
+    appearance: reactive[Appearance] = reactive(Appearance())
     is_following: reactive[bool] = reactive(True)
     is_wrapped: reactive[bool] = reactive(False)
 
@@ -104,7 +104,7 @@ class LogView(ScrollView, can_focus=True):
             self._place(0)
 
     def render_line(self, y: int) -> Strip:
-        palette = self.look.palette
+        palette = self.appearance.palette
         plain = Style(color=palette.text, bgcolor=palette.background)
         row = self.scroll_offset.y + y
         if row >= self._starts[-1]:

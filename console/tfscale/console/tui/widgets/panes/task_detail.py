@@ -9,11 +9,11 @@ from textual.reactive import reactive
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
 from tfscale.console.tui.widgets.appearance.state_text import state_text
-from tfscale.console.tui.widgets.appearance.theme import Look
-from tfscale.console.tui.widgets.appearance.wrap import hanging
+from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
+from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.console.tui.widgets.charts.step_bar import parts_of, phase_bar
 from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
-from tfscale.console.tui.widgets.panes.cluster_summary import SnapshotLines
 from tfscale.console.tui.widgets.table.task_readings import traffic
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import HostSample, ProbeStatus
@@ -44,38 +44,38 @@ class Detail(SnapshotLines):
         if self.snapshot is None:
             return []
         most = None if self.is_whole else 1
-        found = _lines(self.snapshot.view(self._about), self.snapshot, self.look, width)
-        lines = (part for line in found for part in hanging(line, width, _NAME, most))
-        return [spelled(line, self.look) for line in lines]
+        found = _lines(self.snapshot.view(self._about), self.snapshot, self.appearance, width)
+        lines = (part for line in found for part in wrap_hanging(line, width, _NAME, most))
+        return [spelled(line, self.appearance) for line in lines]
 
 
-def _lines(view: TaskView, snapshot: Snapshot, look: Look, width: int) -> Iterator[Text]:
-    yield _head(view, snapshot.at, look)
+def _lines(view: TaskView, snapshot: Snapshot, appearance: Appearance, width: int) -> Iterator[Text]:
+    yield _head(view, snapshot.at, appearance)
     for diagnosis in view.diagnoses:
         begin = clock(diagnosis.begin)
         since = "" if begin in diagnosis.sentence else f" (since {begin})"
-        text = f"{look.sign(diagnosis.severity)} {diagnosis.sentence}{since}"
-        yield from hanging(Text(text, style=look.severity(diagnosis.severity)), width, 2, _MOST_LINES)
+        text = f"{appearance.sign(diagnosis.severity)} {diagnosis.sentence}{since}"
+        yield from wrap_hanging(Text(text, style=appearance.severity(diagnosis.severity)), width, 2, _MOST_LINES)
     yield Text()
-    yield from _step(view, look, width)
+    yield from _step(view, appearance, width)
     for name, text in worker_functions.facts(view, snapshot):
-        yield _field(name, text, look)
-    yield from _program(view, look)
+        yield _field(name, text, appearance)
+    yield from _program(view, appearance)
     if view.frame and view.frame.host:
-        yield from _host(view.frame.host, look)
+        yield from _host(view.frame.host, appearance)
     if (placed := gpu_lines.placement(view, snapshot)) is not None:
-        yield _field("placed", placed, look)
+        yield _field("placed", placed, appearance)
     for gpu in view.frame.gpus if view.frame else ():
-        yield _field(f"gpu {gpu.index}", gpu_lines.running(gpu), look)
+        yield _field(f"gpu {gpu.index}", gpu_lines.running(gpu), appearance)
         for severity, said in gpu_lines.alarms(gpu):
-            yield _alarm(said, severity, look)
-    yield from _exits(view, snapshot, look)
+            yield _alarm(said, severity, appearance)
+    yield from _exits(view, snapshot, appearance)
 
 
-def _head(view: TaskView, now: float, look: Look) -> Text:
-    said, severity = state_text(view, look.glyphs)
-    text = Text(f"{view.task}", style=f"bold {look.palette.text}", no_wrap=True)
-    text.append(f"   {said}", style=look.severity(severity))
+def _head(view: TaskView, now: float, appearance: Appearance) -> Text:
+    said, severity = state_text(view, appearance.glyphs)
+    text = Text(f"{view.task}", style=f"bold {appearance.palette.text}", no_wrap=True)
+    text.append(f"   {said}", style=appearance.severity(severity))
     status = view.status
     if status is not None:
         facts = [f"generation {status.generation}", f"attempt {status.attempt}"]
@@ -83,48 +83,48 @@ def _head(view: TaskView, now: float, look: Look) -> Text:
         facts += [f"up {elapsed(now - status.started)}"] if status.started is not None and view.is_up else []
         facts += [f"{exit_phrase(status.exit)} at {clock(status.exit.at)}"] if status.exit else []
         facts += [status.reason] if status.reason else []
-        text.append("   " + "   ".join(facts), style=look.palette.dim)
+        text.append("   " + "   ".join(facts), style=appearance.palette.dim)
     return text
 
 
-def _step(view: TaskView, look: Look, width: int) -> Iterator[Text]:
+def _step(view: TaskView, appearance: Appearance, width: int) -> Iterator[Text]:
     parts = parts_of(view.summary)
     total = sum(parts.values())
     if not total:
-        yield _field("step", "no step measured so far", look)
+        yield _field("step", "no step measured so far", appearance)
         return
-    bar = Text("step".ljust(_NAME), style=look.palette.dim, no_wrap=True)
+    bar = Text("step".ljust(_NAME), style=appearance.palette.dim, no_wrap=True)
     room = max(10, min(60, width - _NAME - 12))
-    for segment in phase_bar(parts, total, room, look, look.palette.background):
+    for segment in phase_bar(parts, total, room, appearance, appearance.palette.background):
         bar.append(segment.text, style=segment.style)
-    bar.append(f"  {step_time(total)}", style=f"bold {look.palette.text}")
+    bar.append(f"  {step_time(total)}", style=f"bold {appearance.palette.text}")
     yield bar
     numbers = Text(" " * _NAME, no_wrap=True)
     for part, value in parts.items():
-        numbers.append(f"{part} ", style=look.palette.dim)
-        numbers.append(f"{step_time(value)}  ", style=look.palette.text)
+        numbers.append(f"{part} ", style=appearance.palette.dim)
+        numbers.append(f"{step_time(value)}  ", style=appearance.palette.text)
     yield numbers
     for subject, summary in sorted(view.replicas.items()):
         facts = [f"compute {step_time(summary.compute)}", f"reduce {step_time(summary.reduce)}"]
-        yield _field(subject.partition("/")[2], "   ".join(facts), look)
+        yield _field(subject.partition("/")[2], "   ".join(facts), appearance)
 
 
-def _program(view: TaskView, look: Look) -> Iterator[Text]:
+def _program(view: TaskView, appearance: Appearance) -> Iterator[Text]:
     probe = view.frame.probe if view.frame else None
     if probe is not None:
         versions = [f"TensorFlow {probe.tensorflow}" if probe.tensorflow else "", probe.keras or ""]
         reduced = f"{data_size(probe.reduced_bytes_per_step)} reduced a step" if probe.reduced_bytes_per_step else ""
         facts = [probe.strategy or "no strategy", _replicas(probe), probe.collective or "", reduced, *versions]
-        yield _field("program", "   ".join(fact for fact in facts if fact), look)
+        yield _field("program", "   ".join(fact for fact in facts if fact), appearance)
         for warning in filter(None, [probe.message, *probe.warnings]):
-            yield _field("measuring", warning, look)
-    yield from _training(view, look)
+            yield _field("measuring", warning, appearance)
+    yield from _training(view, appearance)
     if view.description is not None:
-        yield _field("command", " ".join(view.description.command), look)
+        yield _field("command", " ".join(view.description.command), appearance)
         if view.description.log_path:
-            yield _field("log", view.description.log_path, look)
+            yield _field("log", view.description.log_path, appearance)
     where = f"{view.agent}" + (f"   {view.link.reason}" if view.link.reason else "")
-    yield _field("agent", where + (f"   {view.description.version}" if view.description else ""), look)
+    yield _field("agent", where + (f"   {view.description.version}" if view.description else ""), appearance)
 
 
 def _replicas(probe: ProbeStatus) -> str:
@@ -133,7 +133,7 @@ def _replicas(probe: ProbeStatus) -> str:
     return f"{probe.replicas} replicas, {probe.local_replicas or 1} here"
 
 
-def _training(view: TaskView, look: Look) -> Iterator[Text]:
+def _training(view: TaskView, appearance: Appearance) -> Iterator[Text]:
     training = view.frame.training if view.frame else None
     examples = view.frame.probe.examples_per_step if view.frame and view.frame.probe else None
     facts = [f"{examples} examples a step" if examples else ""]
@@ -145,42 +145,42 @@ def _training(view: TaskView, look: Look) -> Iterator[Text]:
         epoch = "" if training.epoch is None else f"epoch {training.epoch + 1}"
         facts += [epoch, f"loss {loss}" if loss else "", rate]
     if any(facts):
-        yield _field("training", "   ".join(fact for fact in facts if fact), look)
+        yield _field("training", "   ".join(fact for fact in facts if fact), appearance)
 
 
-def _host(host: HostSample, look: Look) -> Iterator[Text]:
+def _host(host: HostSample, appearance: Appearance) -> Iterator[Text]:
     received, sent = traffic(host)
     memory = f"memory {data_size(host.memory_used)} of {data_size(host.memory_total)}"
     load = [f"CPU {percent(host.cpu)} of {host.cores} cores", memory]
-    yield _field("host", "   ".join([*load, f"received {data_rate(received)}   sent {data_rate(sent)}"]), look)
+    yield _field("host", "   ".join([*load, f"received {data_rate(received)}   sent {data_rate(sent)}"]), appearance)
     if host.task is not None:
         cores = "" if host.task.cpu is None else f"{host.task.cpu:.1f} cores   "
-        yield _field("task", f"{cores}{data_size(host.task.memory)}   {host.task.threads} threads", look)
+        yield _field("task", f"{cores}{data_size(host.task.memory)}   {host.task.threads} threads", appearance)
     pressure = host.pressure
     if pressure is not None:
         stalls = (("CPU", pressure.cpu), ("memory", pressure.memory), ("disk", pressure.io))
-        yield _field("stalled on", "   ".join(f"{name} {percent(value)}" for name, value in stalls), look)
+        yield _field("stalled on", "   ".join(f"{name} {percent(value)}" for name, value in stalls), appearance)
 
 
-def _alarm(said: str, severity: str, look: Look) -> Text:
+def _alarm(said: str, severity: str, appearance: Appearance) -> Text:
     line = Text(" " * _NAME, no_wrap=True)
-    line.append(f"{look.sign(severity)} {said}", style=look.severity(severity))
+    line.append(f"{appearance.sign(severity)} {said}", style=appearance.severity(severity))
     return line
 
 
-def _exits(view: TaskView, snapshot: Snapshot, look: Look) -> Iterator[Text]:
+def _exits(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iterator[Text]:
     """What ended, when, how, and its last words; the newest first."""
     endings = snapshot.history.endings(view.task, snapshot.at) if snapshot.history else ()
     for number, status in enumerate(reversed(endings[-_EXITS:])):
         assert status.exit is not None
         when = f"{clock(status.exit.at)}   generation {status.generation}   attempt {status.attempt}"
         because = f"   {status.reason}" if status.reason else ""
-        yield _field("ended" if number == 0 else "", f"{when}   {exit_phrase(status.exit)}{because}", look)
+        yield _field("ended" if number == 0 else "", f"{when}   {exit_phrase(status.exit)}{because}", appearance)
         said_last = status.exit.log[-_LAST_WORDS:] if number == 0 and not status.exit.well else ()
-        yield from (Text(" " * _NAME + line.strip(), style=look.palette.dim, no_wrap=True) for line in said_last)
+        yield from (Text(" " * _NAME + line.strip(), style=appearance.palette.dim, no_wrap=True) for line in said_last)
 
 
-def _field(name: str, text: str, look: Look) -> Text:
-    line = Text(name.ljust(_NAME), style=look.palette.dim, no_wrap=True)
-    line.append(text, style=look.palette.text)
+def _field(name: str, text: str, appearance: Appearance) -> Text:
+    line = Text(name.ljust(_NAME), style=appearance.palette.dim, no_wrap=True)
+    line.append(text, style=appearance.palette.text)
     return line

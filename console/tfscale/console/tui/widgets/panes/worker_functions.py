@@ -15,8 +15,8 @@ _LONG = 1.0
 
 def facts(view: TaskView, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """Return names and texts of the lines; none without a coordinator."""
-    told = (each.frame.coordinator for each in snapshot.tasks if each.frame)
-    coordinator = next((each for each in told if each is not None), None)
+    coordinators = (each.frame.coordinator for each in snapshot.tasks if each.frame)
+    coordinator = next((each for each in coordinators if each is not None), None)
     if coordinator is None:
         return
     name = str(view.task)

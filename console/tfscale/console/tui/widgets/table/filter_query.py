@@ -33,7 +33,7 @@ Test = Callable[[TaskView, Scene], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class FilterQuery:
     """Parsed filter: all of its terms must hold."""
 
     tests: tuple[Test, ...] = ()
@@ -42,9 +42,9 @@ class Query:
         return all(test(view, scene) for test in self.tests)
 
 
-def parse(text: str) -> Query:
+def parse(text: str) -> FilterQuery:
     """Parse a filter. Raises UsageError with one line that says what is wrong."""
-    return Query(tuple(_test(term) for term in text.lower().split()))
+    return FilterQuery(tuple(_test(term) for term in text.lower().split()))
 
 
 def _test(term: str) -> Test:

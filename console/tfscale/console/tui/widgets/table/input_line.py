@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textual.widgets import Input
-from tfscale.console.tui.widgets.panes.cluster_summary import Keys
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 
 
 class InputLine(Input):
@@ -11,7 +11,7 @@ class InputLine(Input):
 
     DEFAULT_CSS = "InputLine { height: 1; border: none; padding: 0; display: none; background: $panel; }"
 
-    def __init__(self, hint: str, keys: Keys, select_on_focus: bool = True) -> None:
+    def __init__(self, hint: str, keys: KeyBar, select_on_focus: bool = True) -> None:
         super().__init__(placeholder=hint, compact=True, select_on_focus=select_on_focus)
         self._keys = keys
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfscale.console.engine.model import TaskView
-from tfscale.console.tui.widgets.table.filter_query import Query
+from tfscale.console.tui.widgets.table.filter_query import FilterQuery
 from tfscale.console.tui.widgets.table.task_columns import BY_NAME, Column, Scene, Value
 from tfscale.core.cluster.task import Task
 
@@ -16,7 +16,7 @@ GROUPINGS = ("", "host", "role")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RowOrder:
     """Sort column, direction and grouping of the rows."""
 
     sort: str = "task"
@@ -27,7 +27,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowGroup:
     """Heading row of the tasks that share a host or a role."""
 
     name: str
@@ -44,7 +44,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TaskRow:
     """Row of one task."""
 
     view: TaskView
@@ -58,25 +58,25 @@ class Line:
         return (self.view.task,)
 
 
-Row = Group | Line
+Row = RowGroup | TaskRow
 Key = Task | str
 """Identity of a row, independent of its position: a task, or the name of a group."""
 
 
-def arrange(views: Sequence[TaskView], query: Query, order: Order, scene: Scene) -> list[Row]:
+def arrange(views: Sequence[TaskView], query: FilterQuery, order: RowOrder, scene: Scene) -> list[Row]:
     """Return the rows from top to bottom. Groups stand in the order of their first task, the worst first."""
     shown = sorted_views([view for view in views if query.takes(view, scene)], order, scene)
     if not order.group:
-        return [Line(view) for view in shown]
+        return [TaskRow(view) for view in shown]
     rows: list[Row] = []
     for name, members in _grouped(shown, BY_NAME[order.group], scene).items():
         is_open = name not in order.closed
-        rows.append(Group(name, tuple(members), is_open))
-        rows += [Line(view) for view in members] if is_open else []
+        rows.append(RowGroup(name, tuple(members), is_open))
+        rows += [TaskRow(view) for view in members] if is_open else []
     return rows
 
 
-def sorted_views(views: list[TaskView], order: Order, scene: Scene) -> list[TaskView]:
+def sorted_views(views: list[TaskView], order: RowOrder, scene: Scene) -> list[TaskView]:
     """Sort numbers from the largest and words from A, unknown values last. Equal rows keep their order."""
     if order.sort == "task":
         return views[::-1] if order.is_reversed else views

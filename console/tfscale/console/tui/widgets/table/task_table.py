@@ -14,11 +14,11 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from tfscale.console.engine.model import Snapshot, TaskView
-from tfscale.console.tui.widgets.appearance.theme import Look, style
+from tfscale.console.tui.widgets.appearance.theme import Appearance, style
 from tfscale.console.tui.widgets.charts.sparkline import SECONDS, sparklines
 from tfscale.console.tui.widgets.charts.step_bar import length_of, mean_parts, parts_of, phase_bar, scale_for
-from tfscale.console.tui.widgets.table.filter_query import Query
-from tfscale.console.tui.widgets.table.row_order import Group, Key, Line, Order, Row, arrange
+from tfscale.console.tui.widgets.table.filter_query import FilterQuery
+from tfscale.console.tui.widgets.table.row_order import Key, Row, RowGroup, RowOrder, TaskRow, arrange
 from tfscale.console.tui.widgets.table.task_columns import USUAL, Drawn, Placed, Scene, layout
 from tfscale.console.tui.widgets.table.task_readings import newest_step
 from tfscale.core.cluster.task import Task
@@ -52,9 +52,9 @@ class TaskTable(ScrollView, can_focus=True):
     ]
 
     snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
-    look: reactive[Look] = reactive(Look())
-    wanted: reactive[Query] = reactive(Query())
-    order: reactive[Order] = reactive(Order())
+    appearance: reactive[Appearance] = reactive(Appearance())
+    wanted: reactive[FilterQuery] = reactive(FilterQuery())
+    order: reactive[RowOrder] = reactive(RowOrder())
     chosen: reactive[tuple[str, ...]] = reactive(USUAL)
     """Names of the columns that the operator has chosen."""
 
@@ -82,7 +82,7 @@ class TaskTable(ScrollView, can_focus=True):
         self._rows: list[Row] = []
         self._at: dict[Key, int] = {}
         self._placed: list[Placed] = []
-        self._seen = Scene(0.0, Look().glyphs)
+        self._seen = Scene(0.0, Appearance().glyphs)
         self._scale = 1.0
         self._drawn: dict[_Appearance, Strip] = {}
         self._earlier: dict[_Appearance, Strip] = {}
@@ -123,13 +123,13 @@ class TaskTable(ScrollView, can_focus=True):
     def watch_snapshot(self) -> None:
         self._arrange()
 
-    def watch_look(self) -> None:
+    def watch_appearance(self) -> None:
         self._arrange()
 
     def watch_wanted(self) -> None:
         self._arrange()
 
-    def watch_order(self, before: Order, after: Order) -> None:
+    def watch_order(self, before: RowOrder, after: RowOrder) -> None:
         self._arrange()
         if (before.sort, before.is_reversed, before.group) != (
             after.sort,
@@ -147,7 +147,7 @@ class TaskTable(ScrollView, can_focus=True):
 
     def _scene(self, snapshot: Snapshot) -> Scene:
         steps = [step for view in snapshot.tasks if (step := newest_step(view)) is not None]
-        return Scene(snapshot.at, self.look.glyphs, max(steps, default=None))
+        return Scene(snapshot.at, self.appearance.glyphs, max(steps, default=None))
 
     def _arrange(self) -> None:
         snapshot = self.snapshot
@@ -163,7 +163,7 @@ class TaskTable(ScrollView, can_focus=True):
         room = width - MARGIN - (len(self._rows) + 1 > self.size.height)
         names, hosts = [str(view.task) for view in snapshot.tasks], [view.host for view in snapshot.tasks]
         if self.order.group:
-            names = [f"  {name}" for name in (*names, *(row.name for row in self._rows if isinstance(row, Group)))]
+            names = [f"  {name}" for name in (*names, *(row.name for row in self._rows if isinstance(row, RowGroup)))]
         self._placed = layout(room, self.chosen, names, hosts)
         self._trends = {}
         self.virtual_size = Size(width, len(self._rows) + 1)
@@ -171,10 +171,8 @@ class TaskTable(ScrollView, can_focus=True):
         self._draw()
 
     def _draw(self) -> None:
-        """Redraw all lines. If only numbers have changed, redraw them in portions, so that keys are answered in
-        between.
-        """
-        drawn_as = (self.size, self.look, self._scale, self._placed, list(self._at))
+        """Redraw all lines, in portions if only numbers have changed, so that keys are answered in between."""
+        drawn_as = (self.size, self.appearance, self._scale, self._placed, list(self._at))
         is_same, self._drawn_as = drawn_as == self._drawn_as, drawn_as
         is_late = self._until < _FAR
         self._earlier = ({**self._earlier, **self._drawn} if is_late else self._drawn) if is_same else {}
@@ -215,10 +213,10 @@ class TaskTable(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if y == 0:
-            return Strip(self._headings()).adjust_cell_length(width, style(None, self.look.palette.background))
+            return Strip(self._headings()).adjust_cell_length(width, style(None, self.appearance.palette.background))
         row = self._row_at(self.scroll_offset.y + y - 1)
         if row is None:
-            return Strip.blank(width, style(None, self.look.palette.background))
+            return Strip.blank(width, style(None, self.appearance.palette.background))
         key = row.key, row.key == self._key, all(task in self.marked for task in row.tasks)
         strip = self._drawn.get(key) or (self._earlier.get(key) if y >= self._until else None)
         if strip is None:
@@ -226,7 +224,7 @@ class TaskTable(ScrollView, can_focus=True):
         return strip
 
     def _headings(self) -> list[Segment]:
-        palette, glyphs = self.look.palette, self.look.glyphs
+        palette, glyphs = self.appearance.palette, self.appearance.glyphs
         faint, strong = style(palette.dim, palette.background), style(palette.text, palette.background, True)
         segments = [Segment(" " * MARGIN, faint)]
         for placed in self._placed:
@@ -244,13 +242,13 @@ class TaskTable(ScrollView, can_focus=True):
         return segments
 
     def _row(self, row: Row, width: int, *, is_cursor: bool, is_marked: bool) -> Strip:
-        palette, glyphs = self.look.palette, self.look.glyphs
+        palette, glyphs = self.appearance.palette, self.appearance.glyphs
         background = palette.selected if is_cursor else palette.background
         blank = style(None, background)
         edge = f"{glyphs.cursor if is_cursor else ' '}{glyphs.mark if is_marked else ' '} "
         segments = [Segment(edge, style(palette.parts["transfer"], background))]
         for placed in self._placed:
-            if isinstance(row, Group):
+            if isinstance(row, RowGroup):
                 segments += self._of_group(row, placed, background)
             else:
                 segments += self._of_task(row.view, placed, background)
@@ -258,12 +256,12 @@ class TaskTable(ScrollView, can_focus=True):
         return Strip(segments).adjust_cell_length(width, blank)
 
     def _of_task(self, view: TaskView, placed: Placed, background: str) -> list[Segment]:
-        look = self.look if view.is_up else self.look.faded
+        appearance = self.appearance if view.is_up else self.appearance.faded
         match placed.column.drawn:
             case Drawn.BAR:
-                return phase_bar(parts_of(view.summary), self._scale, placed.width, look, background)
+                return phase_bar(parts_of(view.summary), self._scale, placed.width, appearance, background)
             case Drawn.TREND:
-                return [self._trend(view, placed.width, look, background)]
+                return [self._trend(view, placed.width, appearance, background)]
         text, tone = placed.column.cell(view, self._seen)
         is_named = placed.column.name == "task"
         if is_named and self.order.group:
@@ -272,25 +270,25 @@ class TaskTable(ScrollView, can_focus=True):
             tone = "dim"
         return [self._cell(text, tone, placed, background, is_bold=is_named)]
 
-    def _trend(self, view: TaskView, width: int, look: Look, background: str) -> Segment:
+    def _trend(self, view: TaskView, width: int, appearance: Appearance, background: str) -> Segment:
         if view.task not in self._trends:
             self._look_back(width)
-        return Segment(self._trends.get(view.task, " " * width), style(look.palette.dim, background))
+        return Segment(self._trends.get(view.task, " " * width), style(appearance.palette.dim, background))
 
     def _look_back(self, width: int) -> None:
         """Draw the sparklines of the visible tasks. Those of all tasks would take longer than all other drawing."""
         if self.snapshot is not None and (history := self.snapshot.history) is not None:
             first = self.scroll_offset.y
             rows = self._rows[first : first + self.size.height]
-            tasks = [row.key for row in rows if isinstance(row, Line)]
+            tasks = [row.key for row in rows if isinstance(row, TaskRow)]
             values = history.step_times(self.snapshot.at, SECONDS, tasks)
-            self._trends = dict(zip(tasks, sparklines(values, width, self.look), strict=True))
+            self._trends = dict(zip(tasks, sparklines(values, width, self.appearance), strict=True))
 
-    def _of_group(self, group: Group, placed: Placed, background: str) -> list[Segment]:
-        glyphs, name = self.look.glyphs, placed.column.name
+    def _of_group(self, group: RowGroup, placed: Placed, background: str) -> list[Segment]:
+        glyphs, name = self.appearance.glyphs, placed.column.name
         if placed.column.drawn is Drawn.BAR:
             parts = mean_parts([view.summary for view in group.views])
-            return phase_bar(parts, self._scale, placed.width, self.look, background)
+            return phase_bar(parts, self._scale, placed.width, self.appearance, background)
         if name == "task":
             sign = glyphs.opened if group.is_open else glyphs.closed
             return [self._cell(f"{sign} {group.name}", "text", placed, background, is_bold=True)]
@@ -305,10 +303,10 @@ class TaskTable(ScrollView, can_focus=True):
         return [self._cell(text, tone, placed, background)]
 
     def _cell(self, text: str, tone: str, placed: Placed, background: str, *, is_bold: bool = False) -> Segment:
-        palette = self.look.palette
-        colour = {"text": palette.text, "dim": palette.dim}.get(tone) or self.look.severity(tone)
+        palette = self.appearance.palette
+        colour = {"text": palette.text, "dim": palette.dim}.get(tone) or self.appearance.severity(tone)
         drawn = style(colour, background, is_bold or None)
-        return Segment(self.look.spell(fit(text, placed.width, right=placed.column.right)), drawn)
+        return Segment(self.appearance.spell(fit(text, placed.width, right=placed.column.right)), drawn)
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         """Disable closing and opening while there are no groups."""
@@ -367,7 +365,7 @@ class TaskTable(ScrollView, can_focus=True):
     def action_fold(self, is_closed: bool) -> None:
         """Close or open the group under the cursor; on one of its tasks, go to its heading first."""
         index = self._at.get(self._key, -1) if self._key is not None else -1
-        group = next((row for row in reversed(self._rows[: index + 1]) if isinstance(row, Group)), None)
+        group = next((row for row in reversed(self._rows[: index + 1]) if isinstance(row, RowGroup)), None)
         if group is None:
             return
         if self._key != group.key:

@@ -9,8 +9,8 @@ import pytest
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Link, TaskView
 from tfscale.console.tui.widgets.appearance.theme import UNICODE
-from tfscale.console.tui.widgets.table.filter_query import Query, filterable, parse
-from tfscale.console.tui.widgets.table.row_order import Group, Order, arrange
+from tfscale.console.tui.widgets.table.filter_query import FilterQuery, filterable, parse
+from tfscale.console.tui.widgets.table.row_order import RowGroup, RowOrder, arrange
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, Scene
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
@@ -97,13 +97,13 @@ def test_every_column_can_be_filtered_and_sorted_by() -> None:
     for name in filterable():
         parse(f"{name}:1").takes(views()[0], SCENE)
     for column in COLUMNS:
-        rows = arrange(views(), Query(), Order(column.name), SCENE)
+        rows = arrange(views(), FilterQuery(), RowOrder(column.name), SCENE)
         assert len(rows) == 12
 
 
 def test_numbers_are_sorted_from_the_largest_and_words_from_a() -> None:
     def order(sort: str, is_reversed: bool = False) -> list[int]:
-        rows = arrange(views(), Query(), Order(sort, is_reversed), SCENE)
+        rows = arrange(views(), FilterQuery(), RowOrder(sort, is_reversed), SCENE)
         return [task.index for row in rows for task in row.tasks]
 
     assert order("lag")[:3] == [1, 0, 2]
@@ -117,7 +117,7 @@ def test_what_trembles_keeps_its_place() -> None:
     trembling = views(2)
     slower = replace(trembling[0], summary=replace(trembling[0].summary, step_time=0.0721))
     faster = replace(trembling[1], summary=replace(trembling[1].summary, step_time=0.0722))
-    rows = arrange([slower, faster], Query(), Order("time"), SCENE)
+    rows = arrange([slower, faster], FilterQuery(), RowOrder("time"), SCENE)
     assert [task.index for row in rows for task in row.tasks] == [0, 1]
 
 
@@ -125,14 +125,14 @@ def test_what_is_unknown_comes_last_either_way() -> None:
     found = views(3)
     found[0] = replace(found[0], summary=None)
     for is_reversed in (False, True):
-        rows = arrange(found, Query(), Order("lag", is_reversed), SCENE)
+        rows = arrange(found, FilterQuery(), RowOrder("lag", is_reversed), SCENE)
         assert rows[-1].tasks == (fakes.worker(0),)
 
 
 def test_groups_sum_up_and_can_be_closed() -> None:
     found = [*views(3), replace(views(1)[0], task=Task(Role.CHIEF, 0))]
-    rows = arrange(found, Query(), Order("flag", group="role", closed=frozenset({"chief"})), SCENE)
-    heads = [row for row in rows if isinstance(row, Group)]
+    rows = arrange(found, FilterQuery(), RowOrder("flag", group="role", closed=frozenset({"chief"})), SCENE)
+    heads = [row for row in rows if isinstance(row, RowGroup)]
     assert [(head.name, len(head.views), head.is_open) for head in heads] == [("worker", 3, True), ("chief", 1, False)]
     assert len(rows) == 2 + 3
     received = next(column for column in COLUMNS if column.name == "received")

@@ -4,7 +4,6 @@ the same keys; every screen holds at every size, and with ASCII alone."""
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +19,7 @@ from textual.command import CommandPalette
 from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Static
+from tfscale.console import tui
 from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state import ClusterState
@@ -27,7 +27,6 @@ from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.console.transport.commands import NoCommands, Stack
-from tfscale.console.tui import screens, widgets
 from tfscale.console.tui.app import ConsoleApp
 from tfscale.console.tui.dialogs.column_picker import PickerScreen
 from tfscale.console.tui.dialogs.task_orders import checkpoint_age
@@ -37,7 +36,7 @@ from tfscale.console.tui.screens.heat_screen import HeatScreen
 from tfscale.console.tui.screens.help_screen import HelpScreen, own_bindings
 from tfscale.console.tui.screens.steps_screen import StepsScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
-from tfscale.console.tui.widgets.panes.cluster_summary import Keys
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.cluster.task import Task
 from waiting import picture, settled, still, until
 
@@ -230,13 +229,13 @@ async def test_every_key_of_a_replay_does_something_that_can_be_seen(tmp_path: P
             assert await has_changed(pilot, before), key
 
 
-def kinds(package: Any, of: type) -> set[type]:
-    """The classes of this kind that are defined in a package."""
-    modules = (
-        importlib.import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__)
-    )
+def kinds(of: type) -> set[type]:
+    """All classes of this kind that the tui's modules define."""
+    root = Path(tui.__path__[0])
+    names = (path.relative_to(root).with_suffix("").parts for path in root.rglob("*.py") if path.stem != "__init__")
+    modules = (importlib.import_module(".".join([tui.__name__, *parts])) for parts in names)
     found = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
-    return {kind for kind in found if issubclass(kind, of) and kind.__module__.startswith(package.__name__)}
+    return {kind for kind in found if issubclass(kind, of) and kind.__module__.startswith(tui.__name__)}
 
 
 async def test_every_screen_is_come_to_here() -> None:
@@ -249,12 +248,12 @@ async def test_every_screen_is_come_to_here() -> None:
                 await come_to(pilot, place)
                 reached.add(type(app.screen))
     reached.discard(CommandPalette)
-    shown = {kind for kind in kinds(screens, Screen) if not kind.__subclasses__() or kind in reached}
+    shown = {kind for kind in kinds(Screen) if not kind.__subclasses__() or kind in reached}
     assert shown == reached
 
 
 def test_every_binding_says_what_it_does() -> None:
-    for kind in (ConsoleApp, *kinds(screens, object), *kinds(widgets, object)):
+    for kind in kinds(object):
         for binding in vars(kind).get("BINDINGS", ()):
             assert isinstance(binding, Binding) and binding.description, (kind, binding)
 
@@ -282,7 +281,7 @@ async def test_read_only_has_no_key_that_reaches_into_a_task(name: str) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await come_to(pilot, place)
         before = app.screen
-        assert not ACTING & {key for line in app.screen.query(Keys) for keys, _ in line.keys for key in keys.split()}
+        assert not ACTING & {key for line in app.screen.query(KeyBar) for keys, _ in line.keys for key in keys.split()}
         await pilot.press(*ACTING)
         await pilot.press("ctrl+p", *"restart")
         await pilot.pause(0.3)
@@ -311,7 +310,7 @@ async def test_the_palette_does_what_keys_do_and_finds_tasks_sorts_and_themes() 
     async with app.run_test(size=SIZE) as pilot:
         await come_to(pilot, Place())
         await choose(pilot, "theme contrast")
-        assert app.theme == "tfscale-contrast" and app.cluster.look.palette.background == "#000000"
+        assert app.theme == "tfscale-contrast" and app.cluster.appearance.palette.background == "#000000"
         await choose(pilot, "go to worker:37")
         assert app.cluster.table.cursor == fakes.worker(37)
         await choose(pilot, "sort by lag")

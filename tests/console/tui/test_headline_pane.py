@@ -9,8 +9,8 @@ from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources.faults import Fault
 from tfscale.console.sources.simulated_cluster import SimulatedCluster
-from tfscale.console.tui.widgets.appearance.theme import Look
-from tfscale.console.tui.widgets.panes.cluster_summary import headline, headline_lines
+from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.panes.headline_pane import headline, headline_lines
 from tfscale.core.analysis.diagnostician import Diagnostician
 
 BEGIN = fakes.NOW
@@ -60,7 +60,7 @@ def test_the_top_line_says_who_and_why(fault: str, seconds: int, said: list[str]
     assert severity not in ("good", "info")
     for words in said:
         assert words in sentence, sentence
-    lines = [line.plain for line in headline_lines(snapshot, Look(), 78)]
+    lines = [line.plain for line in headline_lines(snapshot, Appearance(), 78)]
     shown = " ".join(" ".join(line.split()) for line in lines)
     assert sentence in shown and advised in shown, shown
     assert max(map(len, lines)) <= 78 and len(lines) <= 4

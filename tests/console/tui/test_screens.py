@@ -21,8 +21,8 @@ from tfscale.console.tui.dialogs.confirm import ConfirmScreen
 from tfscale.console.tui.screens.help_screen import HelpScreen
 from tfscale.console.tui.screens.stack_screen import StackScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
-from tfscale.console.tui.widgets.panes.cluster_summary import Keys
-from tfscale.console.tui.widgets.panes.event_pane import Moments
+from tfscale.console.tui.widgets.panes.event_pane import EventPane
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import Stage
@@ -101,8 +101,8 @@ async def test_rows_events_and_keys_fill_the_screen_and_no_more(workers: int) ->
             await pilot.resize_terminal(width, height)
             await pilot.press("slash", "escape")
             await pilot.pause()
-            assert app.screen.query_one(Keys).region.bottom == height and not app.screen.max_scroll_y
-            assert app.screen.query_one(Moments).size.height >= 3
+            assert app.screen.query_one(KeyBar).region.bottom == height and not app.screen.max_scroll_y
+            assert app.screen.query_one(EventPane).size.height >= 3
 
 
 async def test_all_columns_at_200() -> None:
@@ -296,8 +296,8 @@ def _draw(height: int, line: Callable[[int], object]) -> Sequence[object]:
     return [line(y) for y in range(height)]
 
 
-def test_only_screens_and_widgets_and_the_app_import_textual() -> None:
-    root = Path(__file__).parents[2] / "console/tfscale/console"
+def test_only_the_tui_imports_textual() -> None:
+    root = Path(__file__).parents[3] / "console/tfscale/console"
     imports = re.compile(r"^\s*(?:from|import) textual\b", re.MULTILINE)
     users = {path.relative_to(root).parts[0] for path in root.rglob("*.py") if imports.search(path.read_text())}
-    assert users <= {"app.py", "screens", "widgets"}
+    assert users == {"tui"}

@@ -20,9 +20,9 @@ from tfscale.console.export import rows
 from tfscale.console.export.snapshot_once import snapshot_line
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.console.sources.simulated_cluster import SimulatedCluster
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.charts.step_timeline import sentence, timeline
-from tfscale.console.tui.widgets.panes.cluster_summary import headline_lines
+from tfscale.console.tui.widgets.panes.headline_pane import headline_lines
 from tfscale.console.wire import frames
 from tfscale.core.records import PHASES, Frame, StepBatch
 
@@ -51,14 +51,14 @@ def watched(workers: int, events: Iterable[Event]) -> Iterator[Snapshot]:
     yield state.snapshot(due)
 
 
-def look(snapshot: Snapshot) -> None:
+def appearance(snapshot: Snapshot) -> None:
     """At all that is drawn of the last steps, said, and written."""
     json.dumps(snapshot_line(snapshot), allow_nan=False)
-    headline_lines(snapshot, Look(), 80)
+    headline_lines(snapshot, Appearance(), 80)
     last = snapshot.history.recent_steps if snapshot.history else None
     for at in (last.newest, last.common, last.oldest) if last else ():
         if at is not None and last is not None:
-            sentence(timeline(last.aligned(at, 3)), Look())
+            sentence(timeline(last.aligned(at, 3)), Appearance())
 
 
 @settings(max_examples=10, deadline=None, derandomize=True)
@@ -73,7 +73,7 @@ def test_whoever_reports_and_however_late_nobody_is_named_wrongly(told: set[int]
         if not isinstance(event, FrameArrived) or (event.task.index in told and random.random() >= lost)
     ]
     for snapshot in watched(MANY, sorted(came, key=lambda event: event.at)):
-        look(snapshot)
+        appearance(snapshot)
         assert not [each for each in snapshot.findings.diagnoses if each.kind == "straggler"]
 
 
@@ -126,4 +126,4 @@ def test_whatever_numbers_agents_send_the_picture_goes_on(random: Random) -> Non
             came.append(replace(event, frame=frame))
             json.dumps([rows.frame_row(came[-1]), *rows.step_lines(came[-1])], allow_nan=False)
     for snapshot in watched(FEW, came):
-        look(snapshot)
+        appearance(snapshot)

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 from rich.text import Text
-from tfscale.console.tui.widgets.appearance.wrap import hanging
+from tfscale.console.tui.widgets.appearance.wrap import wrap_hanging
 
 SAID = "08:00:26  ▲ worker:1 is 1.3x slower than its peers since 08:00:20, in compute (+29 ms a step)"
 
 
 @pytest.mark.parametrize("width", [30, 41, 78, 200])
 def test_all_words_are_there_below_each_other(width: int) -> None:
-    lines = [line.plain for line in hanging(Text(SAID), width, 12)]
+    lines = [line.plain for line in wrap_hanging(Text(SAID), width, 12)]
     assert all(len(line) <= width for line in lines) and all(line.startswith(" " * 12) for line in lines[1:])
     assert " ".join(" ".join(lines).split()) == " ".join(SAID.split())
     assert (len(lines) == 1) is (width >= len(SAID))
 
 
 def test_too_many_lines_and_too_little_room_end_in_an_ellipsis() -> None:
-    first, last = (line.plain for line in hanging(Text(SAID), 40, 12, most=2))
+    first, last = (line.plain for line in wrap_hanging(Text(SAID), 40, 12, most=2))
     assert first == "08:00:26  ▲ worker:1 is 1.3x slower than" and last.endswith("…") and len(last) == 40
-    assert [line.plain for line in hanging(Text(SAID), 20, 12)] == ["08:00:26  ▲ worker:…"]
+    assert [line.plain for line in wrap_hanging(Text(SAID), 20, 12)] == ["08:00:26  ▲ worker:…"]
 
 
 def test_facts_stay_whole_and_keep_their_colours() -> None:
     text = Text("gpu 0      35.4 GB of 42.9 GB   1410 of 1410 MHz   330 of 400 W").append("   61 °C", style="red")
-    first, second = hanging(text, 52, 11)
+    first, second = wrap_hanging(text, 52, 11)
     assert first.plain == "gpu 0      35.4 GB of 42.9 GB   1410 of 1410 MHz" and second.plain.endswith("400 W   61 °C")
     assert [span.style for span in second.spans] == ["red"]

@@ -8,7 +8,7 @@ import fakes
 import numpy as np
 import pytest
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, PARTS, Look
+from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, PARTS, Appearance
 from tfscale.console.tui.widgets.charts.sparkline import sparklines
 from tfscale.console.tui.widgets.charts.step_bar import mean_parts, parts_of, phase_bar
 from tfscale.console.tui.widgets.panes.cluster_figures import efficiency, figures_of, goodput, loss
@@ -48,14 +48,14 @@ def test_the_loss_is_of_whoever_tells_one_and_nan_is_said() -> None:
 @pytest.mark.parametrize("letters", [False, True])
 def test_a_bar_is_as_wide_as_it_should_be_and_as_long_as_its_step(width: int, letters: bool) -> None:
     cluster = fakes.spec(2)
-    look, background = Look(letters=letters), PALETTES["tfscale-dark"].background
+    appearance, background = Appearance(letters=letters), PALETTES["tfscale-dark"].background
     for scale in (0.066, 0.13, 0.5):
         parts = parts_of(fakes.summaries(cluster)["worker:0"])
-        segments = phase_bar(parts, scale, width, look, background)
+        segments = phase_bar(parts, scale, width, appearance, background)
         assert sum(len(segment.text) for segment in segments) == width
         empty = sum(len(each.text) for each in segments if not each.text.strip() and _is(each, background))
         assert empty == pytest.approx(width * (1 - 0.065 / scale), abs=1.01)
-    assert len(phase_bar({}, 1.0, width, look, background)) == 1
+    assert len(phase_bar({}, 1.0, width, appearance, background)) == 1
 
 
 def _is(segment: object, background: str) -> bool:
@@ -75,13 +75,16 @@ def test_a_trend_goes_from_its_least_to_its_most_and_what_hardly_moves_is_flat()
     flat = np.full(60, 0.072, np.float32) * np.float32(1.001) ** np.arange(60, dtype=np.float32).clip(0, 3)
     begun = np.concatenate([np.full(30, np.nan, np.float32), rising[:30]])
     unknown, nothing = np.full(60, np.nan, np.float32), np.zeros(60, np.float32)
-    drawn = sparklines(np.stack([rising, flat, begun, unknown, nothing]), 8, Look())
+    drawn = sparklines(np.stack([rising, flat, begun, unknown, nothing]), 8, Appearance())
     assert drawn[0] == "▁▂▃▄▅▆▇█"
     assert set(drawn[1]) <= set("▄▅")
     assert drawn[2][:4] == "    " and drawn[2][4] == "▁" and drawn[2][-1] == "█"
     assert drawn[3] == " " * 8 and drawn[4] == "▁" * 8
-    assert sparklines(rising[None], 8, Look(glyphs=ASCII))[0].isascii()
-    assert sparklines(rising[None], 0, Look()) == [""] and sparklines(np.empty((0, 60), np.float32), 8, Look()) == []
+    assert sparklines(rising[None], 8, Appearance(glyphs=ASCII))[0].isascii()
+    assert (
+        sparklines(rising[None], 0, Appearance()) == [""]
+        and sparklines(np.empty((0, 60), np.float32), 8, Appearance()) == []
+    )
 
 
 @pytest.mark.parametrize("width", [10, 40, 75, 76, 115, 195, 400])

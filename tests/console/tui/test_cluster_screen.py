@@ -19,7 +19,9 @@ from tfscale.console.tui.dialogs.column_picker import PickerScreen
 from tfscale.console.tui.screens.heat_screen import HeatScreen
 from tfscale.console.tui.screens.task_screen import TaskScreen
 from tfscale.console.tui.widgets.charts.heat_map import HeatMap
-from tfscale.console.tui.widgets.panes.cluster_summary import Headline, Keys, Legend, Metrics, Title
+from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
+from tfscale.console.tui.widgets.panes.headline_pane import Headline
+from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
 from waiting import settled, until
 
@@ -80,9 +82,9 @@ async def test_a_filter_that_cannot_be_understood_says_why_and_changes_nothing()
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await pilot.press("slash", *"lag>100")
-        assert status(app) == "1 of 12" and not app.screen.query_one(Keys).display
+        assert status(app) == "1 of 12" and not app.screen.query_one(KeyBar).display
         await pilot.press("enter")
-        assert status(app) == "1 of 12 with lag>100" and app.screen.query_one(Keys).display
+        assert status(app) == "1 of 12 with lag>100" and app.screen.query_one(KeyBar).display
         assert len([row for row in rows(app) if "worker" in row]) == 1
         await pilot.press("slash", *"parsecs")
         wrong = app.screen.query_one("#wrong", Static)
@@ -313,7 +315,7 @@ async def test_without_colour_shades_and_letters_say_the_same(monkeypatch: pytes
     app = build(100, ascii=True)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        for widget in (Title, Headline, Metrics, Legend, Keys):
+        for widget in (Title, Headline, Metrics, Legend, KeyBar):
             assert str(app.screen.query_one(widget).render()).isascii(), widget
         assert all(row.isascii() for row in rows(app))
         await pilot.press("h")

@@ -7,7 +7,7 @@ import fakes
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.tui.dialogs.confirm import ConfirmScreen
 from tfscale.console.tui.dialogs.task_orders import Orders
-from tfscale.console.tui.widgets.appearance.theme import Look
+from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
 
@@ -23,7 +23,7 @@ def asked(*names: str) -> Any:
     shown: list[ConfirmScreen] = []
     app: Any = SimpleNamespace(push_screen=lambda screen, _: shown.append(screen))
     engine: Any = SimpleNamespace(source=SimpleNamespace(spec=SERVERS))
-    Orders(app, engine, fakes.FakeCommands()).ask("restart", tuple(map(Task.parse, names)), snapshot, Look())
+    Orders(app, engine, fakes.FakeCommands()).ask("restart", tuple(map(Task.parse, names)), snapshot, Appearance())
     return shown[0].question
 
 

@@ -1,0 +1,144 @@
+"""Headline: the one sentence that matters, and below it what to do."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+from rich.text import Text
+from tfscale.console.engine.events import CommandProgressed, LinkState
+from tfscale.console.engine.model import Snapshot, TaskView
+from tfscale.console.tui.widgets.appearance.state_text import is_busy
+from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.base_widgets import SnapshotLines
+from tfscale.core.analysis.remedies import first_step
+from tfscale.core.cluster.task import Task
+from tfscale.core.records import Diagnosis, Stage
+from tfscale.core.text import clock, duration, no_contact
+
+_VERBS = {
+    "restart": ("Restarting", "Restarted"),
+    "stop": ("Stopping", "Stopped"),
+    "start": ("Starting", "Started"),
+    "profile": ("Profiling", "Profiled"),
+}
+_WHERE_TO_LOOK = "see whether its host and its agent run; the training goes on without an agent"
+_MOST_LINES = 3
+"""Lines of the sentence; a crash may quote a long line of a log."""
+
+
+class Headline(SnapshotLines):
+    """Answer to the operator: the problem, the task, the cause, since when, the cost; and below it the remedy."""
+
+    def lines(self, width: int) -> list[Text]:
+        return headline_lines(self.snapshot, self.appearance, width)
+
+
+def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int) -> list[Text]:
+    """Return the sentence in at most three lines, and the remedy in one."""
+    if snapshot is None:
+        return [Text("Connecting to the agents", style=appearance.palette.dim)]
+    severity, sentence = headline(snapshot)
+    style = f"bold {appearance.severity(severity)}"
+    said = _wrapped(appearance.spell(sentence), max(20, width - 2))
+    lines = [Text.assemble((f"{appearance.sign(severity)} ", appearance.severity(severity)), (said[0], style))]
+    lines += [Text(f"  {line}", style=style) for line in said[1:]]
+    if (advice := _advice(snapshot)) is not None:
+        text = Text(f"{appearance.glyphs.arrow} ", style=appearance.palette.parts["transfer"], no_wrap=True)
+        text.append(appearance.spell(advice), style=appearance.palette.text)
+        if text.cell_len > width:
+            text.truncate(width - 3)
+            text.append("...", style=appearance.palette.dim)
+        lines.append(text)
+    return lines
+
+
+def _wrapped(sentence: str, width: int) -> list[str]:
+    """Wrap the sentence; a number and its unit stay together."""
+    together = re.sub(r"(?<=\d) (?=\S{1,3}\b|°)", "\N{NO-BREAK SPACE}", sentence)
+    lines = textwrap.wrap(together, width, max_lines=_MOST_LINES, placeholder=" ...") or [""]
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def _advice(snapshot: Snapshot) -> str | None:
+    """Return the remedy for the headline's problem, and the number of other open diagnoses."""
+    diagnoses = open_diagnoses(snapshot)
+    if snapshot.command is not None:
+        return None
+    if not diagnoses or diagnoses[0].sentence != snapshot.findings.headline:
+        return _WHERE_TO_LOOK if any(view.link.state is LinkState.DOWN for view in snapshot.tasks) else None
+    advice = first_step(diagnoses[0])
+    others = (
+        f"{len(diagnoses) - 1} more: {diagnoses[1].subject} {diagnoses[1].kind.replace('_', ' ')}"
+        if len(diagnoses) > 1
+        else ""
+    )
+    others += ", ..." if len(diagnoses) > 2 else ""
+    return "   ".join(filter(None, [advice, f"({others})" if others else ""])) or None
+
+
+def open_diagnoses(snapshot: Snapshot) -> list[Diagnosis]:
+    """Return the open diagnoses, the most severe first, without a healthy saturation."""
+    return [
+        each
+        for each in snapshot.findings.diagnoses
+        if each.end is None and (each.kind, each.severity) != ("saturation", "info")
+    ]
+
+
+def headline(snapshot: Snapshot) -> tuple[str, str]:
+    """Return severity and sentence of the top line: a command, else silent agents, else the worst diagnosis."""
+    if snapshot.command is not None:
+        return _command_line(snapshot.command)
+    silent = [view for view in snapshot.tasks if view.is_stale]
+    if silent and len(silent) == len(snapshot.tasks):
+        reasons = sorted({view.link.reason for view in silent if view.link.reason})
+        return "warning", f"No agent answers: {', '.join(reasons) or 'connecting'}"
+    diagnoses = open_diagnoses(snapshot)
+    worst = next((each.severity for each in diagnoses if each.sentence == snapshot.findings.headline), None)
+    sentence = snapshot.findings.headline
+    if worst is None and silent:
+        return "warning", _silence(silent, snapshot.at)
+    return worst or _calm(snapshot), sentence
+
+
+def _calm(snapshot: Snapshot) -> str:
+    """Return the severity of a top line without a diagnosis."""
+    if snapshot.up < len(snapshot.tasks):
+        return "info"
+    if snapshot.findings.steps_per_second is not None:
+        return "good"
+    has_stopped = any(view.summary and view.summary.step_time for view in snapshot.tasks)
+    return "warning" if has_stopped and not any(is_busy(view) for view in snapshot.tasks) else "info"
+
+
+def _silence(silent: Sequence[TaskView], now: float) -> str:
+    since = min((view.link.since for view in silent if view.link.since is not None), default=None)
+    length = "" if since is None else f" since {clock(since)} ({duration(now - since)})"
+    reasons = " or ".join(sorted({view.link.reason for view in silent if view.link.reason}))
+    return f"{no_contact([str(view.task) for view in silent])}{length}: {reasons or 'connecting'}"
+
+
+def _command_line(command: CommandProgressed) -> tuple[str, str]:
+    severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(command.stage, "warning")
+    about = _names(list(command.tasks))
+    under_way, done = _VERBS[command.verb]
+    said = f": {command.message}" if command.message else ""
+    generation = f", generation {command.generation}" if command.generation else ""
+    match command.stage:
+        case Stage.WORKING:
+            return severity, f"{under_way} {about}{said}"
+        case Stage.PLANNED:
+            return severity, f"{under_way} {about} as generation {command.generation}{said}"
+        case Stage.FAILED:
+            return severity, f"The {command.verb} of {about} failed{said}"
+        case Stage.DONE:
+            return severity, f"{done} {about}{generation}{said}"
+        case _:
+            return severity, f"{under_way}, generation {command.generation}: {about} {command.stage}{said}"
+
+
+def _names(tasks: list[Task]) -> str:
+    names = [str(task) for task in tasks]
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"

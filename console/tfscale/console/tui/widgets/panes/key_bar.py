@@ -1,0 +1,51 @@
+"""Last lines of a screen: the legend of the bars and the keys."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.reactive import reactive
+from tfscale.console.tui.widgets.base_widgets import AppearanceWidget
+from tfscale.console.tui.widgets.charts.step_bar import legend
+
+
+class Legend(AppearanceWidget):
+    """Legend of the bars' colours, and how the table's content differs from all tasks."""
+
+    status: reactive[str] = reactive("")
+
+    def render(self) -> Text:
+        background = Style(bgcolor=self.appearance.palette.background)
+        parts = (Segment(each.text, background + (each.style or Style())) for each in legend(self.appearance, ""))
+        text = Text.assemble(*((each.text, each.style or "") for each in parts), no_wrap=True)
+        if self.status:
+            room = max(0, self.size.width - len(self.status) - 1)
+            text.truncate(room, pad=True)
+            text.append(f" {self.status}", style=f"bold {self.appearance.palette.text}")
+        return text
+
+
+class KeyBar(AppearanceWidget):
+    """Key bar: the keys that work on this screen, in its last line."""
+
+    keys: reactive[tuple[tuple[str, str], ...]] = reactive(())
+
+    def __init__(self, keys: tuple[tuple[str, str], ...]) -> None:
+        super().__init__()
+        self.set_reactive(KeyBar.keys, keys)
+
+    def render(self) -> Text:
+        """Draw as many keys as fit, and always the last one."""
+        *keys, last = self.keys or (("", ""),)
+        room = self.size.width - sum(map(len, last)) - 1
+        text = Text(no_wrap=True, overflow="crop")
+        for key, meaning in keys:
+            if text.cell_len + len(key) + len(meaning) + 3 <= room:
+                self._append(text, key, meaning)
+        self._append(text, *last)
+        return text
+
+    def _append(self, text: Text, key: str, meaning: str) -> None:
+        text.append(key, style=f"bold {self.appearance.palette.text}")
+        text.append(f" {meaning}  ", style=self.appearance.palette.dim)
