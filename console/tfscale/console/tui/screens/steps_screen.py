@@ -119,7 +119,7 @@ class StepsScreen(SnapshotScreen):
         self._say(self._draw(steps, self.last), self._how(newest))
 
     def _draw(self, steps: RecentSteps, last: int) -> StepLayout:
-        """Draw the bars, unless they show the same steps already: a hold and a snapshot without new steps repeat them."""
+        """Draw the bars, unless they show the same steps already, as after a hold."""
         is_judged = self.snapshot is not None and any(view.summary for view in self.snapshot.tasks)
         shown_of = steps, last, steps.reporters(last), self.count, self._is_sorted, is_judged
         shown = self.bars.timeline
@@ -145,7 +145,7 @@ class StepsScreen(SnapshotScreen):
             self.query_one(name, Static).update(spelled(text, self.appearance), layout=False)
 
     def _stuck(self) -> Text | None:
-        """Name the task that the others wait for in a step that does not end; the newest complete step cannot show it."""
+        """Name the task that the others wait for in a step that does not end, which complete steps cannot show."""
         diagnoses = open_diagnoses(self.snapshot) if self.snapshot and not self.is_held else []
         hang = next((each for each in diagnoses if each.kind == "hang"), None)
         if hang is None:
