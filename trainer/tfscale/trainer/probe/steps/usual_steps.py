@@ -15,7 +15,7 @@ from typing import NamedTuple, overload
 
 import numpy as np
 from tfscale.trainer.probe.rows.native import library
-from tfscale.trainer.probe.rows.row_kinds import RowKinds
+from tfscale.trainer.probe.rows.row_kinds import RowKinds, numbers_in
 from tfscale.trainer.probe.rows.row_layout import WIDTH
 from tfscale.trainer.probe.steps.assembler import IDLE_SECONDS, REMEMBERED, StepAssembler
 from tfscale.trainer.probe.steps.spans import Kind, Program, Site
@@ -137,7 +137,7 @@ class FastPath:
         self._kinds = kinds
         self._assembler = assembler
         self._library = _library()
-        self._described: set[float] = set()
+        self._described: set[int] = set()
         self._layouts = np.zeros((0, _MOST_SPANS, len(_Fields._fields)), np.int64)
         """(kinds, spans, fields); zeros where a kind is not described yet, or has no more spans."""
         self._layouts_at: int | None = None
@@ -154,7 +154,7 @@ class FastPath:
         if self._library is None or tail is None:
             return Taken(None, rows, False)
         rows, count = np.array(rows), ctypes.c_int64(len(rows))
-        self._describe(set(rows[:, 0].tolist()))
+        self._describe(set(numbers_in(rows[:, 0].astype(np.int64))))
         columns = np.empty((len(_COLUMNS), len(rows)))
         groups, edges = (ctypes.c_int64 * 2)(), (ctypes.c_double * 3)(*tail[1:])
         result: int = self._library.tfscale_usual_steps(
@@ -179,14 +179,14 @@ class FastPath:
         self._assembler.go_on(Tail(tail.sequence + number, *edges), durations, round(steps.bytes.max().item()))
         return Taken(steps, rows[: count.value], result >= 0)
 
-    def _describe(self, numbers: set[float]) -> None:
+    def _describe(self, numbers: set[int]) -> None:
         """Describe these kinds of rows: once they have come, their sites are final."""
         if numbers <= self._described:
             return
-        more = int(max(numbers)) + 1 - len(self._layouts)
+        more = max(numbers) + 1 - len(self._layouts)
         if more > 0:
             self._layouts = np.concatenate([self._layouts, np.zeros((more, *self._layouts.shape[1:]), np.int64)])
-        for number in map(int, numbers - self._described):
+        for number in numbers - self._described:
             for index, (site, place) in enumerate(self._kinds.spans(number)):
                 fixed = site.examples if site.kind is Kind.INPUT else site.bytes
                 self._layouts[number, index] = part_of(site), *place, fixed, self._group(site)
