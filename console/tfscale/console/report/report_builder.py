@@ -79,8 +79,8 @@ class RunFindings:
 
 def play(source: RecordedSource) -> RunFindings:
     """Run all of the source through the console's engine. Raises RecordingError where the source does."""
-    found = RunFindings()
-    asyncio.run(Engine(source, lambda: ClusterState(source.spec, Diagnostician(source.spec))).run(found))
+    found, spec = RunFindings(), source.spec
+    asyncio.run(Engine(source, lambda: ClusterState(spec, Diagnostician(spec), has_history=False)).run(found))
     return found
 
 
