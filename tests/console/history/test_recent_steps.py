@@ -39,8 +39,8 @@ def test_steps_line_up_as_in_a_dictionary_of_them(random: Random) -> None:
             if sequence.start and random.random() < 0.1:
                 continue
             new = batch(task, sequence, fakes.NOW + second, generation)
-            assert steps.add(new, 0.0)
-            assert not steps.add(batch(task, range(3), fakes.NOW, generation - 1), 0.0)
+            old = batch(task, range(3), fakes.NOW, generation - 1)
+            assert steps.add([new, old], [0.0, 0.0]) == ([True, False], not known)
             known.setdefault(task, {}).update(zip(sequence, new.compute, strict=True))
         if not known:
             continue
@@ -62,15 +62,18 @@ def test_a_task_that_fell_silent_does_not_hold_up_the_common_step() -> None:
     assert steps.newest is steps.common is steps.oldest is None
     for second in range(6):
         for task in TASKS[: 4 if second < 2 else 3 if second < 5 else 2]:
-            steps.add(batch(task, range(10 * second, 10 * second + 10), fakes.NOW + second), 0.0)
+            steps.add([batch(task, range(10 * second, 10 * second + 10), fakes.NOW + second)], [0.0])
     assert (steps.newest, steps.common, steps.oldest) == (59, 49, 0)
 
 
 def test_ends_are_on_the_consoles_clock() -> None:
     steps = RecentSteps(TASKS)
-    steps.add(batch(TASKS[0], range(2), fakes.NOW - 100), 100.0)
+    steps.add([batch(TASKS[0], range(2), fakes.NOW - 100)], [100.0])
     assert steps.aligned(1, 2).end.tolist() == [fakes.NOW, fakes.NOW]
 
 
-def test_other_subjects_are_not_contained() -> None:
-    assert str(TASKS[0]) in RecentSteps(TASKS) and "worker:0/gpu:0" not in RecentSteps(TASKS)
+def test_of_several_batches_those_before_a_new_attempt_and_of_other_subjects_do_not_count() -> None:
+    steps = RecentSteps(TASKS[:2])
+    came = [batch(task, range(3), fakes.NOW, generation) for generation in (1, 2) for task in TASKS[:3]]
+    assert steps.add(came, [0.0] * 6) == ([False, False, False, True, True, False], True)
+    assert steps.add([batch(TASKS[0], range(3, 6), fakes.NOW, 2)], [0.0]) == ([True], False)

@@ -212,22 +212,12 @@ class History:
         owners = [self._names[batch.subject] for batch in batches]
         rows = _rows(batches, owners, shift)
         self._add_up(rows)
-        is_current = self._line_up(batches, shift[owners].tolist())
+        is_current, has_begun = self._recent.add(batches, shift[owners].tolist())
+        if has_begun:
+            self._transfers.clear()
         if any(is_current):
             kept = slice(None) if all(is_current) else np.repeat(is_current, [len(each.sequence) for each in batches])
             self._transfers.add(rows.sequence[kept], rows.end[kept], rows.phases[-1, kept])
-
-    def _line_up(self, batches: Sequence[StepBatch], shifts: Sequence[float]) -> list[bool]:
-        """Add the batches to the recent steps, and return which of them are of the newest attempt."""
-        is_current: list[bool] = []
-        for batch, shift in zip(batches, shifts, strict=True):
-            resets = self._recent.resets
-            taken = batch.subject in self._recent and self._recent.add(batch, shift)
-            if self._recent.resets != resets:
-                self._transfers.clear()
-                is_current = [False] * len(is_current)
-            is_current.append(taken)
-        return is_current
 
     def _add_up(self, rows: _Rows) -> None:
         second = _seconds_of(rows.end)

@@ -42,14 +42,6 @@ class RecentSteps:
         self._tasks = {str(task): task for task in tasks}
         self._table = StepTable(keep=math.inf, cells=_CELLS, fewest=_FEWEST_KEPT, most=_MOST_KEPT)
 
-    def __contains__(self, subject: str) -> bool:
-        return subject in self._tasks
-
-    @property
-    def resets(self) -> int:
-        """Number of times that a new attempt made all older steps void."""
-        return self._table.resets
-
     @property
     def newest(self) -> int | None:
         """The newest collective that a task has left, None before the first."""
@@ -76,14 +68,18 @@ class RecentSteps:
         """Return how many tasks have reported this collective, or a later one."""
         return sum(newest >= sequence for newest in self._newest().values())
 
-    def add(self, batch: StepBatch, shift: float) -> bool:
-        """Take in a batch of one of the tasks, whose ends are `shift` seconds behind the console's clock.
+    def add(self, batches: Sequence[StepBatch], shifts: Sequence[float]) -> tuple[list[bool], bool]:
+        """Take in batches, whose ends are `shifts` seconds behind the console's clock; one task's in their order.
 
-        Return whether it is of the current attempt.
+        Return which of them are of the newest attempt of one of the tasks, and whether that began with one of them.
         """
-        if shift and len(batch.end):
-            batch = replace(batch, end=array("d", (np.asarray(batch.end, np.float64) + shift).tobytes()))
-        return self._table.add(batch)
+        table, is_current, has_begun = self._table, list[bool](), False
+        for batch, shift in zip(batches, shifts, strict=True):
+            resets = table.resets
+            is_current.append(batch.subject in self._tasks and table.add(_shifted(batch, shift) if shift else batch))
+            if table.resets != resets:
+                is_current, has_begun = [*[False] * (len(is_current) - 1), True], True
+        return is_current, has_begun
 
     def aligned(self, last: int, count: int) -> AlignedSteps:
         """Return the `count` steps up to collective `last`, of the tasks that have reported one of them."""
@@ -100,3 +96,8 @@ class RecentSteps:
         """Return the newest collective of each task that has left one, in the order of the tasks."""
         known = ((name, self._table.newest(name)) for name in self._tasks)
         return {name: newest for name, newest in known if newest is not None}
+
+
+def _shifted(batch: StepBatch, seconds: float) -> StepBatch:
+    ends = np.asarray(batch.end, np.float64) + seconds
+    return replace(batch, end=array("d", ends.tobytes()))
