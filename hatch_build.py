@@ -1,6 +1,6 @@
 """Build hook: the C library of the probe (trainer/native), where there is a C compiler, $CC or cc.
 
-Without the library tfscale works as well, and measuring costs a step more (docs/cost.md).
+Without the library tfscale works as well, and measuring costs a step more (docs/reference/cost.md).
 """
 
 import os

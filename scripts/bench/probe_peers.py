@@ -4,7 +4,7 @@
 
 Started by agents, as probe_steps.py is. Writes to OUT, by peer, the microseconds that it adds to a step, one value for
 each pair of slices of steps with and without it. The profiler comes last: to start and stop it beside collectives
-crashes the process now and then (docs/cost.md), and then its values are missing.
+crashes the process now and then (docs/reference/cost.md), and then its values are missing.
 """
 
 from __future__ import annotations

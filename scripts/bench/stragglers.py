@@ -1,4 +1,4 @@
-"""Errors and delays of the straggler rule on simulated clusters; the tables of docs/diagnosis.md.
+"""Errors and delays of the straggler rule on simulated clusters; the tables of docs/how-it-works/diagnosis.md.
 
     .venv/bin/python scripts/bench/stragglers.py [--seeds N] [--minutes M] [--only WORDS]
     .venv/bin/python scripts/bench/stragglers.py --equal HOURS     # ends with 1 where more than one worker is named

@@ -1,4 +1,4 @@
-"""Tables of docs/cells.md: error of each phase under known delays, by strategy, loop and Keras version.
+"""Tables of docs/reference/cells.md: error of each phase under known delays, by strategy, loop and Keras version.
 
     .venv/bin/python scripts/docs/cells.py [--results FILE] [--strategy mirrored ...] [--loop fit ...] [--keras ...]
 

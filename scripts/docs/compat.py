@@ -1,4 +1,4 @@
-"""Tables of docs/compat.md: result of each task under stock TensorFlow and under tfscale, compared with one device.
+"""Tables of docs/reference/compat.md: result of each task with stock TensorFlow and with tfscale, beside one device.
 
     .venv/bin/python scripts/docs/compat.py [--results FILE] [--strategy mirrored ...] [--keras "keras 3" ...]
 

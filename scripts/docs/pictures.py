@@ -1,4 +1,4 @@
-"""Pictures of docs/console.md: screens of the console on simulated clusters, exported by Textual as SVG.
+"""Pictures of the docs: screens of the console on simulated clusters, exported by Textual as SVG.
 
     .venv/bin/python scripts/docs/pictures.py [--out docs/pictures] [--only steps]
 

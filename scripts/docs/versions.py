@@ -4,7 +4,7 @@
     .venv/bin/python scripts/docs/versions.py --names VERSION|PYTHON ...
 
 Each PYTHON is an interpreter with TensorFlow, tf_keras and TensorBoard, without tfscale: agents and console run from
-.venv, and give the probe to the tasks by path. Prints a row of docs/compat.md's table of versions for each.
+.venv, and give the probe to the tasks by path. Prints a row of docs/reference/compat.md's table of versions for each.
 
     python3.12 -m venv /tmp/312-220 && /tmp/312-220/bin/pip install 'tensorflow==2.20.*' 'tf_keras==2.20.*' tensorboard
     .venv/bin/python scripts/docs/versions.py /tmp/312-220/bin/python

@@ -23,7 +23,7 @@ KERAS = {"keras 3": False, "tf_keras": True}
 ABSENT: dict[tuple[str, str, str], str] = {}
 """By strategy, loop and Keras version: what stock TensorFlow or Keras says to it, or what it has none of."""
 for keras in KERAS:
-    ABSENT["none", "fit_distributed", keras] = "without a strategy nobody distributes a data set"
+    ABSENT["none", "fit_distributed", keras] = "without a strategy no data set is distributed"
     ABSENT["none", "bfloat16_wire", keras] = "without a strategy nothing travels"
     # Variables that are not the optimizer's are written by all replicas together there.
     ABSENT["central_storage", "accumulation", keras] = "it reduces what is added up, too: each micro-batch is a step"

@@ -37,7 +37,7 @@ LEFT_BROKEN = {
         *("fit_batch_logs", "checkpoints", "evaluate", "evaluate_arrays", "evaluate_uneven", "on_batch", "overflow"),
     ),
 }
-"""What is not repaired: docs/compat.md says why."""
+"""What is not repaired: docs/reference/compat.md says why."""
 Outcome = list[float] | str
 """Numbers, or why there are none."""
 

@@ -14,7 +14,7 @@ DEMO = Path(__file__).parents[2] / "scripts" / "demo_cluster.py"
 WINDOW = 10.0
 """Seconds: the straggler rule's for two and three workers."""
 EQUAL_SECONDS = 180
-"""Of equal workers; docs/diagnosis.md tells of longer runs by hand."""
+"""Of equal workers; docs/how-it-works/diagnosis.md tells of longer runs by hand."""
 
 
 def demo(out: Path, seconds: int, *arguments: str) -> Recording:

@@ -1,4 +1,4 @@
-"""docs/ownership.md, "What survives what": real agents, shims and tasks, killed with SIGKILL."""
+"""docs/how-it-works/ownership.md, "What survives what": real agents, shims and tasks, killed with SIGKILL."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def ops(file: str) -> set[str]:
     return {name for plane in json.loads(found.stdout) for name in plane}
 
 
-# TensorFlow's profiler ends the process too often for a test of every day (docs/cost.md).
+# TensorFlow's profiler ends the process too often for a test of every day (docs/reference/cost.md).
 @pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_profile_of_a_training_task_holds_its_ops_and_the_task_goes_on(tmp_path: Path) -> None:

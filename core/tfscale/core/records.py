@@ -1,7 +1,7 @@
 """Frozen records of what agents send to consoles, and of what recordings and exports hold: one schema for all.
 
 Durations are seconds, ratios 0 to 1, `None` is unknown. In the columns of `StepBatch`, NaN is unknown. The wire
-(protos/tfscale/v1) has the same fields under the same names; `docs/schema.md` explains each.
+(protos/tfscale/v1) has the same fields under the same names; `docs/reference/schema.md` explains each.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LAG_PHASES = PHASES[:-1]
 
 
 class TaskState(StrEnum):
-    """State of a task, as its agent sees it; docs/ownership.md has the transitions."""
+    """State of a task, as its agent sees it; docs/how-it-works/ownership.md has the transitions."""
 
     PENDING = "pending"
     STARTING = "starting"

@@ -1,11 +1,13 @@
 """Schedule of reports: when each agent sends its frame, and when probes read, by the wall clock.
 
 Many agents send at the same time. A console of a thousand agents is then woken eight times a second, and handles the
-frames of a hundred agents in one go, which takes a sixth less CPU than to handle each by itself (docs/console.md).
+frames of a hundred agents in one go, which takes a sixth less CPU than to handle each by itself
+(docs/how-it-works/console.md).
 
 An agent also takes its time from a host whose cores are full, and a step that workers make together waits for the one
-that is held up. So all workers are held up at once, and not one after the other (docs/cost.md). For the same reason all
-probes read at one time. Where the clocks of hosts differ, the times differ too, and only this advantage is lost.
+that is held up. So all workers are held up at once, and not one after the other (docs/how-it-works/stamps.md). For the
+same reason all probes read at one time. Where the clocks of hosts differ, the times differ too, and only this
+advantage is lost.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class _TaskStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskState.V
     """its shim died: how it ended cannot be known"""
 
 class TaskState(_TaskState, metaclass=_TaskStateEnumTypeWrapper):
-    """State of a task, as its agent sees it. docs/ownership.md has the transitions."""
+    """State of a task, as its agent sees it. docs/how-it-works/ownership.md has the transitions."""
 
 TASK_STATE_UNSPECIFIED: TaskState.ValueType  # 0
 TASK_STATE_PENDING: TaskState.ValueType  # 1

@@ -10,7 +10,7 @@ from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition
 from tfscale.core.records import TaskState, TaskStatus
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "ownership.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "how-it-works" / "ownership.md"
 ARROW = re.compile(r"^ {4}([A-Z]+) +--> ([A-Z |]+?)(?:  .*)?$", re.MULTILINE)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     class ShimOptions(TypedDict):
-        """Argument of a shim; docs/ownership.md explains each field."""
+        """Argument of a shim; docs/how-it-works/ownership.md explains each field."""
 
         state: str
         log: str

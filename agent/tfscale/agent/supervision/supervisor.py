@@ -1,8 +1,8 @@
 """Supervision of one task through its shim: a frozen spec, a state machine, a result. Standard library alone.
 
-`transitions.py` has the legal transitions, docs/ownership.md the diagram. A shim that survived its agent is adopted:
-PENDING leads through STARTING to the state of the task. Everything that happens arrives as an event (on the shim's
-pipe or its pidfd); only an adopted shim that is just starting is polled.
+`transitions.py` has the legal transitions, docs/how-it-works/ownership.md the diagram. A shim that survived its agent
+is adopted: PENDING leads through STARTING to the state of the task. Everything that happens arrives as an event (on
+the shim's pipe or its pidfd); only an adopted shim that is just starting is polled.
 """
 
 from __future__ import annotations

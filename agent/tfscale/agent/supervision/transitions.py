@@ -16,7 +16,7 @@ TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = {
     TaskState.EXITED: frozenset({TaskState.STARTING}),
     TaskState.LOST: frozenset({TaskState.STARTING}),
 }
-"""States that may follow each state; a test compares them with the diagram in docs/ownership.md."""
+"""States that may follow each state; a test compares them with the diagram in docs/how-it-works/ownership.md."""
 
 
 class InvalidTransition(Exception):

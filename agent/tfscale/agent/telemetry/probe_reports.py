@@ -1,7 +1,7 @@
 """Reports of the probe in the training process, over a Unix socket: one connection for each attempt, checked.
 
 They are read when a frame is made: to wake the agent for each report would take that time from the training, too
-(docs/cost.md).
+(docs/reference/cost.md).
 """
 
 from __future__ import annotations

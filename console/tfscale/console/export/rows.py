@@ -1,4 +1,4 @@
-"""Documents of the headless console: JSON objects for lines, flat rows for tables. docs/schema.md has every field."""
+"""Documents of the headless console: JSON objects for lines, flat rows for tables (docs/reference/schema.md)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ SEVERITIES = ("info", "warning", "serious", "critical")
 """Severities of a diagnosis in rising order."""
 
 KINDS = ("crash", "hang", "not_started", "not_finite", "straggler", "slowdown", "imbalance", "saturation")
-"""Kinds of a diagnosis, causes before effects; docs/diagnosis.md explains each."""
+"""Kinds of a diagnosis, causes before effects; docs/reference/diagnoses.md explains each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The cluster spec: who trains where, under which agents, over which links.
 
 It comes from a TOML or JSON file whose tasks have the shape of `TF_CONFIG`'s `cluster`, or from a `TF_CONFIG` in the
-environment as it is. docs/cluster.md shows every key.
+environment as it is. docs/reference/cluster.md shows every key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records as JSON, for exports, recordings and scripts; docs/schema.md explains every field.
+"""Records as JSON, for exports, recordings and scripts; docs/reference/schema.md explains every field.
 
 Encoding follows the fields of the records, so that one schema serves all. An unknown value is null: None, and NaN in
 the columns of a `StepBatch`. Durations in columns are rounded to nanoseconds.

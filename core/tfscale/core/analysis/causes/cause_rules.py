@@ -1,7 +1,7 @@
 """Causes of stragglers: the first rule that matches where the time goes and what the counters of the host show.
 
 A counter is evidence only where it sets the straggler apart from its peers: what all hosts show makes none of them
-slower than the others. docs/diagnosis.md gives the threshold and the source of each rule.
+slower than the others. docs/reference/diagnoses.md gives the threshold and the source of each rule.
 
 To add a cause: write a rule, put it into CAUSE_RULES at its rank, give it a first step in `remedies._BY_CAUSE`, and a
 case in tests/core/analysis/causes/test_cause_rules.py; a new counter also needs a field of `Vitals`.

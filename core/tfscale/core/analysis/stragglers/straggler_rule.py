@@ -7,7 +7,7 @@ r_w(s) is the lag of worker w in step s over the median lag of the others. A wor
   - it is twice as slow, or beyond what the noise of this cluster does by chance (module noise),
   - it exceeds its peers by at least 3 % of the step.
 Where noise hides a small slowdown in one window, the same rule tries windows up to 8 times as long.
-docs/diagnosis.md has the measurements behind the numbers.
+docs/how-it-works/diagnosis.md has the measurements behind the numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ POOL = 48
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The numbers of the rule; docs/diagnosis.md gives their sources."""
+    """The numbers of the rule; docs/how-it-works/diagnosis.md gives their sources."""
 
     seconds: float = 5.0
     """Length of the window, which has 20 steps at least."""

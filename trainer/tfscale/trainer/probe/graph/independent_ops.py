@@ -19,7 +19,7 @@ def independent(op: tf.Operation) -> tf.Operation:
     """Return the op, freed of the automatic control dependencies of `tf.function`.
 
     Chained like other stateful ops, stamps would wait for one another and name the wrong replica
-    (docs/cells.md).
+    (docs/reference/cells.md).
     """
     op.graph.experimental_acd_manager.run_independently(op)
     return op

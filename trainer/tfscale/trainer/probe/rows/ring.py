@@ -1,6 +1,7 @@
 """Ring of this process (`trainer/native/ring.c`): rows that a TensorFlow op of our own fills, `TfscaleStamp`.
 
-A stamp costs less than one whose row goes to a staging area, and to read the rows costs next to nothing (docs/cost.md).
+A stamp costs less than one whose row goes to a staging area, and to read the rows costs next to nothing
+(docs/reference/cost.md).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from tfscale.trainer.probe.steps.spans import Program
 class Step(NamedTuple):
     """Training step, which ends when its gradients are reduced. Seconds; NaN is unknown or, in `reduce`, nothing.
 
-    The phases and the pauses between follow each other from the end of the step before (docs/probe.md) and add up to
-    the time between the two ends.
+    The phases and the pauses between follow each other from the end of the step before (docs/reference/phases.md) and
+    add up to the time between the two ends.
     """
 
     sequence: int

@@ -1,8 +1,8 @@
 """Steps from the spans of one worker of ParameterServerStrategy: pure Python, no TensorFlow.
 
-The phases are those of any step (docs/probe.md), on the worker's own clock; only the end of each step is brought to the
-chief's. There is no all-reduce: `update` lasts until the servers have what was sent to them, and `host` until the next
-function has arrived and asks for its batch.
+The phases are those of any step (docs/reference/phases.md), on the worker's own clock; only the end of each
+step is brought to the chief's. There is no all-reduce: `update` lasts until the servers have what was sent to them, and
+`host` until the next function has arrived and asks for its batch.
 """
 
 from __future__ import annotations
