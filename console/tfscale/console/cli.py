@@ -71,8 +71,8 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     settings = configuration.settings
     _start_log(settings, logging.StreamHandler())
     if settings.read_only and configuration.command and configuration.command[0] in TASK_COMMANDS:
-        where = configuration.origins["read_only"]
-        raise UsageError(f"{where}: {configuration.command[0]} reaches into a task, and this console may only look")
+        origin = configuration.origins["read_only"]
+        raise UsageError(f"{origin}: {configuration.command[0]} reaches into a task, and this console may only look")
     if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
         return run_server(settings, settings.serve)
     match configuration.command:
@@ -181,16 +181,16 @@ def _write(
             until=until,
             notifier=notifier,
         )
-        telling = asyncio.create_task(notifier.run())
+        notifying = asyncio.create_task(notifier.run())
         recording = asyncio.create_task(tape.run())
         try:
             await headless.run()
             notifier.close()
-            await telling
+            await notifying
         finally:
-            for each in (telling, recording):
-                each.cancel()
-            await asyncio.gather(telling, recording, return_exceptions=True)
+            for job_task in (notifying, recording):
+                job_task.cancel()
+            await asyncio.gather(notifying, recording, return_exceptions=True)
             if settings.out is not None:
                 output.close()
         if tape.problem:
@@ -240,9 +240,9 @@ def states(spec: ClusterSpec) -> Callable[[], ClusterState]:
     return lambda: ClusterState(spec, Diagnostician(spec))
 
 
-def resilient_states(spec: ClusterSpec, tell: Callable[[str], None]) -> Callable[[], ClusterState]:
+def resilient_states(spec: ClusterSpec, report: Callable[[str], None]) -> Callable[[], ClusterState]:
     """The same, for who watches for weeks: a diagnosis that fails is told, and all else goes on."""
-    return lambda: ClusterState(spec, ResilientAnalysis(Diagnostician(spec), tell))
+    return lambda: ClusterState(spec, ResilientAnalysis(Diagnostician(spec), report))
 
 
 def run_screens(settings: Settings, connection: Connection, environment: Mapping[str, str]) -> int:

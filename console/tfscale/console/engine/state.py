@@ -93,8 +93,13 @@ class ClusterState:
 
     def known_links(self, now: float) -> tuple[Event, ...]:
         """Return the known connections and agents as events: a recording begins with them."""
-        links = [LinkChanged(now, known.task, known.link.state, known.link.reason) for known in self._known.values()]
-        described = [(known.task, known.description) for known in self._known.values() if known.description]
+        links = [
+            LinkChanged(now, task_state.task, task_state.link.state, task_state.link.reason)
+            for task_state in self._known.values()
+        ]
+        described = [
+            (task_state.task, task_state.description) for task_state in self._known.values() if task_state.description
+        ]
         return (*links, *(AgentDescribed(now, task, description) for task, description in described))
 
     def _freeze(self, now: float, changes: tuple[Diagnosis, ...]) -> Snapshot:
@@ -116,15 +121,15 @@ class ClusterState:
         )
 
     def _fold_frame(self, event: FrameArrived) -> None:
-        known, frame = self._known[event.task], event.frame
-        self._analysis.fold(known.name, frame)
+        task_state, frame = self._known[event.task], event.frame
+        self._analysis.fold(task_state.name, frame)
         self._history.fold(event.at, event.task, frame)
         for batch in frame.steps:
             if batch.subject not in self._reported and len(batch.sequence):
                 self._reported.add(batch.subject)
                 self._reporting.update(filter(None, [subject_task(batch.subject)]))
-        self._note_status(known.frame.status if known.frame else None, event)
-        known.frame = frame.with_steps(())
+        self._note_status(task_state.frame.status if task_state.frame else None, event)
+        task_state.frame = frame.with_steps(())
 
     def _note_status(self, before: TaskStatus | None, event: FrameArrived) -> None:
         after = event.frame.status
@@ -140,9 +145,9 @@ class ClusterState:
         self._note(at, _severity(after), str(event.task), status_text(after), "task")
 
     def _fold_link(self, event: LinkChanged) -> None:
-        known = self._known[event.task]
-        is_up, before = event.state is LinkState.UP, known.link
-        known.link = Link(event.state, event.reason, event.at if event.state is not before.state else before.since)
+        task_state = self._known[event.task]
+        is_up, before = event.state is LinkState.UP, task_state.link
+        task_state.link = Link(event.state, event.reason, event.at if event.state is not before.state else before.since)
         if event.state is not LinkState.CONNECTING:
             self._analysis.link(str(event.task), is_up, event.at)
         if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
@@ -187,10 +192,12 @@ class ClusterState:
         for diagnosis in findings.diagnoses:
             if diagnosis.end is None and (task := subject_task(diagnosis.subject)) is not None:
                 diagnoses.setdefault(task, []).append(diagnosis)
-        own = findings.subjects
+        summaries = findings.subjects
         return tuple(
-            known.view(own.get(known.name), replicas.get(known.name, {}), tuple(diagnoses.get(task, ())))
-            for task, known in self._known.items()
+            task_state.view(
+                summaries.get(task_state.name), replicas.get(task_state.name, {}), tuple(diagnoses.get(task, ()))
+            )
+            for task, task_state in self._known.items()
         )
 
     def _note(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
@@ -212,7 +219,7 @@ class _KnownTask:
         self, summary: SubjectSummary | None, replicas: dict[str, SubjectSummary], diagnoses: tuple[Diagnosis, ...]
     ) -> TaskView:
         if summary is None and replicas:
-            summary = max(replicas.values(), key=lambda each: each.lag or 0.0)
+            summary = max(replicas.values(), key=lambda summary: summary.lag or 0.0)
         return TaskView(self.task, self.agent, self.link, self.description, self.frame, summary, replicas, diagnoses)
 
 

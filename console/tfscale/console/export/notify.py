@@ -120,11 +120,11 @@ async def _post(url: str, line: Json) -> None:
             await asyncio.to_thread(_send, url, data)
             return
         except (OSError, ValueError) as error:
-            why = str(error)
+            reason = str(error)
             if isinstance(error, urllib.error.HTTPError) and error.code < 500:
                 break
             await asyncio.sleep(2**attempt * random.uniform(0.5, 1.0))
-    _logger.warning("--webhook %s: %s: one event was not told", url, why)
+    _logger.warning("--webhook %s: %s: one event was not told", url, reason)
 
 
 def _send(url: str, data: bytes) -> None:

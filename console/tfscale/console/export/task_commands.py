@@ -35,11 +35,11 @@ async def run_task_command(name: str, task: Task, settings: Settings, connection
 
 
 async def _profile(task: Task, seconds: float, commands: Commands) -> int:
-    async for moment in commands.profile(task, seconds):
-        _log(task, moment.doing)
-        if moment.file:
-            print(moment.file, flush=True)
-            _log(task, f"{moment.bytes / 1e6:.1f} MB; on its host: tensorboard --logdir {moment.folder}")
+    async for progress in commands.profile(task, seconds):
+        _log(task, progress.doing)
+        if progress.file:
+            print(progress.file, flush=True)
+            _log(task, f"{progress.bytes / 1e6:.1f} MB; on its host: tensorboard --logdir {progress.folder}")
             return 0
     _logger.error("its agent ended without a profile", extra={"task": str(task)})
     return 1

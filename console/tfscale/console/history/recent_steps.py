@@ -91,12 +91,12 @@ class RecentSteps:
         ends, phases = self._table.reported(names, last - count + 1, last)
         has_reported = np.flatnonzero((~np.isnan(ends) | ~np.isnan(phases).all(axis=1)).any(axis=1))
         end = np.fmin.reduce(ends, axis=0, initial=np.nan)
-        known = np.flatnonzero(~np.isnan(end))
+        ended = np.flatnonzero(~np.isnan(end))
         tasks = tuple(self._tasks[names[index]] for index in has_reported.tolist())
-        planes = phases[has_reported][:, :, known].transpose(1, 2, 0)
-        return AlignedSteps(tasks, known + last - count + 1, end[known], planes)
+        planes = phases[has_reported][:, :, ended].transpose(1, 2, 0)
+        return AlignedSteps(tasks, ended + last - count + 1, end[ended], planes)
 
     def _newest(self) -> dict[str, int]:
         """Return the newest collective of each task that has left one, in the order of the tasks."""
-        known = ((name, self._table.newest(name)) for name in self._tasks)
-        return {name: newest for name, newest in known if newest is not None}
+        numbers = ((name, self._table.newest(name)) for name in self._tasks)
+        return {name: newest for name, newest in numbers if newest is not None}

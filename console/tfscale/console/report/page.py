@@ -29,6 +29,6 @@ def as_html(report: RunReport) -> str:
 
 def shares(group: RunGroup) -> list[tuple[str, float]]:
     """Return (bucket, share of the time), the largest first."""
-    whole = sum(group.spent.values())
-    spent = sorted(group.spent.items(), key=lambda each: -each[1])
-    return [(bucket.replace("_", " "), seconds / whole) for bucket, seconds in spent if seconds > 0]
+    total = sum(group.spent.values())
+    spent = sorted(group.spent.items(), key=lambda item: -item[1])
+    return [(bucket.replace("_", " "), seconds / total) for bucket, seconds in spent if seconds > 0]

@@ -53,7 +53,7 @@ def parse(arguments: Sequence[str]) -> Request:
         help="what --headless --out wrote; of several sizes: how it scales",
     )
     add("--csv", metavar="FILE", help="measurements instead: step,worker,input_s,compute_s,reduce_s,update_s")
-    add("--format", choices=[each.value for each in Format], default="text", help="text unless told otherwise")
+    add("--format", choices=[choice.value for choice in Format], default="text", help="text unless told otherwise")
     add("--out", metavar="FILE", help="write there instead of to stdout")
     flags = parser.parse_args(arguments)
     if bool(flags.recordings) == (flags.csv is not None):
@@ -90,7 +90,7 @@ def make(request: Request) -> RunReport:
 
 def as_json(report: RunReport) -> str:
     """Return the diagnoses as a list in JSON."""
-    return json.dumps([encode(each) for each in report.diagnoses], indent=2, ensure_ascii=False) + "\n"
+    return json.dumps([encode(diagnosis) for diagnosis in report.diagnoses], indent=2, ensure_ascii=False) + "\n"
 
 
 _WRITERS: dict[Format, Callable[[RunReport], str]] = {

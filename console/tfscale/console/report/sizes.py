@@ -22,8 +22,8 @@ class Sizes:
     @property
     def efficiencies(self) -> tuple[float, ...]:
         """Efficiency of each size, against as many workers of the smallest."""
-        fewest, least = self.measured[0]
-        return tuple(efficiency(workers / fewest, throughput, least) for workers, throughput in self.measured)
+        fewest, base = self.measured[0]
+        return tuple(efficiency(workers / fewest, throughput, base) for workers, throughput in self.measured)
 
     @property
     def published(self) -> str:
@@ -52,6 +52,6 @@ def sizes(groups: Sequence[RunGroup]) -> Sizes | None:
 def _steps_per_second(group: RunGroup) -> float | None:
     """Return the rate of the median step while it trained; pauses do not count."""
     lengths = group.timeline.parts.sum(axis=0)
-    known = lengths[np.isfinite(lengths)]
-    middle = float(np.median(known)) if known.size else 0.0
+    lengths = lengths[np.isfinite(lengths)]
+    middle = float(np.median(lengths)) if lengths.size else 0.0
     return 1 / middle if middle > 0 else None

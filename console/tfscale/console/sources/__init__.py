@@ -45,14 +45,14 @@ class Inbox:
         self._taken.set()
         await self._filled.wait()
 
-    def take(self, most: int) -> list[Event]:
+    def take(self, limit: int) -> list[Event]:
         """Return up to `most` events, oldest first; none when the inbox is empty."""
-        taken = [self._events.popleft() for _ in range(min(most, len(self._events)))]
+        events = [self._events.popleft() for _ in range(min(limit, len(self._events)))]
         if not self._events and not self.is_closed:
             self._filled.clear()
-        self._in_hand = len(taken)
+        self._in_hand = len(events)
         self._taken.set()
-        return taken
+        return events
 
     def close(self) -> None:
         """Let readers know that no event will follow."""

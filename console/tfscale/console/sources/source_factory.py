@@ -45,23 +45,23 @@ class Connection:
             await self.channels.close()
 
 
-def connect(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> Connection:
+def connect(settings: Settings, origins: Mapping[str, str], environment: Mapping[str, str]) -> Connection:
     """Return the source and commands that the settings name; only the agent of `--agent` is dialled.
 
     `where` has the place of each setting. Raises UsageError and CommandError.
     """
-    if settings.simulate is not None and not outranks(where, "simulate", "cluster", "agent"):
+    if settings.simulate is not None and not outranks(origins, "simulate", "cluster", "agent"):
         settings = replace(settings, simulate=None)
     if settings.simulate is not None:
         source = SimulatedSource(settings.simulate, settings.fault, rate=settings.rate)
         return Connection(source, NoCommands("this is a simulation: its tasks are not there"))
-    channels = Channels(find_cluster(settings, where, environment), insecure=settings.insecure)
+    channels = Channels(find_cluster(settings, origins, environment), insecure=settings.insecure)
     return Connection(LiveSource(channels), AgentCommands(channels), channels)
 
 
-def find_cluster(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:
+def find_cluster(settings: Settings, origins: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:
     """Return the live cluster that the settings name. Raises UsageError and CommandError."""
-    if settings.agent is not None and (settings.cluster is None or outranks(where, "agent", "cluster")):
+    if settings.agent is not None and (settings.cluster is None or outranks(origins, "agent", "cluster")):
         return asyncio.run(ask_agent(settings.agent, _tls(settings), insecure=settings.insecure))
     if settings.cluster is not None:
         return load_cluster(settings.cluster)
@@ -77,10 +77,10 @@ def _tls(settings: Settings) -> Tls | None:
 async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> ClusterSpec:
     """Return the cluster as the agent at `address` knows it. Raises CommandError and SecurityError."""
     # The task of the agent is not known before it answers.
-    asked = Task(Role.WORKER, 0)
-    channels = Channels(ClusterSpec("agent", {asked: address}, {asked: address}, tls=tls), insecure=insecure)
+    task = Task(Role.WORKER, 0)
+    channels = Channels(ClusterSpec("agent", {task: address}, {task: address}, tls=tls), insecure=insecure)
     try:
-        call = channels.stub(asked).Describe(calls.describe_request(), timeout=_PATIENCE)
+        call = channels.stub(task).Describe(calls.describe_request(), timeout=_PATIENCE)
         description = await call
     except grpc.aio.AioRpcError as error:
         raise CommandError(f"--agent {address}: {first_line(error)}; is tfscale-agent running there?") from None

@@ -49,22 +49,22 @@ class Commands(Protocol):
 class NoCommands:
     """For tasks that are not there to be asked; `why` says so."""
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
 
     async def order(self, verb: str, _tasks: Sequence[Task], _generation: int = 0) -> AsyncIterator[CommandProgressed]:
-        raise CommandError(f"cannot {verb}: {self._why}")
+        raise CommandError(f"cannot {verb}: {self._reason}")
         yield
 
     async def follow_log(self, _task: Task, _tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:  # noqa: ARG002
-        raise CommandError(f"no log: {self._why}")
+        raise CommandError(f"no log: {self._reason}")
         yield
 
     async def stack(self, _task: Task) -> Stack:
-        raise CommandError(f"no stack: {self._why}")
+        raise CommandError(f"no stack: {self._reason}")
 
     async def profile(self, _task: Task, _seconds: float) -> AsyncIterator[Profile]:
-        raise CommandError(f"no profile: {self._why}")
+        raise CommandError(f"no profile: {self._reason}")
         yield
 
 
@@ -123,8 +123,8 @@ class AgentCommands:
         finally:
             call.cancel()
 
-    def _explain(self, what: str, task: Task, error: grpc.aio.AioRpcError) -> str:
+    def _explain(self, failure: str, task: Task, error: grpc.aio.AioRpcError) -> str:
         agent = f"the agent of {task} at {self._channels.spec.agents[task]}"
         if error.code() is grpc.StatusCode.UNAVAILABLE:
-            return f"{what}: {agent}: {first_line(error)}; is tfscale-agent running there?"
-        return f"{what}: {agent}: {first_line(error)}"
+            return f"{failure}: {agent}: {first_line(error)}; is tfscale-agent running there?"
+        return f"{failure}: {agent}: {first_line(error)}"

@@ -70,10 +70,10 @@ def is_welcome(address: Address, host: str, origin: str | None) -> bool:
 
     `host` and `origin` are the request's headers; a browser sends the second with every websocket.
     """
-    asked = URL(f"http://{host}")
-    if address.is_loopback and asked.host not in ("localhost", "127.0.0.1", "::1", address.host):
+    url = URL(f"http://{host}")
+    if address.is_loopback and url.host not in ("localhost", "127.0.0.1", "::1", address.host):
         return False
-    return origin is None or URL(origin).authority == asked.authority
+    return origin is None or URL(origin).authority == url.authority
 
 
 def serve(arguments: Sequence[str], address: Address) -> None:

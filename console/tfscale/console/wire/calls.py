@@ -59,13 +59,13 @@ def progress_message(event: CommandProgressed) -> agent_pb2.Progress:
 
 
 def profile(message: agent_pb2.ProfileReply, seconds: float) -> Profile:
-    doing = {
+    stages = {
         report_pb2.PROFILE_STAGE_ASKED: "asking the process",
         report_pb2.PROFILE_STAGE_CAPTURING: f"capturing for {seconds:g} s",
         report_pb2.PROFILE_STAGE_WRITING: "writing",
         report_pb2.PROFILE_STAGE_WRITTEN: "written",
     }
-    return Profile(doing.get(message.stage, "working"), message.folder, message.file, message.bytes)
+    return Profile(stages.get(message.stage, "working"), message.folder, message.file, message.bytes)
 
 
 def watch_request(since: float) -> agent_pb2.WatchRequest:

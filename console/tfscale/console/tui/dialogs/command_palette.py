@@ -21,19 +21,19 @@ class ConsoleCommands(Provider):
     """Commands of the screen from which the palette was opened."""
 
     async def discover(self) -> Hits:
-        for name, about, call in self._commands():
-            yield DiscoveryHit(name, call, help=about)
+        for name, help_text, call in self._commands():
+            yield DiscoveryHit(name, call, help=help_text)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        for name, about, call in (*self._commands(), *self._tasks()):
+        for name, help_text, call in (*self._commands(), *self._tasks()):
             if (score := matcher.match(name)) > 0:
-                yield Hit(score, matcher.highlight(name), call, help=about)
+                yield Hit(score, matcher.highlight(name), call, help=help_text)
 
     def _commands(self) -> Iterator[Command]:
         named = set()
         # Cursor movements stand last: the keys are quicker.
-        bound = sorted(own_bindings(self.screen), key=lambda each: not isinstance(each[1].node, App | Screen))
+        bound = sorted(own_bindings(self.screen), key=lambda binding: not isinstance(binding[1].node, App | Screen))
         for key, active in bound:
             name = active.binding.description
             if name not in named:

@@ -144,19 +144,19 @@ class ClusterScreen(SnapshotScreen):
     def _tell_shown(self) -> None:
         """Show how the table's content differs from all tasks in the usual order."""
         total, order = len(self.snapshot.tasks) if self.snapshot else 0, self.table.order
-        said = [f"{self.table.shown:,} of {total:,}{self._filter()}"] if self.table.wanted.tests else []
-        said += [f"{len(self.table.marked):,} marked"] if self.table.marked else []
-        said += [f"by {order.group}"] if order.group else []
-        said += [f"sorted by {order.sort}"] if order.sort not in ("task", *self.table.columns) else []
-        self.legend.status = ", ".join(said)
+        parts = [f"{self.table.shown:,} of {total:,}{self._filter()}"] if self.table.wanted.tests else []
+        parts += [f"{len(self.table.marked):,} marked"] if self.table.marked else []
+        parts += [f"by {order.group}"] if order.group else []
+        parts += [f"sorted by {order.sort}"] if order.sort not in ("task", *self.table.columns) else []
+        self.legend.status = ", ".join(parts)
 
     def _filter(self) -> str:
         """Return the filter's text if the input line does not show it."""
         field = self.query_one(InputLine)
-        words = field.value.strip()
-        if field.display or not words:
+        text = field.value.strip()
+        if field.display or not text:
             return ""
-        return f" with {words if len(words) <= _LONGEST_FILTER else f'{words[: _LONGEST_FILTER - 3]}...'}"
+        return f" with {text if len(text) <= _LONGEST_FILTER else f'{text[: _LONGEST_FILTER - 3]}...'}"
 
     def on_task_table_marked(self) -> None:
         self._tell_shown()

@@ -81,10 +81,10 @@ class HeatScreen(SnapshotScreen):
             self.watch(self.map, name, self._tell)
 
     def _tell(self) -> None:
-        about, legend = Text(), Text()
+        description, legend = Text(), Text()
         if self.snapshot is not None:
-            about, legend = self.map.about(), self.map.legend()
-        self.query_one("#about", Static).update(about, layout=False)
+            description, legend = self.map.about(), self.map.legend()
+        self.query_one("#about", Static).update(description, layout=False)
         self.query_one("#legend", Static).update(legend, layout=False)
 
     def action_measure(self, by: int) -> None:

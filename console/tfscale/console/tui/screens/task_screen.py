@@ -157,24 +157,26 @@ class TaskScreen(SnapshotScreen):
         self._name_log()
 
     def _name_log(self) -> None:
-        how = "following" if self.log_view.is_following else "scrolled back, G follows again"
+        following = "following" if self.log_view.is_following else "scrolled back, G follows again"
         if self._is_paused:
-            how = f"paused, {len(self._held)} lines held back"
-        found = self.log_view.found
-        match = "" if found is None else f"   {found[0]} of {found[1]} lines found" if found[1] else "   not found"
-        title = f"log of {self._about}{match}   {self._ended or how}"
+            following = f"paused, {len(self._held)} lines held back"
+        position = self.log_view.found
+        match = ""
+        if position is not None:
+            match = f"   {position[0]} of {position[1]} lines found" if position[1] else "   not found"
+        title = f"log of {self._about}{match}   {self._ended or following}"
         self.query_one("#log-title", Static).update(title, layout=False)
 
-    def _show_only(self, what: str) -> None:
-        self._only = what
-        for each in ("facts", "charts", "log"):
-            self.set_class(what == each, each)
+    def _show_only(self, part: str) -> None:
+        self._only = part
+        for name in ("facts", "charts", "log"):
+            self.set_class(part == name, name)
         # Padding wider than the screen would reach beyond its edge.
         self.set_class(self.app.size.width <= 2, "narrow")
         is_low = self.size.height < _BOTH
         self.set_class(is_low, "low")
-        self.query_one(Detail).is_whole = not is_low or what == "facts"
-        self.charts.set_class(is_low and what != "charts", "beside")
+        self.query_one(Detail).is_whole = not is_low or part == "facts"
+        self.charts.set_class(is_low and part != "charts", "beside")
 
     def action_pause(self) -> None:
         self._is_paused = not self._is_paused
@@ -184,15 +186,15 @@ class TaskScreen(SnapshotScreen):
         self._name_log()
 
     def action_scroll(self, by: int) -> None:
-        about = self.query_one("#facts") if self._only == "facts" else self.log_view
-        about.scroll_relative(y=by, animate=False)
+        pane = self.query_one("#facts") if self._only == "facts" else self.log_view
+        pane.scroll_relative(y=by, animate=False)
 
     def action_follow(self) -> None:
         self.log_view.is_following = True
         self.log_view.scroll_end(animate=False)
 
-    def action_only(self, what: str) -> None:
-        self._show_only("" if self._only == what else what)
+    def action_only(self, part: str) -> None:
+        self._show_only("" if self._only == part else part)
 
     def action_back(self) -> None:
         """Close one thing at a time: the search, the part shown alone, the page."""

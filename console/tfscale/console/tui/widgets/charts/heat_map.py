@@ -148,7 +148,7 @@ class HeatMap(ScrollView, can_focus=True):
             return glyphs.lost
         if not view.is_up:
             return state_text(view, glyphs)[0][:1]
-        if any(each.severity != "info" for each in view.diagnoses):
+        if any(diagnosis.severity != "info" for diagnosis in view.diagnoses):
             return glyphs.alarm
         return "" if self._width < _WITH_VALUE else " "
 

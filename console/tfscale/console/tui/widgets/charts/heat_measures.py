@@ -53,11 +53,11 @@ def spots(views: Sequence[TaskView], *, by_gpu: bool) -> list[Spot]:
     """Return the cells in the order of tasks; a GPU that several tasks of one host report has one cell."""
     if not by_gpu:
         return [Spot(view) for view in views]
-    seen: dict[tuple[str, int], Spot] = {}
+    spots: dict[tuple[str, int], Spot] = {}
     for view in views:
         for gpu in gpus_of(view):
-            seen.setdefault((view.host, gpu.index), Spot(view, gpu))
-    return list(seen.values())
+            spots.setdefault((view.host, gpu.index), Spot(view, gpu))
+    return list(spots.values())
 
 
 def _of_summary(name: str) -> Callable[[Spot], float | None]:

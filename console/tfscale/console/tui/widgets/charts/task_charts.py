@@ -77,25 +77,27 @@ def _usual(history: Seconds, width: int) -> int:
 
 def _known(history: Seconds) -> int:
     """Return the seconds since the first known value."""
-    known = ~np.isnan(np.stack([history.step_time, history.gpu, history.cpu, history.received]))
-    at = np.flatnonzero(known.any(axis=0))
-    return known.shape[1] - int(at[0]) if len(at) else 0
+    is_known = ~np.isnan(np.stack([history.step_time, history.gpu, history.cpu, history.received]))
+    at = np.flatnonzero(is_known.any(axis=0))
+    return is_known.shape[1] - int(at[0]) if len(at) else 0
 
 
-def _page(found: list[Chart], width: int, height: int, widget: Charts) -> Text:
-    appearance, (across, each) = widget.appearance, _across(width)
-    rows = max(1, min(-(-len(found) // across), (height - 1) // (_LOWEST + 1)))
+def _page(charts: list[Chart], width: int, height: int, widget: Charts) -> Text:
+    appearance, (across, chart_width) = widget.appearance, _across(width)
+    rows = max(1, min(-(-len(charts) // across), (height - 1) // (_LOWEST + 1)))
     lines: list[Text] = []
     room = height - 1
     for row in range(rows):
         high = room // (rows - row)
         room -= high
-        cells = [_lines(chart, each, high - 1, appearance) for chart in found[row * across : (row + 1) * across]]
+        cells = [
+            _lines(chart, chart_width, high - 1, appearance) for chart in charts[row * across : (row + 1) * across]
+        ]
         if cells:
             lines += [Text(" " * _GAP).join(parts) for parts in zip(*cells, strict=True)]
-    shown = min(SECONDS, each * widget.seconds_a_column)
-    said = f"{elapsed(shown)} ago"
-    axis = Text(said + "now".rjust(max(4, each - len(said))), style=appearance.palette.dim, no_wrap=True)
+    seconds = min(SECONDS, chart_width * widget.seconds_a_column)
+    begin = f"{elapsed(seconds)} ago"
+    axis = Text(begin + "now".rjust(max(4, chart_width - len(begin))), style=appearance.palette.dim, no_wrap=True)
     return spelled(Text("\n").join([*lines, axis]), appearance)
 
 
@@ -114,8 +116,8 @@ def _lines(chart: Chart, width: int, height: int, appearance: Appearance) -> lis
 
 def _newest(areas: Sequence[Area]) -> float | None:
     """Return the sum of the areas in the newest known column."""
-    known = [area.values[~np.isnan(area.values)][-1:] for area in areas]
-    return float(sum(values[0] for values in known if len(values))) if any(map(len, known)) else None
+    newest = [area.values[~np.isnan(area.values)][-1:] for area in areas]
+    return float(sum(values[0] for values in newest if len(values))) if any(map(len, newest)) else None
 
 
 def charts(history: Seconds, seconds: int, appearance: Appearance) -> Iterator[Chart]:

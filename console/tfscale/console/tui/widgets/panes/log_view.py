@@ -156,16 +156,16 @@ class LogView(ScrollView, can_focus=True):
 
 def _highlighted(text: str, wanted: str, plain: Style, match: Style) -> list[Segment]:
     segments, at, lower = [], 0, text.lower()
-    while wanted and (found := lower.find(wanted, at)) >= 0:
-        segments += [Segment(text[at:found], plain), Segment(text[found : found + len(wanted)], match)]
-        at = found + len(wanted)
+    while wanted and (place := lower.find(wanted, at)) >= 0:
+        segments += [Segment(text[at:place], plain), Segment(text[place : place + len(wanted)], match)]
+        at = place + len(wanted)
     return [*segments, Segment(text[at:], plain)]
 
 
 def _printable(text: str) -> str:
     """Remove control characters; of a line redrawn in place (a progress bar), keep the last state."""
     newest = text.rstrip("\r").rpartition("\r")[2]
-    return "".join(each if each.isprintable() else "" for each in _without_escapes(newest))
+    return "".join(char if char.isprintable() else "" for char in _without_escapes(newest))
 
 
 def _without_escapes(text: str) -> str:

@@ -43,9 +43,9 @@ class Detail(SnapshotLines):
     def lines(self, width: int) -> list[Text]:
         if self.snapshot is None:
             return []
-        most = None if self.is_whole else 1
-        found = _lines(self.snapshot.view(self._about), self.snapshot, self.appearance, width)
-        lines = (part for line in found for part in wrap_hanging(line, width, _NAME, most))
+        limit = None if self.is_whole else 1
+        fields = _lines(self.snapshot.view(self._about), self.snapshot, self.appearance, width)
+        lines = (part for line in fields for part in wrap_hanging(line, width, _NAME, limit))
         return [spelled(line, self.appearance) for line in lines]
 
 
@@ -67,15 +67,15 @@ def _lines(view: TaskView, snapshot: Snapshot, appearance: Appearance, width: in
         yield _field("placed", placed, appearance)
     for gpu in view.frame.gpus if view.frame else ():
         yield _field(f"gpu {gpu.index}", gpu_lines.running(gpu), appearance)
-        for severity, said in gpu_lines.alarms(gpu):
-            yield _alarm(said, severity, appearance)
+        for severity, alarm in gpu_lines.alarms(gpu):
+            yield _alarm(alarm, severity, appearance)
     yield from _exits(view, snapshot, appearance)
 
 
 def _head(view: TaskView, now: float, appearance: Appearance) -> Text:
-    said, severity = state_text(view, appearance.glyphs)
+    state, severity = state_text(view, appearance.glyphs)
     text = Text(f"{view.task}", style=f"bold {appearance.palette.text}", no_wrap=True)
-    text.append(f"   {said}", style=appearance.severity(severity))
+    text.append(f"   {state}", style=appearance.severity(severity))
     status = view.status
     if status is not None:
         facts = [f"generation {status.generation}", f"attempt {status.attempt}"]
@@ -123,8 +123,8 @@ def _program(view: TaskView, appearance: Appearance) -> Iterator[Text]:
         yield _field("command", " ".join(view.description.command), appearance)
         if view.description.log_path:
             yield _field("log", view.description.log_path, appearance)
-    where = f"{view.agent}" + (f"   {view.link.reason}" if view.link.reason else "")
-    yield _field("agent", where + (f"   {view.description.version}" if view.description else ""), appearance)
+    address = f"{view.agent}" + (f"   {view.link.reason}" if view.link.reason else "")
+    yield _field("agent", address + (f"   {view.description.version}" if view.description else ""), appearance)
 
 
 def _replicas(probe: ProbeStatus) -> str:
@@ -162,9 +162,9 @@ def _host(host: HostSample, appearance: Appearance) -> Iterator[Text]:
         yield _field("stalled on", "   ".join(f"{name} {percent(value)}" for name, value in stalls), appearance)
 
 
-def _alarm(said: str, severity: str, appearance: Appearance) -> Text:
+def _alarm(text: str, severity: str, appearance: Appearance) -> Text:
     line = Text(" " * _NAME, no_wrap=True)
-    line.append(f"{appearance.sign(severity)} {said}", style=appearance.severity(severity))
+    line.append(f"{appearance.sign(severity)} {text}", style=appearance.severity(severity))
     return line
 
 

@@ -83,8 +83,8 @@ def _compared(column: Column, sign: str, words: str) -> Test:
 
 def _containing(column: Column, words: str, *, whole: bool) -> Test:
     def holds(view: TaskView, scene: Scene) -> bool:
-        said = _said(column, view, scene)
-        return words == said if whole else words in said
+        content = _said(column, view, scene)
+        return words == content if whole else words in content
 
     return holds
 

@@ -404,8 +404,8 @@ def fit(text: str, width: int, *, right: bool) -> str:
 
 def _cut(text: str, width: int) -> str:
     """Shorten the text, between words if that keeps most of it."""
-    whole = text[: width + 1].rpartition(" ")[0].rstrip(" ,")
-    return whole if len(whole) * 2 > width else text[: width - 1] + "…"
+    words = text[: width + 1].rpartition(" ")[0].rstrip(" ,")
+    return words if len(words) * 2 > width else text[: width - 1] + "…"
 
 
 def _spread(left: str, right: str, width: int) -> str:
