@@ -21,7 +21,7 @@ def told(diagnosis: Diagnosis) -> dict[str, object]:
     return rows.diagnosis_line(diagnosis, fakes.NOW)
 
 
-async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = tmp_path / "log"
     notifier = Notifier(
         f'cat >> {log}; echo "$TFSCALE_EVENT_KIND $TFSCALE_EVENT_SEVERITY" >> {log.with_suffix(".words")}'
@@ -48,7 +48,7 @@ async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, capfd
     failing.report(told(fakes.straggler()))
     failing.close()
     await failing.run()
-    assert "exited 3" in capfd.readouterr().err
+    assert "exited 3" in caplog.text
 
 
 class _Hook(http.server.BaseHTTPRequestHandler):

@@ -6,14 +6,14 @@ import fakes
 import pytest
 from tfscale.console.export.task_commands import run_task_command
 from tfscale.console.settings.config import Settings
-from tfscale.console.sources.source_factory import Connection
+from tfscale.console.sources.source_factory import ClusterConnection
 from tfscale.core.errors import UsageError
 
 FIRST = fakes.worker(0)
 
 
-def connection() -> Connection:
-    return Connection(fakes.ScriptedSource(fakes.spec(2)), fakes.FakeCommands())
+def connection() -> ClusterConnection:
+    return ClusterConnection(fakes.ScriptedSource(fakes.spec(2)), fakes.FakeCommands())
 
 
 async def test_results_go_to_stdout_and_progress_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

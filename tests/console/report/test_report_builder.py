@@ -18,16 +18,16 @@ import fakes
 import numpy as np
 import pytest
 from simulated_runs import simulated
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import SecondPassed
+from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import RecordingError
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.report import report_command
-from tfscale.console.report.contents import MOST_POINTS, PhaseTimeline
-from tfscale.console.report.plots import events, per_worker, steps_by_phase, ticks
 from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_file import open_run
+from tfscale.console.report.run_report import MOST_POINTS, PhaseTimeline
+from tfscale.console.report.svg_plots import events, per_worker, steps_by_phase, ticks
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.core.analysis.findings import Findings, SubjectSummary

@@ -9,11 +9,11 @@ from dataclasses import fields
 import fakes
 import pytest
 from simulated_runs import simulated
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
-from tfscale.console.sources.faults import Fault
+from tfscale.console.engine.state_factory import states
 from tfscale.console.sources.simulated import SimulatedSource, simulated_spec
+from tfscale.console.sources.simulated_faults import Fault
 from tfscale.core.errors import UsageError
 from tfscale.core.records import Diagnosis, Frame, TaskState
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from fake_agent import FakeAgent, FakeCluster
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkState
 from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.state_factory import states
 from tfscale.console.sources.live import LiveSource
 from tfscale.console.sources.source_factory import ask_agent
 from tfscale.console.transport.channels import Channels, CommandError

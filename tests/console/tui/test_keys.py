@@ -20,9 +20,9 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Static
 from tfscale.console import tui
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state import ClusterState
+from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec

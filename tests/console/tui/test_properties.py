@@ -13,9 +13,9 @@ from random import Random
 import fakes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tfscale.console.cli import states
 from tfscale.console.engine.events import Event, FrameArrived, SecondPassed
 from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.state_factory import states
 from tfscale.console.export import rows
 from tfscale.console.export.snapshot_once import snapshot_line
 from tfscale.console.sources.simulated import simulated_spec

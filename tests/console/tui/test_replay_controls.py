@@ -9,9 +9,9 @@ from pathlib import Path
 import fakes
 import pytest
 from simulated_runs import playing, record, simulated
-from tfscale.console.cli import states
 from tfscale.console.engine.events import Event, SecondPassed
 from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec

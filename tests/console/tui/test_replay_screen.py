@@ -7,10 +7,10 @@ from pathlib import Path
 import fakes
 import pytest
 from simulated_runs import record, simulated
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import AgentDescribed, SecondPassed
 from tfscale.console.engine.state import ClusterState
+from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.sources.recorded import Player

@@ -43,7 +43,7 @@ class ClusterState:
         self._spec = spec
         self._analysis = analysis
         self._history = History(spec.tasks)
-        self._known = {task: _KnownTask(task, str(task), agent) for task, agent in spec.agents.items()}
+        self._records = {task: _TaskRecord(task, str(task), agent) for task, agent in spec.agents.items()}
         self._entries: deque[TimelineEntry] = deque(maxlen=ENTRIES_KEPT)
         self._findings = Findings()
         self._open: dict[tuple[str, str, float], Diagnosis] = {}
@@ -71,7 +71,7 @@ class ClusterState:
             case FrameArrived():
                 self._fold_frame(event)
             case AgentDescribed(_, task, description):
-                self._known[task].description = description
+                self._records[task].description = description
             case LinkChanged():
                 self._fold_link(event)
             case CommandProgressed():
@@ -94,12 +94,9 @@ class ClusterState:
     def known_links(self, now: float) -> tuple[Event, ...]:
         """Return the known connections and agents as events: a recording begins with them."""
         links = [
-            LinkChanged(now, task_state.task, task_state.link.state, task_state.link.reason)
-            for task_state in self._known.values()
+            LinkChanged(now, record.task, record.link.state, record.link.reason) for record in self._records.values()
         ]
-        described = [
-            (task_state.task, task_state.description) for task_state in self._known.values() if task_state.description
-        ]
+        described = [(record.task, record.description) for record in self._records.values() if record.description]
         return (*links, *(AgentDescribed(now, task, description) for task, description in described))
 
     def _freeze(self, now: float, changes: tuple[Diagnosis, ...]) -> Snapshot:
@@ -121,15 +118,15 @@ class ClusterState:
         )
 
     def _fold_frame(self, event: FrameArrived) -> None:
-        task_state, frame = self._known[event.task], event.frame
-        self._analysis.fold(task_state.name, frame)
+        record, frame = self._records[event.task], event.frame
+        self._analysis.fold(record.name, frame)
         self._history.fold(event.at, event.task, frame)
         for batch in frame.steps:
             if batch.subject not in self._reported and len(batch.sequence):
                 self._reported.add(batch.subject)
                 self._reporting.update(filter(None, [subject_task(batch.subject)]))
-        self._note_status(task_state.frame.status if task_state.frame else None, event)
-        task_state.frame = frame.with_steps(())
+        self._note_status(record.frame.status if record.frame else None, event)
+        record.frame = frame.with_steps(())
 
     def _note_status(self, before: TaskStatus | None, event: FrameArrived) -> None:
         after = event.frame.status
@@ -145,9 +142,9 @@ class ClusterState:
         self._note(at, _severity(after), str(event.task), status_text(after), "task")
 
     def _fold_link(self, event: LinkChanged) -> None:
-        task_state = self._known[event.task]
-        is_up, before = event.state is LinkState.UP, task_state.link
-        task_state.link = Link(event.state, event.reason, event.at if event.state is not before.state else before.since)
+        record = self._records[event.task]
+        is_up, before = event.state is LinkState.UP, record.link
+        record.link = Link(event.state, event.reason, event.at if event.state is not before.state else before.since)
         if event.state is not LinkState.CONNECTING:
             self._analysis.link(str(event.task), is_up, event.at)
         if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
@@ -194,10 +191,8 @@ class ClusterState:
                 diagnoses.setdefault(task, []).append(diagnosis)
         summaries = findings.subjects
         return tuple(
-            task_state.view(
-                summaries.get(task_state.name), replicas.get(task_state.name, {}), tuple(diagnoses.get(task, ()))
-            )
-            for task, task_state in self._known.items()
+            record.view(summaries.get(record.name), replicas.get(record.name, {}), tuple(diagnoses.get(task, ())))
+            for task, record in self._records.items()
         )
 
     def _note(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
@@ -205,7 +200,7 @@ class ClusterState:
 
 
 @dataclass(slots=True)
-class _KnownTask:
+class _TaskRecord:
     """Newest knowledge of one task."""
 
     task: Task

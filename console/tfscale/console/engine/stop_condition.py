@@ -15,7 +15,7 @@ _TRAINING = (Role.CHIEF, Role.WORKER)
 
 @dataclass(slots=True)
 class StopCondition:
-    """Is over when a condition holds, when none can hold any more, or after `seconds` of training."""
+    """End of a run: a condition holds, none can hold any more, or `seconds` of training have passed."""
 
     conditions: tuple[str, ...] = ()
     seconds: float | None = None

@@ -6,7 +6,7 @@ import logging
 
 from tfscale.console.engine.event_text import progress_text
 from tfscale.console.settings.config import Settings
-from tfscale.console.sources.source_factory import Connection
+from tfscale.console.sources.source_factory import ClusterConnection
 from tfscale.console.transport.commands import PROFILE_SECONDS, VERBS, Commands
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 TASK_COMMANDS = ("stack", "profile", *VERBS)
 
 
-async def run_task_command(name: str, task: Task, settings: Settings, connection: Connection) -> int:
+async def run_task_command(name: str, task: Task, settings: Settings, connection: ClusterConnection) -> int:
     """Carry out the command, and return the exit status. Raises UsageError and CommandError."""
     agents = connection.source.spec.agents
     if task not in agents:

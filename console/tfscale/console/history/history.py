@@ -31,7 +31,7 @@ _LATE = 10.0
 """Seconds of late frames after which the agent's clock counts as wrong. A backlog is late too, but for less long."""
 _SKEW = 2.0
 _ENDINGS = 20
-"""Ends that are kept of each task."""
+"""Attempts of each task whose end is kept."""
 _MOST_PENDING = 256
 """Frames that are binned together: enough for numpy to pay, and few enough for a key to wait."""
 
@@ -57,7 +57,7 @@ class Seconds:
     longest: Series
     """Seconds of the longest step that ended in the second."""
     parts: Mapping[str, Series]
-    """Mean seconds a step of the phases, `reduce` split into `transfer` and `wait`; as in `widgets.look.PARTS`."""
+    """Mean seconds a step of the phases, `reduce` split into `transfer` and `wait`; as in `step_bar.PARTS`."""
     gpu: Series
     """Mean utilisation of its host's GPUs, 0 to 1."""
     gpu_memory: Series
@@ -76,7 +76,7 @@ class Seconds:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _StepRows:
     """The steps of several batches as columns, k in all."""
 
     owner: NDArray[np.int64]
@@ -231,7 +231,7 @@ class History:
             is_current.append(was_current)
         return is_current
 
-    def _add_up(self, rows: _Rows) -> None:
+    def _add_up(self, rows: _StepRows) -> None:
         second = _seconds_of(rows.end)
         starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(rows.owner, prepend=rows.owner[0]))
         lag = rows.phases[:-1].sum(axis=0)
@@ -265,13 +265,13 @@ def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray((sums[:-1].sum(axis=0) + np.nan_to_num(sums[-1])) / values[1])
 
 
-def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> _Rows:
+def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> _StepRows:
     lengths = np.array([len(batch.sequence) for batch in batches])
     owner = np.repeat(np.array(owners, np.int64), lengths)
     phases = [concatenated([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
     ends = valid_times(concatenated([batch.end for batch in batches], lengths, np.float64))
     sequence = concatenated([batch.sequence for batch in batches], lengths, np.int64)
-    return _Rows(owner, sequence, ends + shift[owner], valid_durations(np.stack(phases)))
+    return _StepRows(owner, sequence, ends + shift[owner], valid_durations(np.stack(phases)))
 
 
 def _sampled(frame: Frame) -> tuple[float | None, ...]:

@@ -22,7 +22,7 @@ _SILENT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class AlignedSteps:
+class TaskSteps:
     """k steps of n tasks side by side; NaN where a task has not reported."""
 
     tasks: tuple[Task, ...]
@@ -85,7 +85,7 @@ class RecentSteps:
             batch = replace(batch, end=array("d", (np.asarray(batch.end, np.float64) + shift).tobytes()))
         return self._table.add(batch)
 
-    def aligned(self, last: int, count: int) -> AlignedSteps:
+    def aligned(self, last: int, count: int) -> TaskSteps:
         """Return the `count` steps up to collective `last`, of the tasks that have reported one of them."""
         names = list(self._newest())
         ends, phases = self._table.reported(names, last - count + 1, last)
@@ -94,7 +94,7 @@ class RecentSteps:
         ended = np.flatnonzero(~np.isnan(end))
         tasks = tuple(self._tasks[names[index]] for index in has_reported.tolist())
         planes = phases[has_reported][:, :, ended].transpose(1, 2, 0)
-        return AlignedSteps(tasks, ended + last - count + 1, end[ended], planes)
+        return TaskSteps(tasks, ended + last - count + 1, end[ended], planes)
 
     def _newest(self) -> dict[str, int]:
         """Return the newest collective of each task that has left one, in the order of the tasks."""

@@ -1,4 +1,4 @@
-"""Making of a report: a run is replayed through the engine that watches live, and its findings are kept."""
+"""Construction of a report: a run is replayed through the live engine, and its findings are kept."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.report.contents import PhaseTimeline, RunGroup, RunReport
-from tfscale.console.report.csvfile import MeasuredGroup
+from tfscale.console.report.csv_file import MeasuredGroup
+from tfscale.console.report.run_report import PhaseTimeline, RunGroup, RunReport
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity

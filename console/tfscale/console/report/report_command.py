@@ -11,17 +11,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
-from tfscale.console.report.contents import RunReport
-from tfscale.console.report.csvfile import read_csv
-from tfscale.console.report.page import as_html
+from tfscale.console.report.csv_file import read_csv
+from tfscale.console.report.html_page import as_html
 from tfscale.console.report.report_builder import report_measured, report_recorded, report_runs
 from tfscale.console.report.report_text import as_text
 from tfscale.console.report.run_file import open_run
+from tfscale.console.report.run_report import RunReport
 from tfscale.core.errors import UsageError
 from tfscale.core.wire.json_records import encode
 
 
 class Format(StrEnum):
+    """Formats of a report."""
+
     TEXT = "text"
     JSON = "json"
     HTML = "html"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfscale.console.report.contents import RunGroup, RunReport
-from tfscale.console.report.sizes import Sizes, sizes
+from tfscale.console.report.measured_scaling import MeasuredScaling, scaling_over_runs
+from tfscale.console.report.run_report import RunGroup, RunReport
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.run.goodput import PRODUCTIVE
 from tfscale.core.text import duration
@@ -34,9 +34,9 @@ def _lines(report: RunReport) -> Iterator[str]:
         if group.scaling:
             yield ""
             yield from _scaling(group)
-    if (measured := sizes(report.groups)) is not None and report.has_clock:
+    if (measured := scaling_over_runs(report.groups)) is not None and report.has_clock:
         yield ""
-        yield from _sizes(measured)
+        yield from _scaling_over_runs(measured)
 
 
 def _events(report: RunReport) -> Iterator[str]:
@@ -79,7 +79,7 @@ def _scaling(group: RunGroup) -> Iterator[str]:
         yield f"  {forecast.workers:>5.0f} workers  {band:>16}  efficiency {low:.0%} to {high:.0%}"
 
 
-def _sizes(measured: Sizes) -> Iterator[str]:
+def _scaling_over_runs(measured: MeasuredScaling) -> Iterator[str]:
     yield f"Scaling over the runs, {measured.unit}"
     for (workers, throughput), share in zip(measured.measured, measured.efficiencies, strict=True):
         yield f"  {workers:>5} workers  {throughput:>10.4g}  efficiency {share:.0%}"

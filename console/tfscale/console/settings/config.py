@@ -10,7 +10,7 @@ from typing import Any
 
 from tfscale.console.export.rows import PARTS
 from tfscale.console.settings.options import OPTIONS
-from tfscale.console.sources.faults import Fault
+from tfscale.console.sources.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import CommandLine, add_flags, choose, config_path, is_flag
@@ -51,7 +51,7 @@ class Settings:
     headless: bool = False
     """Write lines or tables instead of drawing a screen."""
     out: Path | None = None
-    """File for what a console without a screen writes; None: stdout."""
+    """File for the output of a console without a screen; None: stdout."""
     format: str = "jsonl"
     only: str | None = None
     """One of PARTS; None: all."""

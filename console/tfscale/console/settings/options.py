@@ -7,7 +7,7 @@ import re
 from tfscale.console.engine.stop_condition import CONDITIONS
 from tfscale.console.export.outputs import FORMATS
 from tfscale.console.export.rows import PARTS
-from tfscale.console.sources.faults import EXAMPLE, Fault
+from tfscale.console.sources.simulated_faults import EXAMPLE, Fault
 from tfscale.core.cluster.cluster_spec import parse_address
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS

@@ -12,7 +12,7 @@ from tfscale.console.engine.events import Event, FrameArrived
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 INBOX_LIMIT = 8192
-"""Events: at 1,000 tasks and a frame a second, eight seconds of a console that is held up."""
+"""Events: eight seconds of a console that is held up, at 1,000 tasks and a frame a second."""
 
 
 class Inbox:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
-from tfscale.console.sources.faults import HOT_CLOCK, Fault
+from tfscale.console.sources.simulated_faults import HOT_CLOCK, Fault
 from tfscale.console.sources.simulated_steps import SimulatedSteps
 from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.cluster.cluster_spec import ClusterSpec

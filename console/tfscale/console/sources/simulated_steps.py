@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.sources.faults import HOT_CLOCK, Fault
+from tfscale.console.sources.simulated_faults import HOT_CLOCK, Fault
 from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
 from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.records import PHASES

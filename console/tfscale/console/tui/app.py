@@ -307,7 +307,7 @@ class ConsoleApp(App[None]):
     def action_help(self) -> None:
         self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))
 
-    def on_task_table_chosen(self, message: TaskTable.Chosen) -> None:
+    def on_task_table_task_opened(self, message: TaskTable.TaskOpened) -> None:
         self._show_task(message.task, only_log=False)
 
     def on_cluster_screen_log_wanted(self, message: ClusterScreen.LogWanted) -> None:

@@ -58,7 +58,7 @@ class ArrivedCounters(Counters):
     _data: bytes
 
     def __init__(self, data: bytes) -> None:
-        """`data` is a Frame message of host and GPUs, or empty."""
+        """Keep `data`, a Frame message of host and GPUs, or empty."""
         _set(self, "_data", data)
 
     @property
@@ -73,7 +73,7 @@ class ArrivedCounters(Counters):
     @property
     def gauges(self) -> Gauges:
         message = self._message
-        return gauges_of(message.host if message.HasField("host") else None, message.gpus, _known)
+        return gauges_of(message.host if message.HasField("host") else None, message.gpus, _known_value)
 
     @property
     def _message(self) -> telemetry_pb2.Frame:
@@ -227,7 +227,7 @@ def _host(message: telemetry_pb2.HostSample) -> HostSample:
     return host if len(interfaces) == len(host.interfaces) else replace(host, interfaces=interfaces)
 
 
-def _known(message: Any, name: str) -> Any:
+def _known_value(message: Any, name: str) -> Any:
     """Return the value of a field, None where it is absent or not finite."""
     value = getattr(message, name)
     if isinstance(value, float) and not math.isfinite(value):

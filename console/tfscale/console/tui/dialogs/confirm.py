@@ -28,7 +28,7 @@ class Question:
     checkpoint_age: float | None = None
     """Seconds since the newest checkpoint; None unknown."""
     keeps: bool = False
-    """Whether other tasks hold the trained state of the touched ones."""
+    """True where other tasks hold the trained state of the touched ones."""
 
 
 class ConfirmScreen(ModalScreen[bool]):

@@ -118,11 +118,11 @@ class EventsScreen(SnapshotScreen):
     def on_event_list_moved(self) -> None:
         self._show_evidence()
 
-    def on_event_list_chosen(self, message: EventList.Chosen) -> None:
+    def on_event_list_evidence_requested(self, message: EventList.EvidenceRequested) -> None:
         panel = self.query_one(VerticalScroll)
         panel.display = not panel.display
         self._show_evidence()
-        self.post_message(self.JumpWanted(message.moment.at))
+        self.post_message(self.JumpWanted(message.entry.at))
 
     def _show_evidence(self) -> None:
         entry = self.events.cursor

@@ -17,7 +17,7 @@ from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
 from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance, style
-from tfscale.console.tui.widgets.charts.heat_measures import MEASURES, Measure, Spot, spots
+from tfscale.console.tui.widgets.charts.heat_measures import MEASURES, HeatMeasure, Spot, spots
 from tfscale.console.tui.widgets.charts.step_bar import merged
 from tfscale.console.tui.widgets.table.task_table import TaskTable, fit
 from tfscale.core.cluster.task import Task
@@ -64,7 +64,7 @@ class HeatMap(ScrollView, can_focus=True):
         return self._spots[self.cursor] if self.cursor < len(self._spots) else None
 
     @property
-    def chosen(self) -> Measure:
+    def chosen(self) -> HeatMeasure:
         return MEASURES[self.measure]
 
     def watch_snapshot(self) -> None:
@@ -207,7 +207,7 @@ class HeatMap(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.spot is not None:
-            self.post_message(TaskTable.Chosen(self.spot.view.task))
+            self.post_message(TaskTable.TaskOpened(self.spot.view.task))
 
     def on_click(self, event: events.Click) -> None:
         column = (event.x - self._margin) // self._width

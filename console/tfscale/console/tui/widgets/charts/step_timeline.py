@@ -20,7 +20,7 @@ from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from tfscale.console.history.recent_steps import AlignedSteps
+from tfscale.console.history.recent_steps import TaskSteps
 from tfscale.console.tui.widgets.appearance.theme import Appearance, style
 from tfscale.console.tui.widgets.charts.step_bar import Piece, bar_of
 from tfscale.console.tui.widgets.table.task_table import TaskTable
@@ -38,7 +38,7 @@ _NUMBERS = 20
 class StepLayout:
     """k steps of n tasks in seconds; NaN for a task that has not reported."""
 
-    aligned: AlignedSteps
+    aligned: TaskSteps
     starts: NDArray[np.float64]
     """(k,) begin of each step, counted from the first one."""
     length: float
@@ -51,7 +51,7 @@ class StepLayout:
     """(6, k, n) in the order of ORDER."""
 
 
-def timeline(aligned: AlignedSteps) -> StepLayout:
+def timeline(aligned: TaskSteps) -> StepLayout:
     """Place the steps on the time axis."""
     lag = np.asarray(aligned.phases[:-1].sum(axis=0), np.float64)
     reduce = np.asarray(aligned.phases[-1], np.float64)
@@ -161,7 +161,7 @@ class StepBars(ScrollView, can_focus=True):
             Segment(edge, style(palette.parts["transfer"], background)),
             Segment(f"{sign}{task!s:<{name - 2}}", style(colour, background, True)),
         ]
-        lag, wait = _known(layout.lag, column), _known(layout.wait, column)
+        lag, wait = _newest_of(layout.lag, column), _newest_of(layout.wait, column)
         numbers = Segment(
             self.appearance.spell(f"{step_time(lag):>{_NUMBERS - 8}}{step_time(wait):>8}"),
             style(colour, background),
@@ -183,7 +183,7 @@ class StepBars(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.cursor is not None:
-            self.post_message(TaskTable.Chosen(self.cursor))
+            self.post_message(TaskTable.TaskOpened(self.cursor))
 
     def on_click(self, event: events.Click) -> None:
         index = self.scroll_offset.y + event.y - 1
@@ -220,7 +220,7 @@ def sentence(layout: StepLayout, appearance: Appearance) -> Text:
     return text.append(f"; then the network took {step_time(network)}", style=palette.dim)
 
 
-def _known(values: NDArray[np.floating], column: int) -> float | None:
+def _newest_of(values: NDArray[np.floating], column: int) -> float | None:
     value = float(values[-1, column]) if len(values) else np.nan
     return None if np.isnan(value) else value
 

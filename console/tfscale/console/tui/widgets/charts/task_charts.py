@@ -39,7 +39,7 @@ class Chart:
 
 
 class Charts(SnapshotWidget):
-    """As many charts of one task as fit, the most important first."""
+    """Charts of one task, as many as fit, the most important first."""
 
     zoomed: reactive[int | None] = reactive(None)
     """Seconds a column; None: one second, and two as soon as there is enough history."""
@@ -72,10 +72,10 @@ def _across(width: int) -> tuple[int, int]:
 
 def _usual(history: Seconds, width: int) -> int:
     """Return the seconds a column that keep a chart full once it has been full, in most cases."""
-    return ZOOMS[0] if _known(history) < 1.5 * width else ZOOMS[1]
+    return ZOOMS[0] if _known_seconds(history) < 1.5 * width else ZOOMS[1]
 
 
-def _known(history: Seconds) -> int:
+def _known_seconds(history: Seconds) -> int:
     """Return the seconds since the first known value."""
     is_known = ~np.isnan(np.stack([history.step_time, history.gpu, history.cpu, history.received]))
     at = np.flatnonzero(is_known.any(axis=0))

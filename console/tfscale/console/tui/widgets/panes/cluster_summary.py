@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
-from tfscale.console.tui.widgets.panes.cluster_figures import Figure, figures_of
+from tfscale.console.tui.widgets.panes.cluster_metrics import Figure, figures_of
 from tfscale.core.text import clock
 
 

@@ -23,9 +23,9 @@ FIELDS = ("severity", "subject", "kind")
 
 
 def is_wanted(entry: TimelineEntry, words: str, lowest: str) -> bool:
-    """Return whether the event has every word: `kind:straggler` in that field, others anywhere.
+    """Decide whether the event has every word: `kind:straggler` in that field, others anywhere.
 
-    An event less severe than `least` is left out; the end of an event has the severity of the event that ended.
+    An event less severe than `lowest` is left out; the end of an event has the severity of the event that ended.
     """
     severity = entry.diagnosis.severity if entry.diagnosis else entry.severity
     rank = SEVERITIES.index(severity) if severity in SEVERITIES else 0
@@ -57,12 +57,12 @@ class EventList(ScrollView, can_focus=True):
     class Moved(Message):
         """Move of the cursor to another event."""
 
-    class Chosen(Message):
+    class EvidenceRequested(Message):
         """Request for the evidence of the event under the cursor."""
 
-        def __init__(self, moment: TimelineEntry) -> None:
+        def __init__(self, entry: TimelineEntry) -> None:
             super().__init__()
-            self.moment = moment
+            self.entry = entry
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class EventList(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.cursor is not None:
-            self.post_message(self.Chosen(self.cursor))
+            self.post_message(self.EvidenceRequested(self.cursor))
 
     def on_click(self, event: events.Click) -> None:
         index = self.scroll_offset.y + event.y

@@ -18,7 +18,7 @@ _INDENT = 12
 
 
 class EventPane(SnapshotWidget):
-    """As many of the newest events as there are lines, in full where lines are left."""
+    """The newest events, one a line; longer ones are wrapped where lines are left."""
 
     snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
 

@@ -28,10 +28,10 @@ _LAST_WORDS = 3
 
 
 class Detail(SnapshotLines):
-    """One task: where it stands, its step in numbers, its host and its GPUs."""
+    """One task: its state, its step in numbers, its host and its GPUs."""
 
     is_whole: reactive[bool] = reactive(False)
-    """Whether what is longer than a line takes two."""
+    """True where long fields are wrapped, False where they are cut to a line."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ def _alarm(text: str, severity: str, appearance: Appearance) -> Text:
 
 
 def _exits(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iterator[Text]:
-    """What ended, when, how, and its last words; the newest first."""
+    """Yield when and how each attempt ended, the newest first, with its last lines of log."""
     endings = snapshot.history.endings(view.task, snapshot.at) if snapshot.history else ()
     for number, status in enumerate(reversed(endings[-_EXITS:])):
         assert status.exit is not None

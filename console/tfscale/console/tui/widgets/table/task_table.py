@@ -58,7 +58,7 @@ class TaskTable(ScrollView, can_focus=True):
     chosen: reactive[tuple[str, ...]] = reactive(USUAL)
     """Names of the columns that the operator has chosen."""
 
-    class Chosen(Message):
+    class TaskOpened(Message):
         """Request to open the page of a task."""
 
         def __init__(self, task: Task) -> None:
@@ -358,7 +358,7 @@ class TaskTable(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if isinstance(self._key, Task):
-            self.post_message(self.Chosen(self._key))
+            self.post_message(self.TaskOpened(self._key))
         elif self._key is not None:
             self.action_fold(self._key not in self.order.closed)
 

@@ -11,7 +11,7 @@ from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.widgets.appearance.theme import ASCII, PALETTES, PARTS, Appearance
 from tfscale.console.tui.widgets.charts.sparkline import sparklines
 from tfscale.console.tui.widgets.charts.step_bar import mean_parts, parts_of, phase_bar
-from tfscale.console.tui.widgets.panes.cluster_figures import efficiency, figures_of, goodput, loss
+from tfscale.console.tui.widgets.panes.cluster_metrics import efficiency, figures_of, goodput, loss
 from tfscale.console.tui.widgets.table.task_columns import USUAL, layout
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.records import Training

@@ -12,8 +12,8 @@ from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.report.contents import PARTS, RunGroup, RunReport
-from tfscale.console.report.sizes import Sizes
+from tfscale.console.report.measured_scaling import MeasuredScaling
+from tfscale.console.report.run_report import PARTS, RunGroup, RunReport
 from tfscale.core.analysis.steps.phases import medians
 from tfscale.core.text import duration
 
@@ -160,10 +160,10 @@ def scaling(group: RunGroup) -> str:
     return _picture("".join(parts), f"scaling {group.name}", HEIGHT)
 
 
-def measured_scaling(sizes: Sizes) -> str:
+def measured_scaling(measured: MeasuredScaling) -> str:
     """Draw the measured throughputs, the ideal, and the forecast with its band."""
-    workers, rates = (np.array(column, dtype=float) for column in zip(*sizes.measured, strict=True))
-    prediction = sizes.forecast
+    workers, rates = (np.array(column, dtype=float) for column in zip(*measured.measured, strict=True))
+    prediction = measured.forecast
     largest = float(prediction.workers if prediction else workers[-1])
     ideal = np.array([0.0, largest * rates[0] / workers[0]])
     axes = Axes(
@@ -173,8 +173,8 @@ def measured_scaling(sizes: Sizes) -> str:
         f'<path d="{axes.path(np.array([0.0, largest]), ideal)}" class="ideal"><title>ideal</title></path>',
         f'<path d="{axes.path(workers, rates)}" fill="none" stroke="#0072B2" stroke-width="1.5"/>',
     ]
-    for size, rate in sizes.measured:
-        title = f"<title>{size} workers: {rate:.4g} {sizes.unit}</title>"
+    for size, rate in measured.measured:
+        title = f"<title>{size} workers: {rate:.4g} {measured.unit}</title>"
         parts.append(
             f'<circle cx="{axes.across(size):.1f}" cy="{axes.up(rate):.1f}" r="4" fill="#0072B2">{title}</circle>'
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tfscale.console.report import report_command
-from tfscale.console.report.csvfile import CsvError, read_csv
+from tfscale.console.report.csv_file import CsvError, read_csv
 
 DATA = Path(__file__).parents[2] / "data" / "worker_steps.csv"
 HEADER = "step,worker,input_s,compute_s,reduce_s,update_s"

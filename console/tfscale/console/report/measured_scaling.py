@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tfscale.console.report.contents import RunGroup
+from tfscale.console.report.run_report import RunGroup
 from tfscale.core.analysis.run.scaling import FEWEST_SIZES, Forecast, efficiency, forecast, nearest_published
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class MeasuredScaling:
     """Measured (workers, throughput), the smallest first, and the best model's forecast for twice the largest."""
 
     measured: tuple[tuple[int, float], ...]
@@ -33,7 +33,7 @@ class Sizes:
         return f"{point.name} {speedup} on {point.workers}"
 
 
-def sizes(groups: Sequence[RunGroup]) -> Sizes | None:
+def scaling_over_runs(groups: Sequence[RunGroup]) -> MeasuredScaling | None:
     """Return the sizes, from one group a run; None for fewer than two. Of runs of one size the quickest counts."""
     rates = [(group, rate) for group in groups if (rate := _steps_per_second(group)) is not None and group.workers]
     by_examples = all(group.examples for group, _ in rates)
@@ -46,7 +46,7 @@ def sizes(groups: Sequence[RunGroup]) -> Sizes | None:
     measured = tuple(sorted(best.items()))
     workers, throughputs = zip(*measured, strict=True)
     predicted = forecast(workers, throughputs, 2 * workers[-1]) if len(measured) >= FEWEST_SIZES else None
-    return Sizes(measured, "examples/s" if by_examples else "worker-steps/s", predicted)
+    return MeasuredScaling(measured, "examples/s" if by_examples else "worker-steps/s", predicted)
 
 
 def _steps_per_second(group: RunGroup) -> float | None:

@@ -48,21 +48,21 @@ def read_csv(path: Path) -> tuple[MeasuredGroup, ...]:
     """Return the groups of a file in their order. Raises CsvError."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return tuple(_measured(path, _Rows(path, csv.reader(file))))
+            return tuple(_measured(path, _CsvRows(path, csv.reader(file))))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CsvError(f"{path}: cannot be read: {reason}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _CsvRow:
     group: str
     worker: Task
     step: int
     phases: tuple[float, ...]
 
 
-class _Rows:
+class _CsvRows:
     """Checked rows of a file; every error names the file and the line."""
 
     def __init__(self, path: Path, reader: Iterator[list[str]]) -> None:
@@ -78,17 +78,17 @@ class _Rows:
         self._columns = {name: header.index(name) for name in (*NEEDED, *OPTIONAL) if name in header}
         self._width = len(header)
 
-    def __iter__(self) -> Iterator[_Row]:
+    def __iter__(self) -> Iterator[_CsvRow]:
         for number, cells in enumerate(self._reader, start=2):
             if any(cell.strip() for cell in cells):
                 yield self._row(number, cells)
 
-    def _row(self, number: int, cells: Sequence[str]) -> _Row:
+    def _row(self, number: int, cells: Sequence[str]) -> _CsvRow:
         place = f"{self._path}: line {number}"
         if len(cells) != self._width:
             raise CsvError(f"{place}: has {len(cells)} cells, the first line has {self._width}")
         named = {name: cells[position].strip() for name, position in self._columns.items()}
-        return _Row(
+        return _CsvRow(
             group=named.get("group", ""),
             worker=_worker(place, named["worker"]),
             step=_step(place, named["step"]),
@@ -96,8 +96,8 @@ class _Rows:
         )
 
 
-def _measured(path: Path, rows: Iterable[_Row]) -> Iterator[MeasuredGroup]:
-    groups: dict[str, list[_Row]] = {}
+def _measured(path: Path, rows: Iterable[_CsvRow]) -> Iterator[MeasuredGroup]:
+    groups: dict[str, list[_CsvRow]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
     if not groups:
@@ -106,7 +106,7 @@ def _measured(path: Path, rows: Iterable[_Row]) -> Iterator[MeasuredGroup]:
         yield _grid(path, name, members)
 
 
-def _grid(path: Path, name: str, rows: Sequence[_Row]) -> MeasuredGroup:
+def _grid(path: Path, name: str, rows: Sequence[_CsvRow]) -> MeasuredGroup:
     workers = tuple(sorted({row.worker for row in rows}))
     steps = np.unique([row.step for row in rows])
     column = {worker: position for position, worker in enumerate(workers)}
