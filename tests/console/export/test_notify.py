@@ -77,7 +77,7 @@ def hook() -> Iterator[tuple[str, type[_Hook]]]:
 
 
 async def test_a_webhook_gets_events_and_is_tried_again(
-    hook: tuple[str, type[_Hook]], capsys: pytest.CaptureFixture[str]
+    hook: tuple[str, type[_Hook]], caplog: pytest.LogCaptureFixture
 ) -> None:
     url, handler = hook
     handler.statuses = [503, 200, 404]
@@ -87,4 +87,4 @@ async def test_a_webhook_gets_events_and_is_tried_again(
     notifier.close()
     await asyncio.wait_for(notifier.run(), 20)
     assert [line["sentence"] for line in handler.got] == ["first", "first", "second"]
-    assert "404" in capsys.readouterr().err
+    assert "404" in caplog.text

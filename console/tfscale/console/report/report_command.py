@@ -1,4 +1,4 @@
-"""`tfscale-console report`: its command line, and the writing of the report."""
+"""`tfscale-console report`: its command line and its output."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: Sequence[str]) -> Request:
     """Return the request. Raises UsageError."""
-    parser = _Parser(prog="tfscale-console report", description="Say what went on in a recorded run, and why.")
+    parser = _Parser(prog="tfscale-console report", description="Report what happened in a recorded run, and why.")
     add = parser.add_argument
     add(
         "recordings",
         nargs="*",
         metavar="RECORDING",
-        help="what --headless --out wrote; of several sizes: how it scales",
+        help="file of --record or --headless --out; several of different sizes show how it scales",
     )
     add("--csv", metavar="FILE", help="measurements instead: step,worker,input_s,compute_s,reduce_s,update_s")
-    add("--format", choices=[choice.value for choice in Format], default="text", help="text unless told otherwise")
-    add("--out", metavar="FILE", help="write there instead of to stdout")
+    add("--format", choices=[choice.value for choice in Format], default="text", help="text by default")
+    add("--out", metavar="FILE", help="write to this file instead of stdout")
     flags = parser.parse_args(arguments)
     if bool(flags.recordings) == (flags.csv is not None):
         parser.error("name either a recording or --csv FILE")

@@ -172,9 +172,9 @@ class ConsoleApp(App[None]):
         self.post_message(self.SnapshotTaken(snapshot))
         self.set_timer(_WHILE_RUSHING, lambda: self._show_newest(snapshot))
 
-    def _show_newest(self, shown: Snapshot) -> None:
+    def _show_newest(self, scheduled: Snapshot) -> None:
         waiting, self._waiting = self._waiting, None
-        if waiting is not None and waiting is not shown:
+        if waiting is not None and waiting is not scheduled:
             self._show(waiting)
 
     def on_console_app_snapshot_taken(self, message: SnapshotTaken) -> None:

@@ -9,7 +9,7 @@ from textual.app import App
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.screen import Screen
 from tfscale.console.tui.screens.cluster_screen import ClusterScreen
-from tfscale.console.tui.screens.help_screen import own_bindings, shown
+from tfscale.console.tui.screens.help_screen import key_text, own_bindings
 from tfscale.console.tui.widgets.appearance.theme import PALETTES
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, Drawn
 
@@ -39,11 +39,11 @@ class ConsoleCommands(Provider):
             if name not in named:
                 named.add(name)
                 call = partial(self.app.run_action, active.binding.action, active.node)
-                yield name, f"key {shown(key)}", call
+                yield name, f"key {key_text(key)}", call
         if isinstance(self.screen, ClusterScreen):
             for column in COLUMNS:
                 if column.drawn is Drawn.TEXT:
-                    yield f"sort by {column.name}", column.about, partial(self.screen.sort_by, column.name)
+                    yield f"sort by {column.name}", column.description, partial(self.screen.sort_by, column.name)
         for theme in PALETTES:
             yield f"theme {theme.removeprefix('tfscale-')}", "", partial(setattr, self.app, "theme", theme)
 

@@ -69,7 +69,7 @@ class EventsScreen(SnapshotScreen):
         self.events = EventList()
         self.least = SEVERITIES[0]
         """Least severity of the events that are shown."""
-        self._shown = Static(markup=False)
+        self._evidence = Static(markup=False)
 
     @property
     def selected(self) -> tuple[Task, ...]:
@@ -85,7 +85,7 @@ class EventsScreen(SnapshotScreen):
         with Vertical():
             yield self.events.data_bind(SnapshotScreen.appearance)
         with VerticalScroll(can_focus=False):
-            yield self._shown
+            yield self._evidence
         keys = KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
         yield InputLine("words, or kind:straggler subject:worker:3 severity:serious", keys)
         yield keys
@@ -127,7 +127,7 @@ class EventsScreen(SnapshotScreen):
     def _show_evidence(self) -> None:
         entry = self.events.cursor
         nothing = Text("nothing so far", style=self.appearance.palette.dim)
-        self._shown.update(nothing if entry is None else evidence(entry, self.appearance))
+        self._evidence.update(nothing if entry is None else evidence(entry, self.appearance))
 
     def action_back(self) -> None:
         """Close one thing at a time: the filter, the evidence, the page."""

@@ -53,7 +53,7 @@ def keys_of(screen: Screen[object]) -> tuple[KeyPairs, KeyPairs]:
     meanings: dict[tuple[DOMNode, str], str] = {}
     for key, active in own_bindings(screen):
         does = (active.node, active.binding.action)
-        own.setdefault(does, []).append(shown(key))
+        own.setdefault(does, []).append(key_text(key))
         meanings[does] = active.binding.description
     rows = [(isinstance(does[0], App), " ".join(keys), meanings[does]) for does, keys in own.items()]
     return (
@@ -62,7 +62,7 @@ def keys_of(screen: Screen[object]) -> tuple[KeyPairs, KeyPairs]:
     )
 
 
-def shown(key: str) -> str:
+def key_text(key: str) -> str:
     """Return a key as it is printed on the keyboard, in ASCII."""
     character = key_to_character(key)
     return _NAMES.get(key) or (character if character and character.isprintable() and character != " " else key)

@@ -109,14 +109,14 @@ class StepsScreen(SnapshotScreen):
             self._of, self.is_held = history, False
         if newest is None or oldest is None:
             self._shown_of = ()
-            self._say(
+            self._show_texts(
                 timeline(steps.aligned(0, 1)), Text("no worker has told of a step", style=self.appearance.palette.dim)
             )
             return
         if not self.is_held or self.last is None:
             self.last = newest
         self.last = max(self.last, min(newest, oldest + self.count - 1))
-        self._say(self._draw(steps, self.last), self._how(newest))
+        self._show_texts(self._draw(steps, self.last), self._status(newest))
 
     def _draw(self, steps: RecentSteps, last: int) -> StepLayout:
         """Draw the bars, unless they show the same steps already, as after a hold."""
@@ -130,7 +130,7 @@ class StepsScreen(SnapshotScreen):
             self.bars.show(layout, self._order)
         return layout
 
-    def _how(self, newest: int) -> Text:
+    def _status(self, newest: int) -> Text:
         assert self.last is not None
         palette = self.appearance.palette
         position = "the newest, second by second"
@@ -139,7 +139,7 @@ class StepsScreen(SnapshotScreen):
         order = "slowest first" if self._is_sorted else "in order"
         return Text(f"{position}   {order}", style=palette.dim, no_wrap=True, overflow="ellipsis")
 
-    def _say(self, layout: StepLayout, status: Text) -> None:
+    def _show_texts(self, layout: StepLayout, status: Text) -> None:
         result = self._stuck() or sentence(layout, self.appearance)
         for name, text in (("#said", result), ("#how", status)):
             self.query_one(name, Static).update(spelled(text, self.appearance), layout=False)
@@ -173,7 +173,7 @@ class StepsScreen(SnapshotScreen):
         self.is_held = not self.is_held
         if self.bars.timeline is not None and self._newest is not None:
             # A held picture stays as it was drawn; the sentence above the bars is made before them.
-            self._say(self.bars.timeline, self._how(self._newest))
+            self._show_texts(self.bars.timeline, self._status(self._newest))
         if not self.is_held:
             self.call_after_refresh(self.redraw)
 

@@ -31,14 +31,14 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class HeatMeasure:
-    """One measure. Its scale goes from `low` to `high`; None: to the largest value, but at least to `least`."""
+    """Measure on a scale from `low` to `high`; without `high` to the largest value, but at least `smallest_high`."""
 
-    about: str
+    description: str
     value: Callable[[Spot], float | None]
-    shown: Callable[[float | None], str]
+    format_value: Callable[[float | None], str]
     low: float
     high: float | None
-    least: float = 0.0
+    smallest_high: float = 0.0
     of_gpus: bool = False
     """True where the GPUs of one task have different values."""
 
@@ -46,7 +46,7 @@ class HeatMeasure:
         """Return the values of the first and the last colour."""
         if self.high is not None:
             return self.low, self.high
-        return self.low, max([self.least, *(value for value in values if value is not None)])
+        return self.low, max([self.smallest_high, *(value for value in values if value is not None)])
 
 
 def spots(views: Sequence[TaskView], *, by_gpu: bool) -> list[Spot]:

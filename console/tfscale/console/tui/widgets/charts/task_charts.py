@@ -24,7 +24,7 @@ _GAP = 2
 _LOWEST, _NARROWEST = 3, 26
 """Lines and cells. Smaller charts would be unreadable, so fewer charts are drawn instead."""
 
-Say = Callable[[float | None], str]
+FormatValue = Callable[[float | None], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Chart:
 
     name: str
     areas: tuple[Area, ...]
-    said: Say
+    format_value: FormatValue
     top: float | None = None
     """Value of a full column; None: a round number above the largest value."""
 
@@ -46,7 +46,7 @@ class Charts(SnapshotWidget):
 
     def __init__(self, task: Task) -> None:
         super().__init__()
-        self._about = task
+        self._shown_task = task
         self.seconds_a_column = ZOOMS[0]
         """Seconds a column, as drawn."""
 
@@ -59,7 +59,7 @@ class Charts(SnapshotWidget):
         snapshot, width, height = self.snapshot, self.size.width, self.size.height
         if snapshot is None or snapshot.history is None or not width or not height:
             return Text()
-        history = snapshot.history.seconds(self._about, snapshot.at)
+        history = snapshot.history.seconds(self._shown_task, snapshot.at)
         self.seconds_a_column = self.zoomed or _usual(history, _across(width)[1])
         return _page(list(charts(history, self.seconds_a_column, self.appearance)), width, height, self)
 
@@ -107,8 +107,8 @@ def _lines(chart: Chart, width: int, height: int, appearance: Appearance) -> lis
     total = np.sum([np.nan_to_num(area.values[-width:]) for area in chart.areas], axis=0)
     top = chart.top or scale_for(float(total.max(initial=0.0)))
     title = Text(f"{chart.name} ", style=palette.dim, no_wrap=True)
-    title.append(chart.said(_newest(chart.areas)), style=f"bold {palette.text}")
-    full = chart.said(top)
+    title.append(chart.format_value(_newest(chart.areas)), style=f"bold {palette.text}")
+    full = chart.format_value(top)
     title.truncate(max(0, width - len(full) - 2))
     title.append(full.rjust(width - title.cell_len), style=palette.dim)
     return [title, *draw(chart.areas, top, width, height, appearance)]
@@ -129,10 +129,10 @@ def charts(history: Seconds, seconds: int, appearance: Appearance) -> Iterator[C
         return columns(values, history.at, seconds)
 
     def single(
-        name: str, values: NDArray[np.floating], said: Say, top: float | None = None, colour: str = "transfer"
+        name: str, values: NDArray[np.floating], text: FormatValue, top: float | None = None, colour: str = "transfer"
     ) -> Iterator[Chart]:
         if not np.isnan(values).all():
-            yield Chart(name, (Area(colours[colour], "#", column(values)),), said, top)
+            yield Chart(name, (Area(colours[colour], "#", column(values)),), text, top)
 
     if not np.isnan(history.parts["compute"]).all():
         stack = tuple(Area(colours[part], LETTERS[part], column(history.parts[part])) for part in PARTS)

@@ -42,7 +42,7 @@ def evidence(entry: TimelineEntry, appearance: Appearance) -> Text:
         over = "" if lasted is None else f", over after {elapsed(lasted)}"
         facts += [("severity", diagnosis.severity), ("since", f"{clock(diagnosis.begin)}{over}")]
         items = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
-        facts += [(name.replace("_", " "), _said(name, value)) for name, value in items]
+        facts += [(name.replace("_", " "), _formatted(name, value)) for name, value in items]
     else:
         facts += [("severity", entry.severity), ("at", clock(entry.at))]
     width = max(len(name) for name, _ in facts) + 2
@@ -52,5 +52,5 @@ def evidence(entry: TimelineEntry, appearance: Appearance) -> Text:
     return spelled(text, appearance)
 
 
-def _said(name: str, value: float | str) -> str:
+def _formatted(name: str, value: float | str) -> str:
     return value if isinstance(value, str) else _FORMATS.get(name, count)(value)

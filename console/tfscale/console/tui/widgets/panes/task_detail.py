@@ -35,7 +35,7 @@ class Detail(SnapshotLines):
 
     def __init__(self, task: Task) -> None:
         super().__init__()
-        self._about = task
+        self._shown_task = task
 
     def watch_is_whole(self) -> None:
         self.rewrite()
@@ -44,7 +44,7 @@ class Detail(SnapshotLines):
         if self.snapshot is None:
             return []
         limit = None if self.is_whole else 1
-        fields = _lines(self.snapshot.view(self._about), self.snapshot, self.appearance, width)
+        fields = _lines(self.snapshot.view(self._shown_task), self.snapshot, self.appearance, width)
         lines = (part for line in fields for part in wrap_hanging(line, width, _NAME, limit))
         return [spelled(line, self.appearance) for line in lines]
 

@@ -65,7 +65,7 @@ class Column:
     """One column of the table."""
 
     name: str
-    about: str
+    description: str
     width: int
     value: Callable[[TaskView, Scene], Value]
     cell: Callable[[TaskView, Scene], Cell]
@@ -79,7 +79,7 @@ class Column:
     """Factor of a number without a unit in a filter."""
     total: Callable[[Sequence[float]], float] | None = None
     """Function that combines the values of a group of tasks; None: the group's cell is empty."""
-    shown: Callable[[float | None], str] = count
+    format_value: Callable[[float | None], str] = count
 
     def sorted_by(self, view: TaskView, scene: Scene) -> Value:
         return (self.rank or self.value)(view, scene)
@@ -89,7 +89,7 @@ class Column:
         if self.total is None:
             return "", "dim"
         values = [value for view in views if isinstance(value := self.value(view, scene), int | float)]
-        return self.shown(self.total(values) if values else None), "dim"
+        return self.format_value(self.total(values) if values else None), "dim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ class Placed:
 
 def _number(
     name: str,
-    about: str,
+    description: str,
     width: int,
     value: Callable[[TaskView, Scene], float | None],
-    shown: Callable[[float | None], str],
+    format_value: Callable[[float | None], str],
     drop: int,
     *,
     unit: float = 1.0,
@@ -114,20 +114,22 @@ def _number(
 ) -> Column:
     return Column(
         name,
-        about,
+        description,
         width,
         value,
-        lambda view, scene: (shown(value(view, scene)), tone),
+        lambda view, scene: (format_value(value(view, scene)), tone),
         drop,
         right=True,
         unit=unit,
         total=total,
-        shown=shown,
+        format_value=format_value,
     )
 
 
-def _text(name: str, about: str, width: int, value: Callable[[TaskView], str], drop: int, tone: str = "dim") -> Column:
-    return Column(name, about, width, lambda view, _: value(view), lambda view, _: (value(view), tone), drop)
+def _text(
+    name: str, description: str, width: int, value: Callable[[TaskView], str], drop: int, tone: str = "dim"
+) -> Column:
+    return Column(name, description, width, lambda view, _: value(view), lambda view, _: (value(view), tone), drop)
 
 
 def _of_view(read: Callable[[TaskView], float | None]) -> Callable[[TaskView, Scene], float | None]:
@@ -255,7 +257,7 @@ COLUMNS: tuple[Column, ...] = (
     _number("transfer", "the all-reduce itself", 8, _transfer, step_time, 12, unit=1e-3),
     Column(
         "device", "GPU in use, else CPU", 9, _in_use, _device, 2, right=True, unit=0.01, total=fmean,
-        shown=percent,
+        format_value=percent,
     ),
     _number("gpu", "GPUs in use", 5, _gpu_use, percent, 11, unit=0.01),
     _number("cpu", "the host's CPUs in use", 5, _of_view(host_cpu), percent, 11, unit=0.01),
@@ -294,8 +296,8 @@ def layout(width: int, chosen: Sequence[str], names: Sequence[str], hosts: Seque
     wide = {"task": max([4, *map(len, names)]), "host": min(24, max([4, *map(len, hosts)]))}
     columns = [column for column in COLUMNS if column.name in chosen or column.name == "task"]
     needs = {column.name: wide.get(column.name, column.width) for column in columns}
-    shown = _fitting(columns, needs, width)
-    widths = {column.name: needs[column.name] for column in shown}
+    fitting = _fitting(columns, needs, width)
+    widths = {column.name: needs[column.name] for column in fitting}
     spare = width - sum(needed + _GAP for needed in widths.values()) + _GAP
     for name, share, widest in (("phases", 2 / 3, _WIDEST_BAR), ("flag", 1.0, _WIDEST_FLAGS)):
         if name in widths and spare > 0:
@@ -307,15 +309,15 @@ def layout(width: int, chosen: Sequence[str], names: Sequence[str], hosts: Seque
             cut = max(0, min(widths[name] - shortest, -spare))
             widths[name] -= cut
             spare += cut
-    return [Placed(column, widths[column.name]) for column in shown]
+    return [Placed(column, widths[column.name]) for column in fitting]
 
 
 def _fitting(columns: Sequence[Column], needs: dict[str, int], width: int) -> list[Column]:
     good = {**needs, "phases": _GOOD_BAR, "flag": _GOOD_FLAGS}
-    shown = list(columns)
+    fitting = list(columns)
     # A column that is not usual was chosen by the operator: usual ones are left out before it.
     can_go = [column for column in columns if column.drop]
     dropping = sorted(can_go, key=lambda column: (column.name in USUAL, column.drop))
-    while dropping and sum(good[column.name] + _GAP for column in shown) - _GAP > width:
-        shown.remove(dropping.pop())
-    return shown
+    while dropping and sum(good[column.name] + _GAP for column in fitting) - _GAP > width:
+        fitting.remove(dropping.pop())
+    return fitting
