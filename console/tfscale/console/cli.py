@@ -49,7 +49,7 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     start_console_log(settings, logging.StreamHandler())
     if settings.read_only and configuration.command and configuration.command[0] in TASK_COMMANDS:
         command, origin = configuration.command[0], origins["read_only"]
-        raise UsageError(f"{origin}: {command} reaches into a task, and this console may only look")
+        raise UsageError(f"{origin}: {command} reaches into a task, and this console is read-only")
     if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
         return run_server(settings, settings.serve)
     match configuration.command:

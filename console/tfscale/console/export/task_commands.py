@@ -29,7 +29,7 @@ async def run_task_command(name: str, task: Task, settings: Settings, connection
         return await _profile(task, seconds, connection.commands)
     if not settings.yes:
         raise UsageError(
-            f"{name} {task} takes along whoever trains with it: add --yes, or use the screen, which names them"
+            f"{name} {task} also concerns the tasks that train with it: add --yes, or use the screen, which names them"
         )
     return await _order(name, task, connection.commands)
 

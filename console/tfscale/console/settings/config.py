@@ -66,9 +66,9 @@ class Settings:
     seconds: float | None = None
     """Seconds from the first step of all training tasks to the end of the console."""
     on_event: str | None = None
-    """Command to run for each event that matters."""
+    """Command to run for each important event."""
     webhook: str | None = None
-    """Web address to which each event that matters is posted."""
+    """Web address to which each important event is posted."""
     theme: str | None = None
     """Name of the screen's colours; None: the theme that was chosen last."""
     log_level: str = "info"
@@ -128,7 +128,7 @@ def configure(arguments: Sequence[str], environment: Mapping[str, str], commands
 def _parser(commands: Mapping[str, str]) -> CommandLine:
     parser = CommandLine(
         prog="tfscale-console",
-        description="Watch a TensorFlow cluster live, see who makes it slow and why, and restart tasks.",
+        description="Watch a TensorFlow cluster live, see which task makes it slow and why, and restart tasks.",
         epilog="Each flag can be a variable too (TFSCALE_CLUSTER, TFSCALE_INSECURE=1), or a line of [console] in "
         "$XDG_CONFIG_HOME/tfscale/config.toml; `tfscale-console config` shows what holds.",
         allow_abbrev=False,

@@ -294,7 +294,7 @@ class ConsoleApp(App[None]):
             self.pop_screen()
         self.push_screen(kind(self._shown, self.appearance))
 
-    def on_events_screen_jump_wanted(self, message: EventsScreen.JumpWanted) -> None:
+    def on_events_screen_jump_requested(self, message: EventsScreen.JumpRequested) -> None:
         if self._remote is not None:
             self._remote.player.seek(message.at)
             self._remote.player.hold()
@@ -310,7 +310,7 @@ class ConsoleApp(App[None]):
     def on_task_table_task_opened(self, message: TaskTable.TaskOpened) -> None:
         self._show_task(message.task, only_log=False)
 
-    def on_cluster_screen_log_wanted(self, message: ClusterScreen.LogWanted) -> None:
+    def on_cluster_screen_log_requested(self, message: ClusterScreen.LogRequested) -> None:
         self._show_task(message.task, only_log=True)
 
     def _show_task(self, task: Task, *, only_log: bool) -> None:

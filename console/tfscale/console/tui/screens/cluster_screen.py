@@ -80,7 +80,7 @@ class ClusterScreen(SnapshotScreen):
         Binding("l", "log", "the log of the task; p pauses, G follows", show=False),
     ]
 
-    class LogWanted(Message):
+    class LogRequested(Message):
         """Request to read a task's log."""
 
         def __init__(self, task: Task) -> None:
@@ -243,11 +243,11 @@ class ClusterScreen(SnapshotScreen):
 
     def action_log(self) -> None:
         if self.table.cursor is not None:
-            self.post_message(self.LogWanted(self.table.cursor))
+            self.post_message(self.LogRequested(self.table.cursor))
 
 
 def _is_beginning(text: str) -> bool:
-    """Return whether the last word may become a term with a column; until then it hides no task."""
+    """Decide whether the last word may become a term with a column; until then it hides no task."""
     word = text.lower().rpartition(" ")[2].removeprefix("!")
     return any(name.startswith(word) for name in filterable())
 

@@ -57,7 +57,7 @@ class EventsScreen(SnapshotScreen):
         Binding("K", "scroll(-1)", "the evidence up", show=False),
     ]
 
-    class JumpWanted(Message):
+    class JumpRequested(Message):
         """Request that a replay goes to this time."""
 
         def __init__(self, at: float) -> None:
@@ -68,7 +68,7 @@ class EventsScreen(SnapshotScreen):
         super().__init__(snapshot, appearance)
         self.events = EventList()
         self.least = SEVERITIES[0]
-        """Least severity of the events that are shown."""
+        """Lowest severity of the events that are shown."""
         self._evidence = Static(markup=False)
 
     @property
@@ -122,7 +122,7 @@ class EventsScreen(SnapshotScreen):
         panel = self.query_one(VerticalScroll)
         panel.display = not panel.display
         self._show_evidence()
-        self.post_message(self.JumpWanted(message.entry.at))
+        self.post_message(self.JumpRequested(message.entry.at))
 
     def _show_evidence(self) -> None:
         entry = self.events.cursor

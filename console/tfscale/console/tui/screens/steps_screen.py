@@ -1,4 +1,4 @@
-"""Steps page: the newest steps of all workers side by side, to see who was late and who waited."""
+"""Steps page: the newest steps of all workers side by side, to see which was late and which waited."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class StepsScreen(SnapshotScreen):
         if newest is None or oldest is None:
             self._shown_of = ()
             self._show_texts(
-                timeline(steps.aligned(0, 1)), Text("no worker has told of a step", style=self.appearance.palette.dim)
+                timeline(steps.aligned(0, 1)), Text("no worker has reported a step", style=self.appearance.palette.dim)
             )
             return
         if not self.is_held or self.last is None:
@@ -145,7 +145,7 @@ class StepsScreen(SnapshotScreen):
             self.query_one(name, Static).update(spelled(text, self.appearance), layout=False)
 
     def _stuck(self) -> Text | None:
-        """Name the task that the others wait for in a step that does not end, which complete steps cannot show."""
+        """Name the task for which the others wait in a step that does not end: complete steps cannot show it."""
         diagnoses = open_diagnoses(self.snapshot) if self.snapshot and not self.is_held else []
         hang = next((diagnosis for diagnosis in diagnoses if diagnosis.kind == "hang"), None)
         if hang is None:
