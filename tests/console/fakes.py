@@ -227,8 +227,8 @@ def cut_findings(cluster: ClusterSpec) -> Findings:
 
 
 DIAGNOSES: dict[str, Diagnosis] = {
-    each.kind: each
-    for each in (
+    diagnosis.kind: diagnosis
+    for diagnosis in (
         Diagnosis(
             "hang", "worker:1", NOW - 95, None, "critical",
             "worker:1 is stuck since 07:58:25 (95 s): it has not entered the all-reduce in which worker:0 and worker:2 "

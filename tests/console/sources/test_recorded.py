@@ -33,7 +33,9 @@ def path(events: list[Event], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def changes(snapshots: list[Snapshot]) -> list[tuple[float, str, str, float | None]]:
-    return [(each.at, found.subject, found.sentence, found.end) for each in snapshots for found in each.changes]
+    return [
+        (snapshot.at, found.subject, found.sentence, found.end) for snapshot in snapshots for found in snapshot.changes
+    ]
 
 
 def told_live(events: list[Event]) -> list[tuple[float, str, str, float | None]]:

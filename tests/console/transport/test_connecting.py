@@ -96,17 +96,17 @@ async def suffer(seed: int) -> None:
             await asyncio.sleep(1.0)
             troubled = {task: Troubled(agent) for task, agent in cluster.agents.items()}
             for _ in range(6):
-                each = chance.choice(list(troubled.values()))
-                await each.trouble(chance.choice(("kill", "start", "cut", "connect")))
+                agent = chance.choice(list(troubled.values()))
+                await agent.trouble(chance.choice(("kill", "start", "cut", "connect")))
                 await asyncio.sleep(chance.uniform(0.0, 0.4))
             await rest()
             links = watched.links()
             assert {task: link is LinkState.UP for task, link in links.items()} == {
-                task: each.is_there and each.is_heard for task, each in troubled.items()
+                task: agent.is_there and agent.is_heard for task, agent in troubled.items()
             }, seed
-            for each in troubled.values():
-                await each.trouble("start")
-                await each.trouble("connect")
+            for agent in troubled.values():
+                await agent.trouble("start")
+                await agent.trouble("connect")
             healed = time.time()
             await rest()
             assert set(watched.links().values()) == {LinkState.UP}, seed

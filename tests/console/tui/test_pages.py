@@ -64,7 +64,7 @@ async def test_nothing_that_a_page_drew_stays_when_it_is_left(keys: str) -> None
             await until(lambda: len(pilot.app.screen_stack) == 2, pilot.pause)
             await still(pilot)
             gc.collect()
-            return sum(isinstance(each, Strip) for each in gc.get_objects())
+            return sum(isinstance(thing, Strip) for thing in gc.get_objects())
 
         await settled(pilot)
         first = await visit()
@@ -323,7 +323,7 @@ async def test_events_are_filtered() -> None:
         assert f"of {every} events   critical" in said(app, "#how")
         await pilot.press("f", "slash", *"kind:task subject:worker:2")
         await pilot.pause()
-        assert screen.events.rows and {each.subject for each in screen.events.rows} == {"worker:2"}
+        assert screen.events.rows and {row.subject for row in screen.events.rows} == {"worker:2"}
         await pilot.press("enter", "g", "k")
         assert screen.events.cursor is screen.events.rows[0]
         await pilot.press("j", "G")

@@ -17,7 +17,7 @@ def test_a_bar_is_as_wide_as_it_should_be_and_as_long_as_its_step(width: int, le
         parts = parts_of(fakes.summaries(cluster)["worker:0"])
         segments = phase_bar(parts, scale, width, appearance, background)
         assert sum(len(segment.text) for segment in segments) == width
-        empty = sum(len(each.text) for each in segments if not each.text.strip() and _is(each, background))
+        empty = sum(len(segment.text) for segment in segments if not segment.text.strip() and _is(segment, background))
         assert empty == pytest.approx(width * (1 - 0.065 / scale), abs=1.01)
     assert len(phase_bar({}, 1.0, width, appearance, background)) == 1
 

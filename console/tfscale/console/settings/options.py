@@ -40,9 +40,7 @@ SERVED = "127.0.0.1:8571"
 
 OPTIONS: dict[str, Option] = {
     "cluster": Option(path, "FILE", "the cluster file, TOML or JSON; left out: TF_CONFIG in the environment"),
-    "agent": Option(
-        parse_address, "HOST:PORT", "instead of the cluster file: address of one agent, which names the others"
-    ),
+    "agent": Option(parse_address, "HOST:PORT", "instead of the cluster file: one agent, which names the others"),
     "simulate": Option(count, "N", "instead of a cluster: N simulated workers"),
     "fault": Option(
         placed(Fault.parse), "FAULT", f"with --simulate, may be repeated: for example {EXAMPLE}", is_list=True
@@ -56,9 +54,7 @@ OPTIONS: dict[str, Option] = {
     "key": Option(path, "FILE", "with --agent: PEM file of its key"),
     "record": Option(path, "FILE", "write a recording to a new file, for replay and export"),
     "read_only": Option(switch, "", "disable all keys and commands that reach into a task"),
-    "serve": Option(
-        parse_address, "HOST:PORT", f"serve the screen to browsers at this address ({SERVED})", otherwise=SERVED
-    ),
+    "serve": Option(parse_address, "HOST:PORT", f"serve the screen to browsers here ({SERVED})", otherwise=SERVED),
     "yes": Option(switch, "", "with restart, stop and start: do not ask"),
     "headless": Option(switch, "", "write JSON lines to stdout instead of drawing a screen"),
     "out": Option(path, "FILE", "without a screen: write to this file instead of stdout"),
@@ -70,18 +66,14 @@ OPTIONS: dict[str, Option] = {
     "until": Option(_conditions, "WHAT", f"end once the training is {', '.join(CONDITIONS)}; several with commas"),
     "seconds": Option(positive_number, "S", "end S seconds after all training tasks have reported a step"),
     "on_event": Option(
-        any_text, "COMMAND", "without a screen: run this command for each important event, with JSON on its stdin"
+        any_text, "COMMAND", "without a screen: run it for each important event, with JSON on its stdin"
     ),
     "webhook": Option(_url, "URL", "without a screen: post each important event to this address, as JSON"),
     "theme": Option(
         one_of("dark", "light", "contrast"), "NAME", "colours of the screen: dark, light, contrast (as last time)"
     ),
     "log_level": Option(one_of(*LEVELS), "LEVEL", f"lowest level of the console's own log: {', '.join(LEVELS)} (info)"),
-    "log_format": Option(
-        one_of(*LOG_FORMATS), "FORMAT", f"format of the console's own log: {', '.join(LOG_FORMATS)} (text)"
-    ),
-    "log_file": Option(
-        path, "FILE", "append the console's own log to this file; left out: stderr, with a screen nowhere"
-    ),
+    "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", f"format of that log: {', '.join(LOG_FORMATS)} (text)"),
+    "log_file": Option(path, "FILE", "append that log to this file; left out: stderr, and with a screen nowhere"),
     "ascii": Option(switch, "", "draw with ASCII only; the default where the locale is not UTF-8"),
 }
