@@ -18,6 +18,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -140,6 +141,8 @@ def main() -> int:
     parser.add_argument("--peers", action="store_true", help="measure TensorFlow's profiler and TensorBoard too")
     parser.add_argument("--quick", action="store_true", help="few pairs, to see that it works")
     flags = parser.parse_args()
+    # Leave by an exception, so that agents and console are ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     checkouts = [*([flags.against.absolute()] if flags.against else []), ROOT]
     cases = [case for case in CASES if flags.only in (None, str(case))]
     print(HEAD, flush=True)

@@ -38,9 +38,14 @@ os.environ["TF_NUM_INTRAOP_THREADS"] = "1"
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.probe.entry.attach import probe
 
 keras = tf.keras
+probe = next(
+    module.probe
+    for name, module in sys.modules.items()
+    if name.startswith("tfscale.trainer.") and name.endswith(".attach")
+)
+"""The probe that TensorFlow's import has brought: each version of tfscale has it in a folder of its own."""
 
 
 class Case(NamedTuple):

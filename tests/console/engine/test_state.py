@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import fakes
 import pytest
-from tfscale.console.engine.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged, LinkState
+from tfscale.console.engine.events import (
+    AgentDescribed,
+    CommandProgressed,
+    Event,
+    FrameArrived,
+    LinkChanged,
+    LinkState,
+    SecondPassed,
+)
 from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.engine.state import ENTRIES_KEPT, OUTCOME_SHOWN, ClusterState
 from tfscale.core.analysis.findings import Findings, SubjectSummary
@@ -181,3 +189,12 @@ def test_under_parameter_server_the_workers_are_expected_to_report() -> None:
     addresses = {task: Address(host, 2222) for task, host in tasks.items()}
     state = ClusterState(ClusterSpec("ps", addresses, addresses), fakes.FakeAnalysis())
     assert state.expected_to_report == {FIRST}
+
+
+def test_a_state_without_a_history_is_the_same_in_all_else() -> None:
+    full, bare = (ClusterState(SPEC, fakes.FakeAnalysis(), has_history=kept) for kept in (True, False))
+    for event in (*fakes.healthy_events(SPEC), SecondPassed(fakes.NOW)):
+        full.fold(event)
+        bare.fold(event)
+    assert full.snapshot(fakes.NOW) == bare.snapshot(fakes.NOW)
+    assert full.snapshot(fakes.NOW).history is not None and bare.snapshot(fakes.NOW).history is None

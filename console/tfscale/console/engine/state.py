@@ -37,12 +37,12 @@ class Analysis(Protocol):
 
 
 class ClusterState:
-    """Accumulated events of a cluster."""
+    """Accumulated events of a cluster; without a history for those that draw no charts."""
 
-    def __init__(self, spec: ClusterSpec, analysis: Analysis) -> None:
+    def __init__(self, spec: ClusterSpec, analysis: Analysis, *, has_history: bool = True) -> None:
         self._spec = spec
         self._analysis = analysis
-        self._history = History(spec.tasks)
+        self._history = History(spec.tasks) if has_history else None
         self._records = {task: _TaskRecord(task, str(task), agent) for task, agent in spec.agents.items()}
         self._entries: deque[TimelineEntry] = deque(maxlen=ENTRIES_KEPT)
         self._findings = Findings()
@@ -76,7 +76,7 @@ class ClusterState:
                 self._fold_link(event)
             case CommandProgressed():
                 self._fold_command(event)
-            case SecondPassed():
+            case SecondPassed() if self._history is not None:
                 self._history.close_second()
 
     def snapshot(self, now: float) -> Snapshot:
@@ -120,7 +120,8 @@ class ClusterState:
     def _fold_frame(self, event: FrameArrived) -> None:
         record, frame = self._records[event.task], event.frame
         self._analysis.fold(record.name, frame)
-        self._history.fold(event.at, event.task, frame)
+        if self._history is not None:
+            self._history.fold(event.at, event.task, frame)
         for batch in frame.steps:
             if batch.subject not in self._reported and len(batch.sequence):
                 self._reported.add(batch.subject)

@@ -80,8 +80,8 @@ class RunFindings:
 
 def play(source: RecordedSource) -> RunFindings:
     """Run all of the source through the console's engine. Raises RecordingError where the source does."""
-    findings = RunFindings()
-    asyncio.run(Engine(source, lambda: ClusterState(source.spec, Diagnostician(source.spec))).run(findings))
+    findings, spec = RunFindings(), source.spec
+    asyncio.run(Engine(source, lambda: ClusterState(spec, Diagnostician(spec), has_history=False)).run(findings))
     return findings
 
 

@@ -83,7 +83,7 @@ class AlignedSteps:
 
 
 @dataclass(slots=True)
-class _Row:
+class _SubjectRow:
     """One subject's row of the table, and its state besides the steps."""
 
     position: int
@@ -111,7 +111,7 @@ class StepTable:
     """Number of times that a new attempt made all older steps void."""
     base: int = 0
     """Sequence of the collective in column 0."""
-    _rows: dict[str, _Row] = field(default_factory=dict)
+    _rows: dict[str, _SubjectRow] = field(default_factory=dict)
     _end: NDArray[np.float64] = field(default_factory=lambda: np.full((0, 0), np.nan))
     _phases: NDArray[np.float32] = field(default_factory=lambda: np.full((0, len(PHASES), 0), np.nan, np.float32))
     _unwritten: list[tuple[int, int, StepBatch]] = field(default_factory=list)
@@ -147,7 +147,7 @@ class StepTable:
         self._remember(row, batch, last, -1)
         return True
 
-    def _add_scattered(self, row: _Row, batch: StepBatch) -> None:
+    def _add_scattered(self, row: _SubjectRow, batch: StepBatch) -> None:
         sequence = np.asarray(batch.sequence, dtype=np.int64)
         last = int(sequence.max())
         self._write_all()
@@ -351,12 +351,12 @@ class StepTable:
                 # Attempts are counted within a generation.
                 row.attempt = 0
 
-    def _row(self, subject: str) -> _Row:
+    def _row(self, subject: str) -> _SubjectRow:
         if subject not in self._rows:
-            self._rows[subject] = _Row(position=len(self._rows))
+            self._rows[subject] = _SubjectRow(position=len(self._rows))
         return self._rows[subject]
 
-    def _remember(self, row: _Row, batch: StepBatch, last: int, index: int) -> None:
+    def _remember(self, row: _SubjectRow, batch: StepBatch, last: int, index: int) -> None:
         """Note the newest step of a batch: its sequence `last`, at `index` of the batch."""
         if last > row.newest:
             row.newest = last

@@ -21,12 +21,12 @@ def library() -> ctypes.CDLL | None:
         loaded.tfscale_entered.restype = ctypes.c_uint64
         loaded.tfscale_usual_steps_layout.restype = ctypes.c_char_p
         loaded.tfscale_usual_steps.restype = ctypes.c_int64
+        number, numbers, pointer = ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p
+        seconds, edges = ctypes.c_double, ctypes.POINTER(ctypes.c_double)
         loaded.tfscale_usual_steps.argtypes = (
-            *(ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64)),
-            *(ctypes.c_int64, ctypes.c_double),
-            *(ctypes.c_void_p, ctypes.c_int64),
-            *(ctypes.c_double, ctypes.c_double),
-            *(ctypes.c_void_p,) * 3,
+            *(pointer, numbers, number, seconds),
+            *(pointer, number, seconds, seconds),
+            *(numbers, edges, pointer),
         )
     except (OSError, AttributeError):
         return None

@@ -16,7 +16,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from tfscale.core.records import PHASES
 from tfscale.trainer.probe.rows.native import library
-from tfscale.trainer.probe.rows.row_kinds import RowKinds
+from tfscale.trainer.probe.rows.row_kinds import RowKinds, numbers_in
 from tfscale.trainer.probe.rows.row_layout import WIDTH
 from tfscale.trainer.probe.steps.assembler import IDLE_SECONDS, REMEMBERED, StepAssembler
 from tfscale.trainer.probe.steps.spans import Kind, Program, Site
@@ -141,6 +141,8 @@ class FastPath:
         self._described: set[int] = set()
         self._layouts = np.zeros((0, _MOST_SPANS, len(_Fields._fields)), np.int64)
         """(kinds, spans, fields); zeros where a kind is not described yet, or has no more spans."""
+        self._layouts_at: int | None = None
+        """Address of the layouts."""
 
     def take(self, rows: np.ndarray, known: int, until: float, horizon: float) -> Taken:
         """Take the usual steps that ended by `horizon`, up to the first span that belongs to none.
@@ -153,31 +155,30 @@ class FastPath:
         if self._library is None or tail is None:
             return Taken(None, rows, False)
         rows, count = np.array(rows), ctypes.c_int64(len(rows))
-        self._describe(set(map(int, rows[:, 0].tolist())))
+        self._describe(set(numbers_in(rows[:, 0].astype(np.int64))))
         columns = np.empty((len(_COLUMNS), len(rows)))
-        groups, edges = np.zeros(2, np.int64), np.array(tail[1:])
-        found: int = self._library.tfscale_usual_steps(
+        groups, edges = (ctypes.c_int64 * 2)(), (ctypes.c_double * 3)(*tail[1:])
+        result: int = self._library.tfscale_usual_steps(
             rows.ctypes.data,
             ctypes.byref(count),
             known,
             until,
-            self._layouts.ctypes.data,
+            self._layouts_at,
             len(self._layouts),
             horizon,
             IDLE_SECONDS,
-            groups.ctypes.data,
-            edges.ctypes.data,
+            groups,
+            edges,
             columns.ctypes.data,
         )
-        number = found if found >= 0 else -1 - found
+        number = result if result >= 0 else -1 - result
         if not number:
-            return Taken(None, rows, found >= 0)
+            return Taken(None, rows, result >= 0)
         steps = _steps(columns[:, :number], tail.sequence, self._sites[groups[0]], bool(groups[1]))
-        ends = [tail.exit, *steps.end.tolist()][-REMEMBERED - 1 :]
+        ends = [tail.exit] * (number <= REMEMBERED) + steps.end[-REMEMBERED - 1 :].tolist()
         durations = list(map(sub, ends[1:], ends))
-        after = Tail(tail.sequence + number, *edges.tolist())
-        self._assembler.go_on(after, durations, round(steps.bytes.max().item()))
-        return Taken(steps, rows[: count.value], found >= 0)
+        self._assembler.go_on(Tail(tail.sequence + number, *edges), durations, round(steps.bytes.max().item()))
+        return Taken(steps, rows[: count.value], result >= 0)
 
     def _describe(self, numbers: set[int]) -> None:
         """Describe these kinds of rows: once they have come, their sites are final."""
@@ -191,6 +192,7 @@ class FastPath:
                 fixed = site.examples if site.kind is Kind.INPUT else site.bytes
                 self._layouts[number, index] = part_of(site), *place, fixed, self._group(site)
         self._described |= numbers
+        self._layouts_at = self._layouts.ctypes.data
 
     def _group(self, site: Site) -> int:
         if site.kind is not Kind.RUN:
