@@ -134,9 +134,9 @@ def write_cluster(folder: Path, workers: int) -> Path:
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for opened in sockets:
+            opened.bind(("127.0.0.1", 0))
+        return [opened.getsockname()[1] for opened in sockets]
 
 
 def start_agent(folder: Path, cluster: Path, index: int, demo: Demo) -> subprocess.Popen[bytes]:

@@ -93,7 +93,7 @@ def _measured(program: str, terminal: Terminal, tasks: int, press: Callable[[], 
     answers = press()
     spent, after = time.perf_counter() - begin, (_cpu([process]), _cpu(servers))
     cpu, agents = ((late - early) / spent for early, late in zip(before, after, strict=True))
-    known = sorted(each for each in answers if each is not None)
+    known = sorted(answer for answer in answers if answer is not None)
     p50, p95, p99 = (float(np.quantile(known, q)) if known else float("nan") for q in (0.5, 0.95, 0.99))
     lost = len(answers) - len(known)
     return Result(program, tasks, cpu, agents, process.memory_info().rss, p50, p95, p99, len(answers), lost)
@@ -101,7 +101,7 @@ def _measured(program: str, terminal: Terminal, tasks: int, press: Callable[[], 
 
 def _cpu(processes: list[psutil.Process]) -> float:
     """Return seconds."""
-    return sum(times.user + times.system for times in (each.cpu_times() for each in processes))
+    return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
 
 
 def _type(terminal: Terminal, seconds: float, selected: str, last: int) -> list[float | None]:
@@ -185,7 +185,7 @@ def _come_and_go(terminal: Terminal, page: Page) -> str:
 
 
 def _quantiles(answers: list[float | None]) -> str:
-    p50, p95 = np.quantile([np.inf if each is None else each for each in answers], (0.5, 0.95))
+    p50, p95 = np.quantile([np.inf if answer is None else answer for answer in answers], (0.5, 0.95))
     return f"p50 {p50 * 1e3:.0f} ms, p95 {p95 * 1e3:.0f} ms"
 
 
@@ -300,8 +300,8 @@ def main() -> int:
     if flags.out:
         flags.out.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
     missed = judge(results)
-    for each in missed:
-        print(f"bench/console: {each}", file=sys.stderr)
+    for problem in missed:
+        print(f"bench/console: {problem}", file=sys.stderr)
     return 1 if missed else 0
 
 

@@ -78,7 +78,7 @@ def measure(workers: int, rate: int, seconds: int) -> Cost:
         between = time.thread_time()
         findings = diagnostician.diagnose(second + 1.0)
         end = time.thread_time()
-        named |= {each.subject for each in findings.diagnoses if each.kind == "straggler"}
+        named |= {diagnosis.subject for diagnosis in findings.diagnoses if diagnosis.kind == "straggler"}
         if second >= SETTLED:
             fold.append(between - begin)
             diagnose.append(end - between)

@@ -147,7 +147,7 @@ def main() -> int:
     cases = [case for case in CASES if flags.only in (None, str(case))]
     print(HEAD, flush=True)
     costs = {case: cost_of(case, checkouts, ["--quick"] * flags.quick) for case in cases}
-    judged = [each for case in cases for each in costs[case][ROOT].judged()]
+    judged = [sample for case in cases for sample in costs[case][ROOT].judged()]
     print("", *(line for line, _ in judged), sep="\n")
     for case in cases if flags.against else ():
         print(f"{case}: beyond the other checkout: {costs[case][ROOT].beyond(costs[case][checkouts[0]])}")

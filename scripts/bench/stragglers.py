@@ -95,7 +95,7 @@ def names_in(simulation: Simulation) -> int:
         high = int(np.searchsorted(end, second))
         steps = AlignedSteps(subjects, np.arange(high), end[:high], columns[:, :high])
         found = rule.diagnose(steps.after(rule.follow(subjects)), steps.since)
-        seen |= {(each.subject, each.begin) for each in found if each.kind == "straggler"}
+        seen |= {(diagnosis.subject, diagnosis.begin) for diagnosis in found if diagnosis.kind == "straggler"}
     return len(seen)
 
 

@@ -60,7 +60,7 @@ def main() -> int:
     parser.add_argument("--names", action="store_true", help="look for the private names alone")
     chosen = parser.parse_args()
     if chosen.names:
-        return 0 if False not in [has_names(each) for each in chosen.python] else 1
+        return 0 if False not in [has_names(version) for version in chosen.python] else 1
     pythons = map(Path, chosen.python)
     print("| Python | TensorFlow | Keras |", " | ".join(f"`{name}`" for name in NAMES), "|")
     print("| --- " * (3 + len(NAMES)) + "|", flush=True)

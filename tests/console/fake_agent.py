@@ -112,12 +112,12 @@ class FakeCluster:
     def kill(self, task: Task, signal: int = 9) -> None:
         """The task dies by a signal, its peers exit 1 a moment later."""
         now = time.time()
-        for each in self.tasks.values():
-            each.state = EXITED
-            if each.task == task:
-                each.exit = telemetry_pb2.Exit(signal=signal, at=now)
+        for task_state in self.tasks.values():
+            task_state.state = EXITED
+            if task_state.task == task:
+                task_state.exit = telemetry_pb2.Exit(signal=signal, at=now)
             else:
-                each.exit = telemetry_pb2.Exit(code=1, at=now + 1.8)
+                task_state.exit = telemetry_pb2.Exit(code=1, at=now + 1.8)
 
     def _train(self) -> dict[Task, telemetry_pb2.StepBatch]:
         batches = {

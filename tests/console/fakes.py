@@ -227,8 +227,8 @@ def cut_findings(cluster: ClusterSpec) -> Findings:
 
 
 DIAGNOSES: dict[str, Diagnosis] = {
-    each.kind: each
-    for each in (
+    diagnosis.kind: diagnosis
+    for diagnosis in (
         Diagnosis(
             "hang", "worker:1", NOW - 95, None, "critical",
             "worker:1 is stuck since 07:58:25 (95 s): it has not entered the all-reduce in which worker:0 and worker:2 "
@@ -378,3 +378,25 @@ def ended_events(cluster: ClusterSpec, code: int) -> list[Event]:
     """All tasks have exited with this code."""
     ended = status(TaskState.EXITED, pid=None, exit=Exit(code, None, NOW))
     return [FrameArrived(NOW, task, frame(task, 5, of=ended)) for task in cluster.tasks]
+
+
+def views(count: int = 12) -> list[TaskView]:
+    """worker:1 is slow, and warm."""
+    cluster = spec(count)
+    summary_of = summaries(cluster, worker(1))
+    return [
+        TaskView(
+            task,
+            cluster.agents[task],
+            Link(LinkState.UP, "", NOW - 30),
+            description(task),
+            replace(frame(task), gpus=(busy_gpu(0.97 - task.index / 100, 90.0 if task.index == 1 else 60.0),)),
+            summary_of[str(task)],
+            diagnoses=(straggler(),) if task.index == 1 else (),
+        )
+        for task in cluster.tasks
+    ]
+
+
+def busy_gpu(use: float, heat: float) -> GpuSample:
+    return GpuSample(0, "GPU-0", "A100", utilisation=use, memory_used=33_000_000_000, temperature=heat, power=300.0)

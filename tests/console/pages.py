@@ -7,10 +7,10 @@ from typing import Any
 
 import fakes
 from simulated_runs import simulated
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import SecondPassed
 from tfscale.console.engine.state import ClusterState
+from tfscale.console.engine.state_factory import states
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.console.tui.app import ConsoleApp
 

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import fakes
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, SecondPassed
+from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import RecordingWriter
-from tfscale.console.sources.faults import Fault
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.console.sources.simulated_cluster import SimulatedCluster
+from tfscale.console.sources.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 

@@ -59,7 +59,7 @@ async def test_all_is_told_in_order_and_frozen_at_each_second() -> None:
     told, tapped = fakes.Told(), list[Event]()
     await engine(FiniteSource(events), tap=tapped.append).run(told)
     assert told.events == events == tapped
-    assert [(each.at, each.up) for each in told.snapshots] == [(1.0, 2), (2.0, 1)]
+    assert [(snapshot.at, snapshot.up) for snapshot in told.snapshots] == [(1.0, 2), (2.0, 1)]
 
 
 async def test_a_slow_diagnosis_holds_up_nobody_but_the_next_event() -> None:
@@ -75,7 +75,7 @@ async def test_a_slow_diagnosis_holds_up_nobody_but_the_next_event() -> None:
     ticking = asyncio.create_task(tick())
     await engine(FiniteSource(events), SlowAnalysis()).run(told)
     ticking.cancel()
-    assert [each.at for each in told.snapshots] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert [snapshot.at for snapshot in told.snapshots] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert ticks > 10
 
 
@@ -88,14 +88,14 @@ async def test_stop_tells_what_has_come_and_ends() -> None:
     source.tick()
     watching.stop()
     await asyncio.wait_for(running, 5)
-    assert [each.at for each in told.snapshots] == [fakes.NOW, fakes.NOW + 1]
+    assert [snapshot.at for snapshot in told.snapshots] == [fakes.NOW, fakes.NOW + 1]
 
 
 async def test_a_rewind_forgets_and_shows_that() -> None:
     events = [*fakes.healthy_events(SPEC), SecondPassed(5.0), Rewound(2.0), SecondPassed(3.0)]
     told = fakes.Told()
     await engine(FiniteSource(events)).run(told)
-    assert [(each.at, each.up) for each in told.snapshots] == [(5.0, 2), (2.0, 0), (3.0, 0)]
+    assert [(snapshot.at, snapshot.up) for snapshot in told.snapshots] == [(5.0, 2), (2.0, 0), (3.0, 0)]
 
 
 async def test_a_source_that_fails_fails_the_engine_after_what_it_gave() -> None:

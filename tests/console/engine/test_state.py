@@ -35,7 +35,7 @@ def folded(*events: Event, findings: Findings | None = None) -> ClusterState:
 
 def said(state: ClusterState) -> list[tuple[str, str, str]]:
     moments: tuple[TimelineEntry, ...] = state.snapshot(fakes.NOW).timeline
-    return [(each.severity, each.subject, each.text) for each in moments]
+    return [(entry.severity, entry.subject, entry.text) for entry in moments]
 
 
 def arrived(state: TaskState, sequence: int = 2, task: Task = SECOND, **fields: object) -> FrameArrived:
@@ -64,7 +64,9 @@ def test_a_death_is_told_once_with_its_time_and_its_signal() -> None:
     state.fold(arrived(TaskState.EXITED, 3, pid=None, exit=Exit(None, 9, fakes.NOW - 4)))
     deaths = [text for severity, subject, text in said(state) if severity == "critical" and subject == "worker:1"]
     assert deaths == ["killed SIGKILL"]
-    assert next(each.at for each in state.snapshot(fakes.NOW).timeline if each.subject == "worker:1") == fakes.NOW - 4
+    assert (
+        next(entry.at for entry in state.snapshot(fakes.NOW).timeline if entry.subject == "worker:1") == fakes.NOW - 4
+    )
 
 
 def test_a_task_that_is_met_running_is_no_event_and_a_restart_is() -> None:
@@ -167,10 +169,10 @@ def test_a_commands_outcome_stands_for_a_while_and_its_doing_is_told_once() -> N
 def test_what_stands_is_told_to_a_recording_that_begins_now() -> None:
     state = folded(*fakes.healthy_events(SPEC), LinkChanged(fakes.NOW, SECOND, LinkState.REFUSED, "why"))
     known_links = state.known_links(5.0)
-    links = [(each.task, each.state, each.reason) for each in known_links if isinstance(each, LinkChanged)]
+    links = [(event.task, event.state, event.reason) for event in known_links if isinstance(event, LinkChanged)]
     assert links == [(FIRST, LinkState.UP, ""), (SECOND, LinkState.REFUSED, "why")]
-    assert [each.task for each in known_links if isinstance(each, AgentDescribed)] == [FIRST, SECOND]
-    assert {each.at for each in known_links} == {5.0}
+    assert [event.task for event in known_links if isinstance(event, AgentDescribed)] == [FIRST, SECOND]
+    assert {event.at for event in known_links} == {5.0}
 
 
 def test_moments_are_bounded_and_in_the_order_of_their_times() -> None:
@@ -179,7 +181,7 @@ def test_moments_are_bounded_and_in_the_order_of_their_times() -> None:
         state.fold(LinkChanged(float(number + 1), FIRST, LinkState.DOWN if number % 2 else LinkState.UP))
     moments = state.snapshot(fakes.NOW).timeline
     assert len(moments) == ENTRIES_KEPT
-    assert [each.at for each in moments] == sorted(each.at for each in moments)
+    assert [entry.at for entry in moments] == sorted(entry.at for entry in moments)
 
 
 def test_under_parameter_server_the_workers_are_expected_to_report() -> None:

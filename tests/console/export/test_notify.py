@@ -21,7 +21,7 @@ def told(diagnosis: Diagnosis) -> dict[str, object]:
     return rows.diagnosis_line(diagnosis, fakes.NOW)
 
 
-async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = tmp_path / "log"
     notifier = Notifier(
         f'cat >> {log}; echo "$TFSCALE_EVENT_KIND $TFSCALE_EVENT_SEVERITY" >> {log.with_suffix(".words")}'
@@ -48,7 +48,7 @@ async def test_a_command_gets_each_event_that_matters_once(tmp_path: Path, capfd
     failing.report(told(fakes.straggler()))
     failing.close()
     await failing.run()
-    assert "exited 3" in capfd.readouterr().err
+    assert "exited 3" in caplog.text
 
 
 class _Hook(http.server.BaseHTTPRequestHandler):
@@ -77,7 +77,7 @@ def hook() -> Iterator[tuple[str, type[_Hook]]]:
 
 
 async def test_a_webhook_gets_events_and_is_tried_again(
-    hook: tuple[str, type[_Hook]], capsys: pytest.CaptureFixture[str]
+    hook: tuple[str, type[_Hook]], caplog: pytest.LogCaptureFixture
 ) -> None:
     url, handler = hook
     handler.statuses = [503, 200, 404]
@@ -87,4 +87,4 @@ async def test_a_webhook_gets_events_and_is_tried_again(
     notifier.close()
     await asyncio.wait_for(notifier.run(), 20)
     assert [line["sentence"] for line in handler.got] == ["first", "first", "second"]
-    assert "404" in capsys.readouterr().err
+    assert "404" in caplog.text

@@ -48,7 +48,7 @@ def test_rotation_keeps_so_many_and_each_begins_with_its_header(tmp_path: Path) 
         output.write({"number": number, "fill": "x" * 100})
         output.flush()
     output.close()
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["run.jsonl", "run.jsonl.1", "run.jsonl.2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.jsonl", "run.jsonl.1", "run.jsonl.2"]
     for file in tmp_path.iterdir():
         first, *_ = file.read_text().splitlines()
         assert json.loads(first) == {"type": "header"}

@@ -6,25 +6,27 @@ import fakes
 import pytest
 from tfscale.console.export.task_commands import run_task_command
 from tfscale.console.settings.config import Settings
-from tfscale.console.sources.source_factory import Connection
+from tfscale.console.sources.source_factory import ClusterConnection
 from tfscale.core.errors import UsageError
 
 FIRST = fakes.worker(0)
 
 
-def connection() -> Connection:
-    return Connection(fakes.ScriptedSource(fakes.spec(2)), fakes.FakeCommands())
+def connection() -> ClusterConnection:
+    return ClusterConnection(fakes.ScriptedSource(fakes.spec(2)), fakes.FakeCommands())
 
 
-async def test_results_go_to_stdout_and_progress_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_results_go_to_stdout_and_progress_to_the_log(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     assert await run_task_command("stack", FIRST, Settings(), connection()) == 0
     assert capsys.readouterr().out.startswith("Main thread")
     assert await run_task_command("profile", FIRST, Settings(), connection()) == 0
-    out, err = capsys.readouterr()
-    assert out.endswith(".xplane.pb\n") and "tensorboard --logdir" in err
+    assert capsys.readouterr().out.endswith(".xplane.pb\n") and "tensorboard --logdir" in caplog.text
+    caplog.clear()
     assert await run_task_command("restart", FIRST, Settings(yes=True), connection()) == 0
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 5
+    assert capsys.readouterr().out == "" and len(caplog.records) == 5
 
 
 async def test_an_order_needs_a_yes_and_a_task_of_the_cluster() -> None:

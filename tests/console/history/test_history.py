@@ -223,7 +223,7 @@ def test_fast_steps_are_kept_within_bounds() -> None:
     history = History(tasks)
     for second in range(30):
         for task in tasks:
-            ends = [now(second + each / 1000) for each in range(1000)]
+            ends = [now(second + millisecond / 1000) for millisecond in range(1000)]
             told(history, task, now(second + 1), batch(task, ends, second * 1000))
     steps = history.recent_steps
     assert steps.newest == 29_999 and steps.oldest is not None and steps.oldest >= 28_000

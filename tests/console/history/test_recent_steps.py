@@ -47,7 +47,7 @@ def test_steps_line_up_as_in_a_dictionary_of_them(random: Random) -> None:
         newest = {task: max(rows) for task, rows in known.items()}
         assert steps.newest == max(newest.values())
         last = random.choice(list(newest.values()))
-        assert steps.reporters(last) == sum(each >= last for each in newest.values())
+        assert steps.reporters(last) == sum(number >= last for number in newest.values())
         shown = steps.aligned(last, 5)
         wanted = range(max(last - 4, steps.oldest or 0), last + 1)
         assert list(shown.tasks) == [task for task in TASKS if known.get(task, {}).keys() & set(wanted)]

@@ -18,16 +18,16 @@ import fakes
 import numpy as np
 import pytest
 from simulated_runs import simulated
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import SecondPassed
+from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import RecordingError
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.report import report_command
-from tfscale.console.report.contents import MOST_POINTS, PhaseTimeline
-from tfscale.console.report.plots import events, per_worker, steps_by_phase, ticks
 from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_file import open_run
+from tfscale.console.report.run_report import MOST_POINTS, PhaseTimeline
+from tfscale.console.report.svg_plots import events, per_worker, steps_by_phase, ticks
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.core.analysis.findings import Findings, SubjectSummary
@@ -97,15 +97,15 @@ async def recorded_live(path: Path) -> list[Diagnosis]:
     tape.begin(path, events[0].at)
     await Engine(RecordedSource(spec, events), states(spec), tape.take).run(heard)
     tape.end()
-    found = [each for snapshot in heard.snapshots for each in snapshot.findings.diagnoses]
-    return list({(each.kind, each.subject, each.begin): each for each in found}.values())
+    found = [diagnosis for snapshot in heard.snapshots for diagnosis in snapshot.findings.diagnoses]
+    return list({(diagnosis.kind, diagnosis.subject, diagnosis.begin): diagnosis for diagnosis in found}.values())
 
 
 def test_a_report_finds_what_the_console_found_that_recorded_the_run(tmp_path: Path) -> None:
     path = tmp_path / "run.tfrec"
     live = asyncio.run(recorded_live(path))
     reported = report_recorded(path, open_run(path)).diagnoses
-    assert {each.kind for each in reported} == {"straggler", "crash"}
+    assert {diagnosis.kind for diagnosis in reported} == {"straggler", "crash"}
     assert sorted(reported, key=str) == sorted(live, key=str)
 
 
@@ -135,7 +135,7 @@ def troubled() -> Iterator[dict[str, object]]:
                 frame_to_json(f"worker:{index}", replace(waiting, activities=compiling if second == 40 else ()))
             )
     for task, frame in Simulation(3, 20.0, 60.0).frames():
-        steps = tuple(replace(each, end=array("d", [40.0 + end for end in each.end])) for each in frame.steps)
+        steps = tuple(replace(batch, end=array("d", [40.0 + end for end in batch.end])) for batch in frame.steps)
         yield moved(frame_to_json(task, replace(frame, at=40.0 + frame.at, steps=steps)))
         entered = frame.collective.entered if frame.collective else 0
     for second in range(101, 176):

@@ -13,7 +13,7 @@ def test_what_was_chosen_comes_back(tmp_path: Path) -> None:
     chosen = View(("task", "step", "heat"), "heat", True, "host", "tfscale-light", "gpu")
     ViewFile.at(path).keep(chosen)
     assert ViewFile.at(path).view == chosen
-    assert [each.name for each in path.parent.iterdir()] == ["console.json"]
+    assert [path.name for path in path.parent.iterdir()] == ["console.json"]
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,8 @@ async def test_a_frame_that_cannot_be_read_is_said_and_what_comes_after_it_is_ta
         )
         await watched.until(lambda events: LinkState.DOWN in links(events, SECOND))
         assert any(
-            isinstance(each, LinkChanged) and "cannot be read: steps: 'nobody'" in each.reason
-            for each in watched.events
+            isinstance(event, LinkChanged) and "cannot be read: steps: 'nobody'" in event.reason
+            for event in watched.events
         )
         playing = asyncio.create_task(cluster.play())
         before = len(frames(watched.events, SECOND))

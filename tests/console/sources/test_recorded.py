@@ -9,10 +9,10 @@ from pathlib import Path
 import fakes
 import pytest
 from simulated_runs import playing, record, simulated
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, SecondPassed
 from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources.recorded import HISTORY, RecordedSource
 from tfscale.console.sources.simulated import simulated_spec
@@ -33,7 +33,9 @@ def path(events: list[Event], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def changes(snapshots: list[Snapshot]) -> list[tuple[float, str, str, float | None]]:
-    return [(each.at, found.subject, found.sentence, found.end) for each in snapshots for found in each.changes]
+    return [
+        (snapshot.at, found.subject, found.sentence, found.end) for snapshot in snapshots for found in snapshot.changes
+    ]
 
 
 def told_live(events: list[Event]) -> list[tuple[float, str, str, float | None]]:

@@ -9,11 +9,11 @@ from dataclasses import fields
 import fakes
 import pytest
 from simulated_runs import simulated
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState, SecondPassed
-from tfscale.console.sources.faults import Fault
+from tfscale.console.engine.state_factory import states
 from tfscale.console.sources.simulated import SimulatedSource, simulated_spec
+from tfscale.console.sources.simulated_faults import Fault
 from tfscale.core.errors import UsageError
 from tfscale.core.records import Diagnosis, Frame, TaskState
 
@@ -28,7 +28,7 @@ def found(events: list[Event], workers: int) -> list[Diagnosis]:
     told = []
     for event in events:
         if isinstance(event, SecondPassed):
-            told += [each for each in state.snapshot(event.at).changes if each.end is None]
+            told += [diagnosis for diagnosis in state.snapshot(event.at).changes if diagnosis.end is None]
         else:
             state.fold(event)
     return told
@@ -52,12 +52,12 @@ def test_every_step_of_every_worker_is_told_once_and_adds_up() -> None:
 
 
 def test_equal_workers_are_named_by_nobody() -> None:
-    assert [each.subject for each in found(simulated(60, 8), 8) if each.kind == "straggler"] == []
+    assert [diagnosis.subject for diagnosis in found(simulated(60, 8), 8) if diagnosis.kind == "straggler"] == []
 
 
 def test_a_slow_phase_is_found_and_so_is_its_end() -> None:
     events = simulated(60, 4, "worker:3=60ms,input@10s-30s")
-    (straggler,) = (each for each in found(events, 4) if each.kind == "straggler")
+    (straggler,) = (diagnosis for diagnosis in found(events, 4) if diagnosis.kind == "straggler")
     assert (straggler.kind, straggler.subject, straggler.evidence["phase"]) == ("straggler", "worker:3", "input")
     assert straggler.begin == pytest.approx(fakes.NOW + 10, abs=1.5)
 
@@ -99,7 +99,7 @@ def test_faults_show_in_raw_counters_and_nowhere_is_a_cause_named() -> None:
     assert hot.gpus[0].clock_event_reasons and (hot.gpus[0].clock or 0) < (well.gpus[0].clock or 0)
     assert crowded.host is not None and crowded.host.pressure is not None and (crowded.host.pressure.cpu or 0) > 0.5
     assert not well.gpus[0].clock_event_reasons
-    named = {each.name for each in fields(Frame)}
+    named = {field.name for field in fields(Frame)}
     assert not named & {"cause", "diagnosis", "fault"}
 
 

@@ -7,23 +7,16 @@ import random
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import pytest
 from fake_agent import FakeAgent, FakeCluster
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkState
 from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.state_factory import states
 from tfscale.console.sources.live import LiveSource
-from tfscale.console.sources.source_factory import ask_agent
-from tfscale.console.transport.channels import Channels, CommandError
-from tfscale.core.cluster.cluster_spec import Address, ClusterError, ClusterSpec, Tls
-from tfscale.core.cluster.security import SecurityError
+from tfscale.console.transport.channels import Channels
 from tfscale.core.cluster.task import Task
-from tfscale.v1 import agent_pb2
 
 NAP = 0.05
 TRUE_AGAIN = 60
@@ -103,17 +96,17 @@ async def suffer(seed: int) -> None:
             await asyncio.sleep(1.0)
             troubled = {task: Troubled(agent) for task, agent in cluster.agents.items()}
             for _ in range(6):
-                each = chance.choice(list(troubled.values()))
-                await each.trouble(chance.choice(("kill", "start", "cut", "connect")))
+                agent = chance.choice(list(troubled.values()))
+                await agent.trouble(chance.choice(("kill", "start", "cut", "connect")))
                 await asyncio.sleep(chance.uniform(0.0, 0.4))
             await rest()
             links = watched.links()
             assert {task: link is LinkState.UP for task, link in links.items()} == {
-                task: each.is_there and each.is_heard for task, each in troubled.items()
+                task: agent.is_there and agent.is_heard for task, agent in troubled.items()
             }, seed
-            for each in troubled.values():
-                await each.trouble("start")
-                await each.trouble("connect")
+            for agent in troubled.values():
+                await agent.trouble("start")
+                await agent.trouble("connect")
             healed = time.time()
             await rest()
             assert set(watched.links().values()) == {LinkState.UP}, seed
@@ -135,42 +128,3 @@ async def test_who_comes_late_gets_what_the_agents_kept() -> None:
             await asyncio.sleep(0.8)
         for steps in watched.steps.values():
             assert steps[0] == 0 and len(steps) > 10
-
-
-async def test_insecure_means_plain_text_although_the_file_has_tls() -> None:
-    nowhere = Path("/nonexistent")
-    async with FakeCluster(1) as cluster:
-        channels = Channels(replace(cluster.spec, tls=Tls(nowhere, nowhere, nowhere)), insecure=True)
-        description = await channels.stub(cluster.spec.lead).Describe(agent_pb2.DescribeRequest(), timeout=5)
-        await channels.close()
-    assert description.run == "fake"
-
-
-def test_an_agent_that_may_not_be_dialled_is_named_before_any_is(tmp_path: Path) -> None:
-    task, beyond = Task.parse("worker:0"), Address("10.0.0.2", 7070)
-    spec = ClusterSpec("open", {task: beyond}, {task: beyond})
-    with pytest.raises(SecurityError, match=r"10\.0\.0\.2:7070 is beyond loopback: give \[tls\]"):
-        Channels(spec)
-    text = tmp_path / "text.pem"
-    text.write_text("hello")
-    with pytest.raises(SecurityError, match=r"\[tls\] ca: .*text.pem is not a PEM file"):
-        Channels(replace(spec, tls=Tls(text, text, text)))
-
-
-async def test_one_agent_tells_the_whole_cluster() -> None:
-    async with FakeCluster(3) as cluster:
-        for address in cluster.spec.agents.values():
-            spec = await ask_agent(address, None, insecure=False)
-            assert spec.agents == cluster.spec.agents and spec.name == "fake"
-
-
-async def test_an_agent_that_cannot_tell_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CommandError, match=r"--agent 127.0.0.1:1: connection refused; is tfscale-agent running there"):
-        await ask_agent(Address("127.0.0.1", 1), None, insecure=False)
-    async with FakeCluster(1) as cluster:
-        (agent,) = cluster.agents.values()
-        described = agent._description()
-        described.cluster = "{}"
-        monkeypatch.setattr(agent, "_description", lambda: described)
-        with pytest.raises(ClusterError, match=r"the agent at 127\.0\.0\.1"):
-            await ask_agent(Address("127.0.0.1", agent.port), None, insecure=False)

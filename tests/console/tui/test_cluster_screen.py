@@ -202,7 +202,7 @@ async def test_c_chooses_columns_and_they_are_remembered(tmp_path: Path) -> None
         assert isinstance(app.screen, PickerScreen)
         names = [column.name for column in COLUMNS]
         await pilot.press(*["j"] * names.index("gen"), "k", "down", "space")
-        assert "gen" not in app.cluster.table.chosen
+        assert "gen" not in app.cluster.table.chosen_columns
         await pilot.press(*["j"] * (names.index("heat") - names.index("gen")), "space", "escape")
         assert app.screen is app.cluster and "heat" in app.cluster.table.columns
         await pilot.press("s", "t")
@@ -215,7 +215,7 @@ async def test_c_chooses_columns_and_they_are_remembered(tmp_path: Path) -> None
         assert again.theme == "tfscale-light" and "worker:1 " in rows(again)[0]
         assert "90 °C" in rows(again)[0]
         await pilot.press("c", "d", "c")
-        assert again.cluster.table.chosen == USUAL
+        assert again.cluster.table.chosen_columns == USUAL
     assert ViewFile.at(path).view.columns is None
 
 
@@ -225,7 +225,7 @@ async def test_a_mouse_picks_columns_too() -> None:
         await settled(pilot)
         await pilot.press("c")
         await pilot.click("#columns", offset=(5, 3))
-        assert "host" not in app.cluster.table.chosen
+        assert "host" not in app.cluster.table.chosen_columns
 
 
 async def test_a_view_of_a_column_that_is_gone_is_the_usual_one() -> None:
@@ -242,7 +242,7 @@ async def test_what_cannot_be_remembered_is_said() -> None:
         await pilot.press("s")
         await pilot.pause()
         assert app.cluster.table.order.sort == "flag"
-        assert any("not remembered" in each.message for each in app._notifications)
+        assert any("not remembered" in notification.message for notification in app._notifications)
 
 
 async def test_h_opens_the_heat_map_where_every_key_works() -> None:
@@ -253,7 +253,7 @@ async def test_h_opens_the_heat_map_where_every_key_works() -> None:
         screen = app.screen
         assert isinstance(screen, HeatScreen)
         heat = screen.map
-        assert heat.cursor == 1 and "worker:1 on node-01" in heat.about().plain
+        assert heat.cursor == 1 and "worker:1 on node-01" in heat.description().plain
         assert "▲" in "".join(heat.render_line(y).text for y in range(heat.size.height))
         await pilot.press("right", "left", "down")
         assert heat.cursor > 1
@@ -264,7 +264,7 @@ async def test_h_opens_the_heat_map_where_every_key_works() -> None:
         await pilot.press("m")
         assert heat.measure == "wait" and "waiting for somebody slower" in heat.legend().plain
         await pilot.press("M", "u")
-        assert heat.by_gpu and heat.measure == "gpu" and "GPU 0" in heat.about().plain
+        assert heat.by_gpu and heat.measure == "gpu" and "GPU 0" in heat.description().plain
         await pilot.press("m")
         assert heat.measure == "heat"
         await pilot.press("u", "enter")
@@ -324,7 +324,7 @@ async def test_without_colour_shades_and_letters_say_the_same(monkeypatch: pytes
         heat = app.screen.map
         shown = [heat.render_line(y).text for y in range(heat.size.height)]
         assert all(line.isascii() for line in shown) and "!" in "".join(shown)
-        assert "#" in heat.legend().plain and heat.legend().plain.isascii() and heat.about().plain.isascii()
+        assert "#" in heat.legend().plain and heat.legend().plain.isascii() and heat.description().plain.isascii()
 
 
 @pytest.mark.parametrize("keys", [[], ["h"], ["c"], ["o"]])

@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import fakes
 import pytest
-from tfscale.console.engine.events import LinkState
-from tfscale.console.engine.model import Link, TaskView
 from tfscale.console.tui.widgets.appearance.theme import UNICODE
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery, filterable, parse
-from tfscale.console.tui.widgets.table.row_order import RowGroup, RowOrder, arrange
+from tfscale.console.tui.widgets.table.row_order import RowOrder, arrange
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, Scene
-from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import GpuSample
 
 SCENE = Scene(fakes.NOW, UNICODE, furthest=1210)
 
 
-def views(count: int = 12) -> list[TaskView]:
-    """worker:1 is slow, and warm."""
-    cluster = fakes.spec(count)
-    found = fakes.summaries(cluster, fakes.worker(1))
-    return [
-        TaskView(
-            task,
-            cluster.agents[task],
-            Link(LinkState.UP, "", fakes.NOW - 30),
-            fakes.description(task),
-            replace(fakes.frame(task), gpus=(gpu(0.97 - task.index / 100, 90.0 if task.index == 1 else 60.0),)),
-            found[str(task)],
-            diagnoses=(fakes.straggler(),) if task.index == 1 else (),
-        )
-        for task in cluster.tasks
-    ]
-
-
-def gpu(use: float, heat: float) -> GpuSample:
-    return GpuSample(0, "GPU-0", "A100", utilisation=use, memory_used=33_000_000_000, temperature=heat, power=300.0)
-
-
 def taken(text: str) -> list[int]:
     wanted = parse(text)
-    return [view.task.index for view in views() if wanted.takes(view, SCENE)]
+    return [view.task.index for view in fakes.views() if wanted.takes(view, SCENE)]
 
 
 @pytest.mark.parametrize(
@@ -95,47 +67,7 @@ def test_what_is_wrong_is_one_line_that_says_what_to_write(text: str, said: str)
 
 def test_every_column_can_be_filtered_and_sorted_by() -> None:
     for name in filterable():
-        parse(f"{name}:1").takes(views()[0], SCENE)
+        parse(f"{name}:1").takes(fakes.views()[0], SCENE)
     for column in COLUMNS:
-        rows = arrange(views(), FilterQuery(), RowOrder(column.name), SCENE)
+        rows = arrange(fakes.views(), FilterQuery(), RowOrder(column.name), SCENE)
         assert len(rows) == 12
-
-
-def test_numbers_are_sorted_from_the_largest_and_words_from_a() -> None:
-    def order(sort: str, is_reversed: bool = False) -> list[int]:
-        rows = arrange(views(), FilterQuery(), RowOrder(sort, is_reversed), SCENE)
-        return [task.index for row in rows for task in row.tasks]
-
-    assert order("lag")[:3] == [1, 0, 2]
-    assert order("lag", True)[-1] == 1
-    assert order("flag")[0] == 1
-    assert order("host")[:2] == [0, 1] and order("host", True)[:2] == [11, 10]
-    assert order("task", True)[0] == 11
-
-
-def test_what_trembles_keeps_its_place() -> None:
-    trembling = views(2)
-    slower = replace(trembling[0], summary=replace(trembling[0].summary, step_time=0.0721))
-    faster = replace(trembling[1], summary=replace(trembling[1].summary, step_time=0.0722))
-    rows = arrange([slower, faster], FilterQuery(), RowOrder("time"), SCENE)
-    assert [task.index for row in rows for task in row.tasks] == [0, 1]
-
-
-def test_what_is_unknown_comes_last_either_way() -> None:
-    found = views(3)
-    found[0] = replace(found[0], summary=None)
-    for is_reversed in (False, True):
-        rows = arrange(found, FilterQuery(), RowOrder("lag", is_reversed), SCENE)
-        assert rows[-1].tasks == (fakes.worker(0),)
-
-
-def test_groups_sum_up_and_can_be_closed() -> None:
-    found = [*views(3), replace(views(1)[0], task=Task(Role.CHIEF, 0))]
-    rows = arrange(found, FilterQuery(), RowOrder("flag", group="role", closed=frozenset({"chief"})), SCENE)
-    heads = [row for row in rows if isinstance(row, RowGroup)]
-    assert [(head.name, len(head.views), head.is_open) for head in heads] == [("worker", 3, True), ("chief", 1, False)]
-    assert len(rows) == 2 + 3
-    received = next(column for column in COLUMNS if column.name == "received")
-    assert received.of_group(heads[0].views, SCENE) == ("354 MB/s", "dim")
-    device = next(column for column in COLUMNS if column.name == "device")
-    assert device.of_group(heads[0].views, SCENE) == ("96%", "dim")

@@ -7,8 +7,8 @@ import pytest
 from tfscale.console.engine.events import Event, SecondPassed
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.sources.faults import Fault
 from tfscale.console.sources.simulated_cluster import SimulatedCluster
+from tfscale.console.sources.simulated_faults import Fault
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.headline_pane import headline, headline_lines
 from tfscale.core.analysis.diagnostician import Diagnostician

@@ -20,9 +20,9 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Static
 from tfscale.console import tui
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state import ClusterState
+from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
@@ -41,7 +41,7 @@ from tfscale.core.cluster.task import Task
 from waiting import picture, settled, still, until
 
 SIZE = (100, 30)
-EVERYWHERE = [each for each in ConsoleApp.BINDINGS if isinstance(each, Binding)]
+EVERYWHERE = [binding for binding in ConsoleApp.BINDINGS if isinstance(binding, Binding)]
 
 
 @pytest.fixture(autouse=True)
@@ -205,7 +205,7 @@ async def test_every_key_does_something_that_can_be_seen(name: str) -> None:
     keys = await keys_at(PLACES[name])
     if name != "cluster":
         # What the app itself does looks the same from there.
-        keys = [key for key in keys if key in ACTING or key not in {each.key for each in EVERYWHERE}]
+        keys = [key for key in keys if key in ACTING or key not in {binding.key for binding in EVERYWHERE}]
     found = await seen(PLACES[name], keys)
     # After some of them others have nothing left to do, as at the end of a list: they are tried alone.
     assert [key for key in keys if key not in found and not await seen(PLACES[name], [key])] == []
@@ -243,7 +243,7 @@ async def test_every_screen_is_come_to_here() -> None:
     for make in {place.build for place in PLACES.values()}:
         app = make()
         async with app.run_test(size=SIZE) as pilot:
-            for place in (each for each in PLACES.values() if each.build is make):
+            for place in (candidate for candidate in PLACES.values() if candidate.build is make):
                 await go_back(pilot)
                 await come_to(pilot, place)
                 reached.add(type(app.screen))
@@ -295,7 +295,7 @@ async def choose(pilot: Any, words: str) -> None:
     """Type into the palette and take what it finds first."""
     await pilot.press("ctrl+p")
     assert isinstance(pilot.app.screen, CommandPalette)
-    await pilot.press(*(("space" if each == " " else "colon" if each == ":" else each) for each in words))
+    await pilot.press(*(("space" if char == " " else "colon" if char == ":" else char) for char in words))
     for _ in range(100):
         await pilot.pause(0.02)
         options = pilot.app.screen.query("CommandList").first()
@@ -336,7 +336,7 @@ async def test_a_profile_is_asked_for_by_seconds_and_tells_where_it_is() -> None
         assert app.cluster.snapshot is not None
         said = [moment.text for moment in app.cluster.snapshot.timeline]
         assert said[-2] == "profile: capturing for 7 s" and said[-1].startswith("profile done: 1.20 MB in /var")
-        assert "tensorboard --logdir" in "".join(str(each.message) for each in app._notifications)
+        assert "tensorboard --logdir" in "".join(str(notification.message) for notification in app._notifications)
 
 
 async def test_seconds_that_are_none_are_refused_without_asking_anybody() -> None:
@@ -347,7 +347,7 @@ async def test_seconds_that_are_none_are_refused_without_asking_anybody() -> Non
         await still(pilot)
         commands = app._orders._commands
         assert isinstance(commands, Talkative) and commands.profiled == []
-        assert any("is not a number" in each.message for each in app._notifications)
+        assert any("is not a number" in notification.message for notification in app._notifications)
 
 
 async def test_the_age_of_the_last_checkpoint_is_that_of_each_training() -> None:
@@ -393,7 +393,7 @@ async def test_without_unicode_every_character_is_ascii(name: str, monkeypatch: 
     app = PLACES[name].build(ascii=True)
     async with app.run_test(size=(80, 24)) as pilot:
         await come_to(pilot, PLACES[name])
-        strange = {each for each in texts(app) if not each.isascii()}
+        strange = {text for text in texts(app) if not text.isascii()}
         assert strange == set(), texts(app)
         assert name != "help" or "Everywhere" in texts(app)
 

@@ -64,7 +64,7 @@ async def test_nothing_that_a_page_drew_stays_when_it_is_left(keys: str) -> None
             await until(lambda: len(pilot.app.screen_stack) == 2, pilot.pause)
             await still(pilot)
             gc.collect()
-            return sum(isinstance(each, Strip) for each in gc.get_objects())
+            return sum(isinstance(thing, Strip) for thing in gc.get_objects())
 
         await settled(pilot)
         first = await visit()
@@ -154,19 +154,19 @@ async def test_the_log_is_searched() -> None:
         screen = await opened(pilot, "l")
         await pilot.press("slash", *"LINE 49", "enter")
         await pilot.pause()
-        assert screen.log_view.found == (11, 11), "49 and 490 to 499, from the newest back"
+        assert screen.log_view.match_position == (11, 11), "49 and 490 to 499, from the newest back"
         assert "11 of 11 lines found" in said(app, "#log-title")
         await pilot.press("N", "N")
         await pilot.pause()
-        assert screen.log_view.found == (9, 11) and not screen.log_view.is_following
+        assert screen.log_view.match_position == (9, 11) and not screen.log_view.is_following
         assert "worker:0 line 497" in text_of(app)
         await pilot.press("n", "n", "n")
         await pilot.pause()
-        assert screen.log_view.found == (1, 11), "after the last comes the first"
+        assert screen.log_view.match_position == (1, 11), "after the last comes the first"
         assert "worker:0 line 49\n" in text_of(app)
         await pilot.press("escape")
         await pilot.pause()
-        assert screen.log_view.found is None and app.screen is screen
+        assert screen.log_view.match_position is None and app.screen is screen
         await pilot.press("slash", *"nowhere", "enter")
         assert "not found" in said(app, "#log-title")
 
@@ -206,9 +206,9 @@ async def test_a_log_keeps_its_newest_lines_and_its_search() -> None:
         log = (await opened(pilot, "l")).log_view
         log.search("line 499")
         log.extend([f"more {number}" for number in range(10_400)])
-        assert log.found == (1, 1)
+        assert log.match_position == (1, 1)
         log.extend([f"most {number}" for number in range(10_400)])
-        assert log.found == (0, 0) and log.lines[-1] == "most 10399" and len(log.lines) <= 11_000
+        assert log.match_position == (0, 0) and log.lines[-1] == "most 10399" and len(log.lines) <= 11_000
 
 
 async def test_steps_say_who_entered_last_and_who_waited() -> None:
@@ -323,7 +323,7 @@ async def test_events_are_filtered() -> None:
         assert f"of {every} events   critical" in said(app, "#how")
         await pilot.press("f", "slash", *"kind:task subject:worker:2")
         await pilot.pause()
-        assert screen.events.rows and {each.subject for each in screen.events.rows} == {"worker:2"}
+        assert screen.events.rows and {row.subject for row in screen.events.rows} == {"worker:2"}
         await pilot.press("enter", "g", "k")
         assert screen.events.cursor is screen.events.rows[0]
         await pilot.press("j", "G")

@@ -13,9 +13,9 @@ from random import Random
 import fakes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tfscale.console.cli import states
 from tfscale.console.engine.events import Event, FrameArrived, SecondPassed
 from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.state_factory import states
 from tfscale.console.export import rows
 from tfscale.console.export.snapshot_once import snapshot_line
 from tfscale.console.sources.simulated import simulated_spec
@@ -74,7 +74,7 @@ def test_whoever_reports_and_however_late_nobody_is_named_wrongly(told: set[int]
     ]
     for snapshot in watched(MANY, sorted(came, key=lambda event: event.at)):
         appearance(snapshot)
-        assert not [each for each in snapshot.findings.diagnoses if each.kind == "straggler"]
+        assert not [diagnosis for diagnosis in snapshot.findings.diagnoses if diagnosis.kind == "straggler"]
 
 
 NUMBERS = (math.nan, math.inf, -math.inf, -1.0, 0.0, 1e-40, 3e38, 1e9)

@@ -7,10 +7,10 @@ from pathlib import Path
 import fakes
 import pytest
 from simulated_runs import record, simulated
-from tfscale.console.cli import states
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import AgentDescribed, SecondPassed
 from tfscale.console.engine.state import ClusterState
+from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.sources.recorded import Player
@@ -80,7 +80,9 @@ async def test_a_damaged_recording_says_so_on_the_screen(path: Path, tmp_path: P
     async with app.run_test(size=(120, 40)) as pilot:
         await until(lambda: app.cluster.snapshot is not None, pilot.pause)
         player.seek(fakes.NOW + 1e6)
-        await until(lambda: any("damaged at byte" in each.message for each in app._notifications), pilot.pause)
+        await until(
+            lambda: any("damaged at byte" in notification.message for notification in app._notifications), pilot.pause
+        )
 
 
 async def test_a_recording_is_begun_and_ended_by_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def _linear(value: float) -> float:
 
 def contrast(one: str, other: str) -> float:
     """WCAG's, 1 to 21."""
-    low, high = sorted(_luminance(linear(each)) for each in (one, other))
+    low, high = sorted(_luminance(linear(colour)) for colour in (one, other))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -39,7 +39,7 @@ def _luminance(colour: Colour) -> float:
 
 def difference(one: str, other: str, sight: str) -> float:
     """CIE 1976's, of what is seen: 2 can just be told apart side by side."""
-    labs = [_lab(_seen(linear(each), sight)) for each in (one, other)]
+    labs = [_lab(_seen(linear(colour), sight)) for colour in (one, other)]
     return float(sum((a - b) ** 2 for a, b in zip(*labs, strict=True)) ** 0.5)
 
 

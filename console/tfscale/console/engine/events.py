@@ -38,7 +38,7 @@ class FrameArrived:
 
 @dataclass(frozen=True, slots=True)
 class AgentDescribed:
-    """An agent's description of itself; the first event of every new connection."""
+    """Description of an agent by itself; the first event of every new connection."""
 
     at: float
     task: Task
@@ -81,7 +81,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class SecondPassed:
-    """End of a second: what came before is diagnosed now.
+    """End of a second: the events before it are diagnosed now.
 
     It is recorded like other events, so that a replay diagnoses at the same times, from the same events.
     """

@@ -43,7 +43,7 @@ class ClusterState:
         self._spec = spec
         self._analysis = analysis
         self._history = History(spec.tasks) if has_history else None
-        self._known = {task: _KnownTask(task, str(task), agent) for task, agent in spec.agents.items()}
+        self._records = {task: _TaskRecord(task, str(task), agent) for task, agent in spec.agents.items()}
         self._entries: deque[TimelineEntry] = deque(maxlen=ENTRIES_KEPT)
         self._findings = Findings()
         self._open: dict[tuple[str, str, float], Diagnosis] = {}
@@ -71,7 +71,7 @@ class ClusterState:
             case FrameArrived():
                 self._fold_frame(event)
             case AgentDescribed(_, task, description):
-                self._known[task].description = description
+                self._records[task].description = description
             case LinkChanged():
                 self._fold_link(event)
             case CommandProgressed():
@@ -93,8 +93,10 @@ class ClusterState:
 
     def known_links(self, now: float) -> tuple[Event, ...]:
         """Return the known connections and agents as events: a recording begins with them."""
-        links = [LinkChanged(now, known.task, known.link.state, known.link.reason) for known in self._known.values()]
-        described = [(known.task, known.description) for known in self._known.values() if known.description]
+        links = [
+            LinkChanged(now, record.task, record.link.state, record.link.reason) for record in self._records.values()
+        ]
+        described = [(record.task, record.description) for record in self._records.values() if record.description]
         return (*links, *(AgentDescribed(now, task, description) for task, description in described))
 
     def _freeze(self, now: float, changes: tuple[Diagnosis, ...]) -> Snapshot:
@@ -116,16 +118,16 @@ class ClusterState:
         )
 
     def _fold_frame(self, event: FrameArrived) -> None:
-        known, frame = self._known[event.task], event.frame
-        self._analysis.fold(known.name, frame)
+        record, frame = self._records[event.task], event.frame
+        self._analysis.fold(record.name, frame)
         if self._history is not None:
             self._history.fold(event.at, event.task, frame)
         for batch in frame.steps:
             if batch.subject not in self._reported and len(batch.sequence):
                 self._reported.add(batch.subject)
                 self._reporting.update(filter(None, [subject_task(batch.subject)]))
-        self._note_status(known.frame.status if known.frame else None, event)
-        known.frame = frame.with_steps(())
+        self._note_status(record.frame.status if record.frame else None, event)
+        record.frame = frame.with_steps(())
 
     def _note_status(self, before: TaskStatus | None, event: FrameArrived) -> None:
         after = event.frame.status
@@ -141,9 +143,9 @@ class ClusterState:
         self._note(at, _severity(after), str(event.task), status_text(after), "task")
 
     def _fold_link(self, event: LinkChanged) -> None:
-        known = self._known[event.task]
-        is_up, before = event.state is LinkState.UP, known.link
-        known.link = Link(event.state, event.reason, event.at if event.state is not before.state else before.since)
+        record = self._records[event.task]
+        is_up, before = event.state is LinkState.UP, record.link
+        record.link = Link(event.state, event.reason, event.at if event.state is not before.state else before.since)
         if event.state is not LinkState.CONNECTING:
             self._analysis.link(str(event.task), is_up, event.at)
         if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
@@ -188,10 +190,10 @@ class ClusterState:
         for diagnosis in findings.diagnoses:
             if diagnosis.end is None and (task := subject_task(diagnosis.subject)) is not None:
                 diagnoses.setdefault(task, []).append(diagnosis)
-        own = findings.subjects
+        summaries = findings.subjects
         return tuple(
-            known.view(own.get(known.name), replicas.get(known.name, {}), tuple(diagnoses.get(task, ())))
-            for task, known in self._known.items()
+            record.view(summaries.get(record.name), replicas.get(record.name, {}), tuple(diagnoses.get(task, ())))
+            for task, record in self._records.items()
         )
 
     def _note(self, at: float, severity: str, subject: str, text: str, kind: str) -> None:
@@ -199,7 +201,7 @@ class ClusterState:
 
 
 @dataclass(slots=True)
-class _KnownTask:
+class _TaskRecord:
     """Newest knowledge of one task."""
 
     task: Task
@@ -213,7 +215,7 @@ class _KnownTask:
         self, summary: SubjectSummary | None, replicas: dict[str, SubjectSummary], diagnoses: tuple[Diagnosis, ...]
     ) -> TaskView:
         if summary is None and replicas:
-            summary = max(replicas.values(), key=lambda each: each.lag or 0.0)
+            summary = max(replicas.values(), key=lambda summary: summary.lag or 0.0)
         return TaskView(self.task, self.agent, self.link, self.description, self.frame, summary, replicas, diagnoses)
 
 

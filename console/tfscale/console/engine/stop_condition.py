@@ -15,7 +15,7 @@ _TRAINING = (Role.CHIEF, Role.WORKER)
 
 @dataclass(slots=True)
 class StopCondition:
-    """Is over when a condition holds, when none can hold any more, or after `seconds` of training."""
+    """End of a run: a condition holds, none can hold any more, or `seconds` of training have passed."""
 
     conditions: tuple[str, ...] = ()
     seconds: float | None = None
@@ -34,7 +34,7 @@ class StopCondition:
             return True
         if not self.conditions:
             return False
-        self.met = next((each for each in self.conditions if _holds(each, snapshot)), None)
+        self.met = next((condition for condition in self.conditions if _holds(condition, snapshot)), None)
         self.has_ended = _has_ended(snapshot)
         return self.met is not None or self.has_ended
 
@@ -46,7 +46,7 @@ def _holds(condition: str, snapshot: Snapshot) -> bool:
             return bool(training) and all(_ended_with(view, well=True) for view in training)
         case "failed":
             return any(_ended_with(view, well=False) for view in snapshot.tasks)
-    return any(each.kind == condition and each.end is None for each in snapshot.findings.diagnoses)
+    return any(diagnosis.kind == condition and diagnosis.end is None for diagnosis in snapshot.findings.diagnoses)
 
 
 def _has_ended(snapshot: Snapshot) -> bool:

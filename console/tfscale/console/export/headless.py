@@ -40,13 +40,13 @@ class Headless:
     async def run(self) -> None:
         """Write until the end. Raises BrokenPipeError when the reader of the output has gone."""
         loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, self._engine.stop)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._engine.stop)
         try:
             await self._engine.run(self)
         finally:
-            for each in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(each)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
         self._output.flush()
 
     def event_folded(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""Notifications: a command or a web request for each event that matters."""
+"""Notifications: a command or a web request for each important event."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Notifier:
 
     async def _report_oldest(self) -> None:
         if self._dropped:
-            _logger.warning("%d events came too fast to be told", self._dropped)
+            _logger.warning("%d events came too fast: they were not sent", self._dropped)
             self._dropped = 0
         line = self._waiting.popleft()
         for channel in self._channels:
@@ -120,11 +120,11 @@ async def _post(url: str, line: Json) -> None:
             await asyncio.to_thread(_send, url, data)
             return
         except (OSError, ValueError) as error:
-            why = str(error)
+            reason = str(error)
             if isinstance(error, urllib.error.HTTPError) and error.code < 500:
                 break
             await asyncio.sleep(2**attempt * random.uniform(0.5, 1.0))
-    _logger.warning("--webhook %s: %s: one event was not told", url, why)
+    _logger.warning("--webhook %s: %s: one event was not sent", url, reason)
 
 
 def _send(url: str, data: bytes) -> None:

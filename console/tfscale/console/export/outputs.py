@@ -24,7 +24,7 @@ class Output(Protocol):
     def flush(self) -> None: ...
     def close(self) -> None: ...
     def size(self) -> int:
-        """Bytes written so far."""
+        """Return the bytes written so far."""
 
 
 class JsonLines:

@@ -84,10 +84,10 @@ def step_rows(event: FrameArrived) -> Iterator[Json]:
     """Yield one row a step; None where a column is unknown."""
     for batch in event.frame.steps:
         columns = [_column(batch, name) for name, _ in STEP_COLUMNS[4:]]
-        about = {name: getattr(batch, name) for name, _ in STEP_COLUMNS[:4]}
+        identity = {name: getattr(batch, name) for name, _ in STEP_COLUMNS[:4]}
         names = [name for name, _ in STEP_COLUMNS[4:]]
         for values in zip(*columns, strict=True):
-            yield {**about, **dict(zip(names, values, strict=True))}
+            yield {**identity, **dict(zip(names, values, strict=True))}
 
 
 def _column(batch: StepBatch, name: str) -> Sequence[Any]:
@@ -144,7 +144,8 @@ class _Shape:
 
 def _shapes(record: type) -> tuple[_Shape, ...]:
     hints = get_type_hints(record)
-    return tuple(_shape(each.name, hints[each.name]) for each in fields(record) if each.name not in ("at", "steps"))
+    names = [column.name for column in fields(record) if column.name not in ("at", "steps")]
+    return tuple(_shape(name, hints[name]) for name in names)
 
 
 def _shape(name: str, hint: Any) -> _Shape:

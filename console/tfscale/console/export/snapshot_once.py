@@ -49,7 +49,7 @@ def _is_settled(view: TaskView) -> bool:
 def is_healthy(snapshot: Snapshot) -> bool:
     """Decide whether every task runs or has ended well, and no open diagnosis is graver than `info`."""
     return all(_is_well(view) for view in snapshot.tasks) and not any(
-        each.end is None and each.severity in _GRAVE for each in snapshot.findings.diagnoses
+        diagnosis.end is None and diagnosis.severity in _GRAVE for diagnosis in snapshot.findings.diagnoses
     )
 
 
@@ -76,7 +76,7 @@ def snapshot_line(snapshot: Snapshot) -> Json:
         "slowdown": findings.slowdown,
         "transfer": findings.transfer,
         "tasks": [_task(view) for view in snapshot.tasks],
-        "diagnoses": [encode(each) for each in findings.diagnoses if each.end is None],
+        "diagnoses": [encode(diagnosis) for diagnosis in findings.diagnoses if diagnosis.end is None],
     }
 
 

@@ -6,7 +6,7 @@ import logging
 
 from tfscale.console.engine.event_text import progress_text
 from tfscale.console.settings.config import Settings
-from tfscale.console.sources.source_factory import Connection
+from tfscale.console.sources.source_factory import ClusterConnection
 from tfscale.console.transport.commands import PROFILE_SECONDS, VERBS, Commands
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 TASK_COMMANDS = ("stack", "profile", *VERBS)
 
 
-async def run_task_command(name: str, task: Task, settings: Settings, connection: Connection) -> int:
+async def run_task_command(name: str, task: Task, settings: Settings, connection: ClusterConnection) -> int:
     """Carry out the command, and return the exit status. Raises UsageError and CommandError."""
     agents = connection.source.spec.agents
     if task not in agents:
@@ -29,17 +29,17 @@ async def run_task_command(name: str, task: Task, settings: Settings, connection
         return await _profile(task, seconds, connection.commands)
     if not settings.yes:
         raise UsageError(
-            f"{name} {task} takes along whoever trains with it: add --yes, or use the screen, which names them"
+            f"{name} {task} also concerns the tasks that train with it: add --yes, or use the screen, which names them"
         )
     return await _order(name, task, connection.commands)
 
 
 async def _profile(task: Task, seconds: float, commands: Commands) -> int:
-    async for moment in commands.profile(task, seconds):
-        _log(task, moment.doing)
-        if moment.file:
-            print(moment.file, flush=True)
-            _log(task, f"{moment.bytes / 1e6:.1f} MB; on its host: tensorboard --logdir {moment.folder}")
+    async for progress in commands.profile(task, seconds):
+        _log(task, progress.doing)
+        if progress.file:
+            print(progress.file, flush=True)
+            _log(task, f"{progress.bytes / 1e6:.1f} MB; on its host: tensorboard --logdir {progress.folder}")
             return 0
     _logger.error("its agent ended without a profile", extra={"task": str(task)})
     return 1

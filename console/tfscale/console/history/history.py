@@ -31,7 +31,7 @@ _LATE = 10.0
 """Seconds of late frames after which the agent's clock counts as wrong. A backlog is late too, but for less long."""
 _SKEW = 2.0
 _ENDINGS = 20
-"""Ends that are kept of each task."""
+"""Attempts of each task whose end is kept."""
 _MOST_PENDING = 256
 """Frames that are binned together: enough for numpy to pay, and few enough for a key to wait."""
 
@@ -57,7 +57,7 @@ class Seconds:
     longest: Series
     """Seconds of the longest step that ended in the second."""
     parts: Mapping[str, Series]
-    """Mean seconds a step of the phases, `reduce` split into `transfer` and `wait`; as in `widgets.look.PARTS`."""
+    """Mean seconds a step of the phases, `reduce` split into `transfer` and `wait`; as in `step_bar.PARTS`."""
     gpu: Series
     """Mean utilisation of its host's GPUs, 0 to 1."""
     gpu_memory: Series
@@ -76,7 +76,7 @@ class Seconds:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _StepRows:
     """The steps of several batches as columns, k in all."""
 
     owner: NDArray[np.int64]
@@ -146,16 +146,16 @@ class History:
 
     def endings(self, task: Task, until: float) -> Sequence[TaskStatus]:
         """Return the ends of the task's attempts up to `until`, the newest last."""
-        known = self._endings.get(self._index[task], [])
-        return [status for status in known if status.exit and status.exit.at <= until]
+        statuses = self._endings.get(self._index[task], [])
+        return [status for status in statuses if status.exit and status.exit.at <= until]
 
     def _note_ending(self, owner: int, status: TaskStatus) -> None:
-        known = self._endings.setdefault(owner, [])
-        if known and (known[-1].generation, known[-1].attempt) == (status.generation, status.attempt):
-            known[-1] = status
+        statuses = self._endings.setdefault(owner, [])
+        if statuses and (statuses[-1].generation, statuses[-1].attempt) == (status.generation, status.attempt):
+            statuses[-1] = status
         else:
-            known.append(status)
-            del known[:-_ENDINGS]
+            statuses.append(status)
+            del statuses[:-_ENDINGS]
 
     def _parts(self, values: NDArray[np.float32], last: int, span: int) -> dict[str, Series]:
         sums = dict(zip(_SUMS, values, strict=False))
@@ -200,8 +200,8 @@ class History:
             owner, second = owner[fresh], second[fresh]
             self._sampled[owner] = place[fresh]
             samples = _samples([frames[index] for index in fresh.tolist()])
-            for block, chosen, slot, _ in self._samples.slots(second, self._newest):
-                block[:, owner[chosen], slot] = samples[:, chosen]
+            for block, places, slot, _ in self._samples.slots(second, self._newest):
+                block[:, owner[places], slot] = samples[:, places]
 
     def _put_steps(self, frames: Sequence[Frame], shift: NDArray[np.float64]) -> None:
         batches = [
@@ -216,35 +216,37 @@ class History:
         if has_begun:
             self._transfers.clear()
         if any(is_current):
-            kept = slice(None) if all(is_current) else np.repeat(is_current, [len(each.sequence) for each in batches])
-            self._transfers.add(rows.sequence[kept], rows.end[kept], rows.phases[-1, kept])
+            rows_kept = (
+                slice(None) if all(is_current) else np.repeat(is_current, [len(batch.sequence) for batch in batches])
+            )
+            self._transfers.add(rows.sequence[rows_kept], rows.end[rows_kept], rows.phases[-1, rows_kept])
 
-    def _add_up(self, rows: _Rows) -> None:
+    def _add_up(self, rows: _StepRows) -> None:
         second = _seconds_of(rows.end)
         starts = np.flatnonzero(np.diff(second, prepend=second[0] - 1) | np.diff(rows.owner, prepend=rows.owner[0]))
         lag = rows.phases[:-1].sum(axis=0)
         total = lag + np.where(np.isnan(rows.phases[-1]), np.float32(0), rows.phases[-1])
-        known, phases = ~np.isnan(lag), rows.phases
-        if not known.all():
-            phases, total = np.where(known, phases, np.float32(0)), np.where(known, total, np.float32(0))
+        is_known, phases = ~np.isnan(lag), rows.phases
+        if not is_known.all():
+            phases, total = np.where(is_known, phases, np.float32(0)), np.where(is_known, total, np.float32(0))
         counts = np.diff(starts, append=len(second))
-        measured = np.add.reduceat(known.astype(np.float32), starts)
+        measured = np.add.reduceat(is_known.astype(np.float32), starts)
         sums = np.stack([counts.astype(np.float32), measured, *np.add.reduceat(phases, starts, axis=1)])
         longest = np.where(measured > 0, np.maximum.reduceat(total, starts), np.float32(np.nan))
         owner = rows.owner[starts]
-        for block, chosen, slot, weight in self._steps.slots(second[starts], self._newest):
-            place = owner[chosen], slot
+        for block, places, slot, weight in self._steps.slots(second[starts], self._newest):
+            place = owner[places], slot
             fresh = np.isnan(block[0][place])
             block[: len(_SUMS), place[0][fresh], slot[fresh]] = 0.0
             for column, values in enumerate(sums):
-                np.add.at(block[column], place, weight * values[chosen])
-            np.fmax.at(block[_LONGEST], place, longest[chosen])
+                np.add.at(block[column], place, weight * values[places])
+            np.fmax.at(block[_LONGEST], place, longest[places])
 
 
 def _seconds_of(at: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the second of each time; an unknown time becomes 0, which is too old to be kept."""
-    known = np.isfinite(at)
-    return np.floor(at if known.all() else np.where(known, at, 0.0)).astype(np.int64)
+    is_known = np.isfinite(at)
+    return np.floor(at if is_known.all() else np.where(is_known, at, 0.0)).astype(np.int64)
 
 
 def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -253,13 +255,13 @@ def _step_time(values: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray((sums[:-1].sum(axis=0) + np.nan_to_num(sums[-1])) / values[1])
 
 
-def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> _Rows:
+def _rows(batches: Sequence[StepBatch], owners: Sequence[int], shift: NDArray[np.float64]) -> _StepRows:
     lengths = np.array([len(batch.sequence) for batch in batches])
     owner = np.repeat(np.array(owners, np.int64), lengths)
     phases = [concatenated([getattr(batch, phase) for batch in batches], lengths, np.float32) for phase in PHASES]
     ends = valid_times(concatenated([batch.end for batch in batches], lengths, np.float64))
     sequence = concatenated([batch.sequence for batch in batches], lengths, np.int64)
-    return _Rows(owner, sequence, ends + shift[owner], valid_durations(np.stack(phases)))
+    return _StepRows(owner, sequence, ends + shift[owner], valid_durations(np.stack(phases)))
 
 
 def _sampled(frame: Frame) -> tuple[float | None, ...]:

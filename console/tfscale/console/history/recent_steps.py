@@ -22,7 +22,7 @@ _SILENT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class AlignedSteps:
+class TaskSteps:
     """k steps of n tasks side by side; NaN where a task has not reported."""
 
     tasks: tuple[Task, ...]
@@ -81,21 +81,21 @@ class RecentSteps:
                 is_current, has_begun = [*[False] * (len(is_current) - 1), True], True
         return is_current, has_begun
 
-    def aligned(self, last: int, count: int) -> AlignedSteps:
+    def aligned(self, last: int, count: int) -> TaskSteps:
         """Return the `count` steps up to collective `last`, of the tasks that have reported one of them."""
         names = list(self._newest())
         ends, phases = self._table.reported(names, last - count + 1, last)
         has_reported = np.flatnonzero((~np.isnan(ends) | ~np.isnan(phases).all(axis=1)).any(axis=1))
         end = np.fmin.reduce(ends, axis=0, initial=np.nan)
-        known = np.flatnonzero(~np.isnan(end))
+        ended = np.flatnonzero(~np.isnan(end))
         tasks = tuple(self._tasks[names[index]] for index in has_reported.tolist())
-        planes = phases[has_reported][:, :, known].transpose(1, 2, 0)
-        return AlignedSteps(tasks, known + last - count + 1, end[known], planes)
+        planes = phases[has_reported][:, :, ended].transpose(1, 2, 0)
+        return TaskSteps(tasks, ended + last - count + 1, end[ended], planes)
 
     def _newest(self) -> dict[str, int]:
         """Return the newest collective of each task that has left one, in the order of the tasks."""
-        known = ((name, self._table.newest(name)) for name in self._tasks)
-        return {name: newest for name, newest in known if newest is not None}
+        numbers = ((name, self._table.newest(name)) for name in self._tasks)
+        return {name: newest for name, newest in numbers if newest is not None}
 
 
 def _shifted(batch: StepBatch, seconds: float) -> StepBatch:

@@ -89,9 +89,9 @@ class SeriesStore:
 
     def _coarse(self, block: NDArray[np.float32]) -> NDArray[np.float32]:
         parts = block.reshape(*block.shape[:2], BLOCK // self.resolution.older, -1)
-        known = ~np.isnan(parts)
+        is_known = ~np.isnan(parts)
         with np.errstate(invalid="ignore"):
-            coarse = np.asarray(np.where(known, parts, 0.0).sum(axis=-1) / known.sum(axis=-1), np.float32)
+            coarse = np.asarray(np.where(is_known, parts, 0.0).sum(axis=-1) / is_known.sum(axis=-1), np.float32)
         coarse[self._largest] = np.fmax.reduce(parts[self._largest], axis=-1)
         return coarse
 

@@ -24,9 +24,9 @@ class TransferSeries:
     def add(self, sequence: NDArray[np.int64], end: NDArray[np.float64], reduce: NDArray[np.float32]) -> None:
         """Take in k steps, at least one: (k,) collectives, ends in Unix seconds, and seconds in the collective."""
         self._make_room(int(sequence.min()), int(sequence.max()))
-        kept = (sequence > self._newest - _COLLECTIVES) & np.isfinite(end)
-        if not kept.all():
-            sequence, end, reduce = sequence[kept], end[kept], reduce[kept]
+        is_kept = (sequence > self._newest - _COLLECTIVES) & np.isfinite(end)
+        if not is_kept.all():
+            sequence, end, reduce = sequence[is_kept], end[is_kept], reduce[is_kept]
         place = sequence % _COLLECTIVES
         np.fmin.at(self._shortest, place, reduce)
         self._end[place] = end
@@ -55,9 +55,9 @@ class TransferSeries:
 
     def _average(self, since: int) -> None:
         """Renew the mean of each second from `since` on: it may have more steps now."""
-        known = np.flatnonzero((self._end >= since) & ~np.isnan(self._shortest))
-        if len(known):
+        places = np.flatnonzero((self._end >= since) & ~np.isnan(self._shortest))
+        if len(places):
             # Clocks that were set lie decades apart: there is no counting from the first to the last.
-            seconds, within = np.unique(self._end[known].astype(np.int64), return_inverse=True)
-            means = np.bincount(within, self._shortest[known]) / np.bincount(within)
+            seconds, within = np.unique(self._end[places].astype(np.int64), return_inverse=True)
+            means = np.bincount(within, self._shortest[places]) / np.bincount(within)
             self._means.update(zip(seconds.tolist(), means.tolist(), strict=True))

@@ -15,7 +15,7 @@ WEEKLY = 5_000_000_000
 """Bytes that a week of up to 64 tasks may take. More tasks may take more, in proportion."""
 TASKS = 64
 WHOLE = 1_000_000_000
-"""Bytes of these that may be written at any rate, before the time that has passed counts."""
+"""Bytes of these that may be written at once, however little time has passed."""
 RUN = 32
 """Steps in a row that are kept or left out together, so that neighbours can be compared."""
 _SMALLEST = 1024
@@ -58,11 +58,11 @@ def thinned(event: Event, share: int) -> Event:
 
 
 def _thin(batch: StepBatch, share: int) -> StepBatch:
-    kept = [row for row, sequence in enumerate(batch.sequence) if sequence // RUN % share == 0]
-    columns = {each.name: getattr(batch, each.name) for each in fields(batch)}
+    rows = [row for row, sequence in enumerate(batch.sequence) if sequence // RUN % share == 0]
+    columns = {column.name: getattr(batch, column.name) for column in fields(batch)}
     fewer: dict[str, Any] = {
-        name: array("Q" if name in _COUNTS else "d" if name == "end" else "f", (column[row] for row in kept))
+        name: array("Q" if name in _COUNTS else "d" if name == "end" else "f", (column[row] for row in rows))
         for name, column in columns.items()
         if isinstance(column, Sequence) and not isinstance(column, str) and len(column)
     }
-    return replace(batch, **fewer, lost=batch.lost + len(batch.sequence) - len(kept))
+    return replace(batch, **fewer, lost=batch.lost + len(batch.sequence) - len(rows))

@@ -95,15 +95,15 @@ class Recording:
         first = 0 if since is None else bisect_right(self._chapters, (since, len(self._data))) - 1
         begin = self._chapters[max(0, first)][1]
         stream: Any = None
-        for each in self._blocks(begin):
-            if each.kind == OPEN:
+        for block in self._blocks(begin):
+            if block.kind == OPEN:
                 stream = zstandard.ZstdDecompressor().decompressobj()
             try:
-                events = decode(stream.decompress(self._payload(each)), self._cluster)
+                events = decode(stream.decompress(self._payload(block)), self._cluster)
             except (EntryError, zstandard.ZstdError, _ChecksumError) as error:
-                self._is_damaged(each.begin, str(error))
+                self._is_damaged(block.begin, str(error))
                 return
-            if each.kind == MORE or each.begin == begin + _BLOCK.size:
+            if block.kind == MORE or block.begin == begin + _BLOCK.size:
                 yield from events
 
     def _header(self) -> tuple[Header, int]:
@@ -151,8 +151,8 @@ class Recording:
             raise _ChecksumError("its checksum is wrong")
         return payload
 
-    def _is_damaged(self, at: int, why: str) -> None:
-        self.damage = f"{self.path}: damaged at byte {at} of {len(self._data)} ({why}): shown as far as that"
+    def _is_damaged(self, at: int, reason: str) -> None:
+        self.damage = f"{self.path}: damaged at byte {at} of {len(self._data)} ({reason}): shown as far as that"
 
 
 class _ChecksumError(ValueError):

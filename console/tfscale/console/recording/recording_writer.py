@@ -75,8 +75,8 @@ class RecordingWriter:
         if at >= self._chapter_ends:
             self._open_chapter(events[0].at)
         share = self._budget.share(self.written, at)
-        kept = [thinned(event, share) for event in events] if share > 1 else events
-        self._write(block_of(MORE, at, self._compress(kept)))
+        affordable = [thinned(event, share) for event in events] if share > 1 else events
+        self._write(block_of(MORE, at, self._compress(affordable)))
         self._remember(events)
 
     def close(self) -> None:

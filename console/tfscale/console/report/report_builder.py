@@ -1,4 +1,4 @@
-"""Making of a report: a run is replayed through the engine that watches live, and its findings are kept."""
+"""Construction of a report: a run is replayed through the live engine, and its findings are kept."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, LinkState, SecondPassed
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
-from tfscale.console.report.contents import PhaseTimeline, RunGroup, RunReport
-from tfscale.console.report.csvfile import MeasuredGroup
+from tfscale.console.report.csv_file import MeasuredGroup
+from tfscale.console.report.run_report import PhaseTimeline, RunGroup, RunReport
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity
@@ -63,7 +63,8 @@ class RunFindings:
         # A snapshot between two seconds shows a command's progress, and nothing newly diagnosed.
         if snapshot.findings is not self.findings:
             self.findings = snapshot.findings
-            self._diagnoses |= {(each.kind, each.subject, each.begin): each for each in self.findings.diagnoses}
+            for diagnosis in self.findings.diagnoses:
+                self._diagnoses[diagnosis.kind, diagnosis.subject, diagnosis.begin] = diagnosis
             self.timeline.add(snapshot.at, self.findings)
 
     @property
@@ -74,35 +75,35 @@ class RunFindings:
     @property
     def diagnoses(self) -> tuple[Diagnosis, ...]:
         """Each diagnosis as it was last found, the oldest first; of the same moment, the most severe."""
-        return tuple(sorted(self._diagnoses.values(), key=lambda each: (each.begin, by_severity(each))))
+        return tuple(sorted(self._diagnoses.values(), key=lambda diagnosis: (diagnosis.begin, by_severity(diagnosis))))
 
 
 def play(source: RecordedSource) -> RunFindings:
     """Run all of the source through the console's engine. Raises RecordingError where the source does."""
-    found, spec = RunFindings(), source.spec
-    asyncio.run(Engine(source, lambda: ClusterState(spec, Diagnostician(spec), has_history=False)).run(found))
-    return found
+    findings, spec = RunFindings(), source.spec
+    asyncio.run(Engine(source, lambda: ClusterState(spec, Diagnostician(spec), has_history=False)).run(findings))
+    return findings
 
 
 def report_recorded(path: Path, source: RecordedSource, name: str = "") -> RunReport:
     """Return the report of one run, called `name` beside others. Raises RecordingError as the source does."""
-    found = play(source)
-    group = _group(name, found, found.begin, found.end, found.steps, probe=found.probe)
-    diagnoses = tuple(_of_run(each, name) for each in found.diagnoses)
-    return RunReport(f"run {source.spec.name}", _facts(path, source.spec, group, found.probe), (group,), diagnoses)
+    run = play(source)
+    group = _group(name, run, run.begin, run.end, run.steps, probe=run.probe)
+    diagnoses = tuple(_of_run(diagnosis, name) for diagnosis in run.diagnoses)
+    return RunReport(f"run {source.spec.name}", _facts(path, source.spec, group, run.probe), (group,), diagnoses)
 
 
 def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> RunReport:
     """Return the report of several runs side by side. Raises RecordingError where a source does."""
     names = _names([path for path, _ in runs])
-    made = [report_recorded(path, source, name) for name, (path, source) in zip(names, runs, strict=True)]
+    reports = [report_recorded(path, source, name) for name, (path, source) in zip(names, runs, strict=True)]
     facts = {
-        name: ", ".join(f"{key} {value}" for key, value in each.facts.items())
-        for name, each in zip(names, made, strict=True)
+        name: ", ".join(f"{key} {value}" for key, value in report.facts.items())
+        for name, report in zip(names, reports, strict=True)
     }
-    groups = tuple(group for each in made for group in each.groups)
-    diagnoses = tuple(found for each in made for found in each.diagnoses)
-    return RunReport(f"{len(made)} runs", facts, groups, diagnoses)
+    groups = tuple(group for report in reports for group in report.groups)
+    diagnoses = tuple(diagnosis for report in reports for diagnosis in report.diagnoses)
+    return RunReport(f"{len(reports)} runs", facts, groups, diagnoses)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -120,14 +121,13 @@ def _of_run(diagnosis: Diagnosis, name: str) -> Diagnosis:
 def report_measured(path: Path, groups: Iterable[MeasuredGroup]) -> RunReport:
     """Return the report of measurements; times are seconds from each group's first step on."""
     played = [(group, play(RecordedSource(_spec(group.workers), _events(group)))) for group in groups]
-    made = [
-        _group(group.group, found, 0.0, float(group.end[-1]), len(group.step), is_whole=False)
-        for group, found in played
-    ]
-    diagnoses = tuple(_in_steps(each, group) for group, found in played for each in found.diagnoses)
+    reported = tuple(
+        _group(group.group, run, 0.0, float(group.end[-1]), len(group.step), is_whole=False) for group, run in played
+    )
+    diagnoses = tuple(_in_steps(diagnosis, group) for group, run in played for diagnosis in run.diagnoses)
     workers = {str(worker) for group, _ in played for worker in group.workers}
-    facts = {"file": str(path), "workers": str(len(workers)), "steps": f"{max(group.steps for group in made):,}"}
-    return RunReport(path.name, facts, tuple(made), diagnoses, has_clock=False)
+    facts = {"file": str(path), "workers": str(len(workers)), "steps": f"{max(group.steps for group in reported):,}"}
+    return RunReport(path.name, facts, reported, diagnoses, has_clock=False)
 
 
 def _facts(path: Path, spec: ClusterSpec, group: RunGroup, probe: ProbeStatus | None) -> dict[str, str]:
@@ -136,8 +136,8 @@ def _facts(path: Path, spec: ClusterSpec, group: RunGroup, probe: ProbeStatus | 
         "tasks": ", ".join(map(str, spec.tasks)) if len(spec.tasks) <= 8 else str(len(spec.tasks)),
     }
     if probe is not None:
-        said = (probe.strategy, probe.tensorflow and f"TensorFlow {probe.tensorflow}", probe.keras)
-        facts["program"] = ", ".join(each for each in said if each)
+        parts = (probe.strategy, probe.tensorflow and f"TensorFlow {probe.tensorflow}", probe.keras)
+        facts["program"] = ", ".join(part for part in parts if part)
     facts |= {"from": clock(group.begin), "to": clock(group.end), "steps": f"{group.steps:,}"}
     if group.rate is not None:
         facts["steps/s"] = f"{group.rate:.3g}"
@@ -146,19 +146,19 @@ def _facts(path: Path, spec: ClusterSpec, group: RunGroup, probe: ProbeStatus | 
 
 def _group(
     name: str,
-    found: RunFindings,
+    run: RunFindings,
     begin: float,
     end: float,
     steps: int,
     is_whole: bool = True,
     probe: ProbeStatus | None = None,
 ) -> RunGroup:
-    findings = found.findings
+    findings = run.findings
     subjects = {name: findings.subjects[name] for name in sorted(findings.subjects, key=subject_order)}
-    tasks = {name: each for name, each in subjects.items() if "/" not in name} or subjects
+    tasks = {name: summary for name, summary in subjects.items() if "/" not in name} or subjects
     return RunGroup(
         name,
-        found.timeline,
+        run.timeline,
         subjects,
         steps,
         begin,
@@ -172,7 +172,7 @@ def _group(
 
 def _scaling(subjects: Mapping[str, SubjectSummary], findings: Findings) -> tuple[Forecast, ...]:
     """Return the ring model's forecasts of other sizes from the last steps; none for a single worker."""
-    lags = [each.lag for each in subjects.values() if each.lag is not None]
+    lags = [summary.lag for summary in subjects.values() if summary.lag is not None]
     workers = len(lags)
     if workers < 2 or not findings.transfer or findings.step_time is None:
         return ()

@@ -1,4 +1,4 @@
-"""`tfscale-console report`: its command line, and the writing of the report."""
+"""`tfscale-console report`: its command line and its output."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
-from tfscale.console.report.contents import RunReport
-from tfscale.console.report.csvfile import read_csv
-from tfscale.console.report.page import as_html
+from tfscale.console.report.csv_file import read_csv
+from tfscale.console.report.html_page import as_html
 from tfscale.console.report.report_builder import report_measured, report_recorded, report_runs
 from tfscale.console.report.report_text import as_text
 from tfscale.console.report.run_file import open_run
+from tfscale.console.report.run_report import RunReport
 from tfscale.core.errors import UsageError
 from tfscale.core.wire.json_records import encode
 
 
 class Format(StrEnum):
+    """Formats of a report."""
+
     TEXT = "text"
     JSON = "json"
     HTML = "html"
@@ -44,17 +46,17 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: Sequence[str]) -> Request:
     """Return the request. Raises UsageError."""
-    parser = _Parser(prog="tfscale-console report", description="Say what went on in a recorded run, and why.")
+    parser = _Parser(prog="tfscale-console report", description="Report what happened in a recorded run, and why.")
     add = parser.add_argument
     add(
         "recordings",
         nargs="*",
         metavar="RECORDING",
-        help="what --headless --out wrote; of several sizes: how it scales",
+        help="file of --record or --headless --out; several of different sizes show how it scales",
     )
     add("--csv", metavar="FILE", help="measurements instead: step,worker,input_s,compute_s,reduce_s,update_s")
-    add("--format", choices=[each.value for each in Format], default="text", help="text unless told otherwise")
-    add("--out", metavar="FILE", help="write there instead of to stdout")
+    add("--format", choices=[choice.value for choice in Format], default="text", help="text by default")
+    add("--out", metavar="FILE", help="write to this file instead of stdout")
     flags = parser.parse_args(arguments)
     if bool(flags.recordings) == (flags.csv is not None):
         parser.error("name either a recording or --csv FILE")
@@ -90,7 +92,7 @@ def make(request: Request) -> RunReport:
 
 def as_json(report: RunReport) -> str:
     """Return the diagnoses as a list in JSON."""
-    return json.dumps([encode(each) for each in report.diagnoses], indent=2, ensure_ascii=False) + "\n"
+    return json.dumps([encode(diagnosis) for diagnosis in report.diagnoses], indent=2, ensure_ascii=False) + "\n"
 
 
 _WRITERS: dict[Format, Callable[[RunReport], str]] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfscale.console.report.contents import RunGroup, RunReport
-from tfscale.console.report.sizes import Sizes, sizes
+from tfscale.console.report.measured_scaling import MeasuredScaling, scaling_over_runs
+from tfscale.console.report.run_report import RunGroup, RunReport
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.run.goodput import PRODUCTIVE
 from tfscale.core.text import duration
@@ -34,18 +34,18 @@ def _lines(report: RunReport) -> Iterator[str]:
         if group.scaling:
             yield ""
             yield from _scaling(group)
-    if (measured := sizes(report.groups)) is not None and report.has_clock:
+    if (measured := scaling_over_runs(report.groups)) is not None and report.has_clock:
         yield ""
-        yield from _sizes(measured)
+        yield from _scaling_over_runs(measured)
 
 
 def _events(report: RunReport) -> Iterator[str]:
     if not report.diagnoses:
         yield "  nothing: nobody straggled, crashed or hung, and no limit was reached"
-    for each in report.diagnoses:
-        until = report.when(each.end) if each.end is not None else "the end"
-        yield f"  {each.severity:<8} {report.when(each.begin)} to {until}  {each.kind}"
-        yield f"           {each.sentence}"
+    for diagnosis in report.diagnoses:
+        until = report.when(diagnosis.end) if diagnosis.end is not None else "the end"
+        yield f"  {diagnosis.severity:<8} {report.when(diagnosis.begin)} to {until}  {diagnosis.kind}"
+        yield f"           {diagnosis.sentence}"
 
 
 def _workers(group: RunGroup) -> Iterator[str]:
@@ -64,22 +64,22 @@ def cells(summary: SubjectSummary) -> Iterator[str]:
 
 
 def _spent(group: RunGroup) -> Iterator[str]:
-    whole = sum(group.spent.values())
-    yield f"Where the time went: goodput {group.spent[PRODUCTIVE] / whole:.0%} of {duration(whole)}"
-    for bucket, seconds in sorted(group.spent.items(), key=lambda each: -each[1]):
+    total = sum(group.spent.values())
+    yield f"Where the time went: goodput {group.spent[PRODUCTIVE] / total:.0%} of {duration(total)}"
+    for bucket, seconds in sorted(group.spent.items(), key=lambda item: -item[1]):
         if seconds > 0:
-            yield f"  {bucket.replace('_', ' '):<14} {seconds / whole:>6.1%}  {duration(seconds)}"
+            yield f"  {bucket.replace('_', ' '):<14} {seconds / total:>6.1%}  {duration(seconds)}"
 
 
 def _scaling(group: RunGroup) -> Iterator[str]:
     yield "What other sizes would bring, by the ring model from the last steps (times one worker)"
-    for each in group.scaling:
-        low, high = each.low / each.workers, each.high / each.workers
-        band = f"{each.low:.3g} to {each.high:.3g}"
-        yield f"  {each.workers:>5.0f} workers  {band:>16}  efficiency {low:.0%} to {high:.0%}"
+    for forecast in group.scaling:
+        low, high = forecast.low / forecast.workers, forecast.high / forecast.workers
+        band = f"{forecast.low:.3g} to {forecast.high:.3g}"
+        yield f"  {forecast.workers:>5.0f} workers  {band:>16}  efficiency {low:.0%} to {high:.0%}"
 
 
-def _sizes(measured: Sizes) -> Iterator[str]:
+def _scaling_over_runs(measured: MeasuredScaling) -> Iterator[str]:
     yield f"Scaling over the runs, {measured.unit}"
     for (workers, throughput), share in zip(measured.measured, measured.efficiencies, strict=True):
         yield f"  {workers:>5} workers  {throughput:>10.4g}  efficiency {share:.0%}"

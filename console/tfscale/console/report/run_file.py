@@ -62,8 +62,8 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if line.endswith("\n"):
                     yield number, _object(path, number, line)
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not text"
-        raise RecordingError(f"{path}: cannot be read: {why}") from None
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise RecordingError(f"{path}: cannot be read: {reason}") from None
 
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tfscale.console.export.rows import PARTS
 from tfscale.console.settings.options import OPTIONS
-from tfscale.console.sources.faults import Fault
+from tfscale.console.sources.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import CommandLine, add_flags, choose, config_path, is_flag
@@ -51,7 +51,7 @@ class Settings:
     headless: bool = False
     """Write lines or tables instead of drawing a screen."""
     out: Path | None = None
-    """File for what a console without a screen writes; None: stdout."""
+    """File for the output of a console without a screen; None: stdout."""
     format: str = "jsonl"
     only: str | None = None
     """One of PARTS; None: all."""
@@ -66,9 +66,9 @@ class Settings:
     seconds: float | None = None
     """Seconds from the first step of all training tasks to the end of the console."""
     on_event: str | None = None
-    """Command to run for each event that matters."""
+    """Command to run for each important event."""
     webhook: str | None = None
-    """Web address to which each event that matters is posted."""
+    """Web address to which each important event is posted."""
     theme: str | None = None
     """Name of the screen's colours; None: the theme that was chosen last."""
     log_level: str = "info"
@@ -109,7 +109,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, tuple):
-        return "[" + ", ".join(_toml(each) for each in value) + "]"
+        return "[" + ", ".join(_toml(element) for element in value) + "]"
     return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -128,7 +128,7 @@ def configure(arguments: Sequence[str], environment: Mapping[str, str], commands
 def _parser(commands: Mapping[str, str]) -> CommandLine:
     parser = CommandLine(
         prog="tfscale-console",
-        description="Watch a TensorFlow cluster live, see who makes it slow and why, and restart tasks.",
+        description="Watch a TensorFlow cluster live, see which task makes it slow and why, and restart tasks.",
         epilog="Each flag can be a variable too (TFSCALE_CLUSTER, TFSCALE_INSECURE=1), or a line of [console] in "
         "$XDG_CONFIG_HOME/tfscale/config.toml; `tfscale-console config` shows what holds.",
         allow_abbrev=False,

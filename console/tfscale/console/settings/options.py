@@ -7,7 +7,7 @@ import re
 from tfscale.console.engine.stop_condition import CONDITIONS
 from tfscale.console.export.outputs import FORMATS
 from tfscale.console.export.rows import PARTS
-from tfscale.console.sources.faults import EXAMPLE, Fault
+from tfscale.console.sources.simulated_faults import EXAMPLE, Fault
 from tfscale.core.cluster.cluster_spec import parse_address
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS
@@ -40,38 +40,40 @@ SERVED = "127.0.0.1:8571"
 
 OPTIONS: dict[str, Option] = {
     "cluster": Option(path, "FILE", "the cluster file, TOML or JSON; left out: TF_CONFIG in the environment"),
-    "agent": Option(parse_address, "HOST:PORT", "instead of the cluster file: any one agent, which knows the others"),
+    "agent": Option(parse_address, "HOST:PORT", "instead of the cluster file: one agent, which names the others"),
     "simulate": Option(count, "N", "instead of a cluster: N simulated workers"),
     "fault": Option(
-        placed(Fault.parse), "FAULT", f"with --simulate, any number of times: for example {EXAMPLE}", is_list=True
+        placed(Fault.parse), "FAULT", f"with --simulate, may be repeated: for example {EXAMPLE}", is_list=True
     ),
     "rate": Option(positive_number, "R", "with --simulate: steps a second (10)"),
     "insecure": Option(
         switch, "", "reach agents in plain text, also beyond this host and with [tls] in the cluster file"
     ),
-    "ca": Option(path, "FILE", "with --agent: PEM file of the authority, for TLS"),
-    "certificate": Option(path, "FILE", "with --agent: own PEM certificate"),
-    "key": Option(path, "FILE", "with --agent: its PEM key"),
-    "record": Option(path, "FILE", "record what is watched to a new file, for replay and export"),
-    "read_only": Option(switch, "", "only look: no key and no command that reaches into a task"),
-    "serve": Option(parse_address, "HOST:PORT", f"the screen in a browser, there ({SERVED})", otherwise=SERVED),
-    "yes": Option(switch, "", "with restart, stop and start: do it without asking"),
-    "headless": Option(switch, "", "no screen: one JSON object a line, to stdout"),
-    "out": Option(path, "FILE", "without a screen: write there instead of stdout"),
+    "ca": Option(path, "FILE", "with --agent: PEM file of the certificate authority, for TLS"),
+    "certificate": Option(path, "FILE", "with --agent: PEM file of the console's certificate"),
+    "key": Option(path, "FILE", "with --agent: PEM file of its key"),
+    "record": Option(path, "FILE", "write a recording to a new file, for replay and export"),
+    "read_only": Option(switch, "", "disable all keys and commands that reach into a task"),
+    "serve": Option(parse_address, "HOST:PORT", f"serve the screen to browsers here ({SERVED})", otherwise=SERVED),
+    "yes": Option(switch, "", "with restart, stop and start: do not ask"),
+    "headless": Option(switch, "", "write JSON lines to stdout instead of drawing a screen"),
+    "out": Option(path, "FILE", "without a screen: write to this file instead of stdout"),
     "format": Option(one_of(*FORMATS), "FORMAT", f"without a screen: {', '.join(FORMATS)} (jsonl)"),
     "only": Option(one_of(*PARTS), "PART", f"without a screen: only {', '.join(PARTS)}"),
     "rotate": Option(size(), "SIZE", f"with --out: begin a new file at this size ({SIZE_UNITS})"),
     "keep": Option(count, "N", "with --rotate: files kept besides the newest (5)"),
-    "once": Option(switch, "", "one snapshot as JSON; exit status 0 healthy, 1 nothing collected, 3 unhealthy"),
-    "until": Option(_conditions, "WHAT", f"end by itself once it is {', '.join(CONDITIONS)}; several with commas"),
-    "seconds": Option(positive_number, "S", "end by itself S seconds after the first step of all training tasks"),
-    "on_event": Option(any_text, "COMMAND", "without a screen: run it for each event that matters, JSON on its stdin"),
-    "webhook": Option(_url, "URL", "without a screen: post each event that matters there, as JSON"),
+    "once": Option(switch, "", "write one snapshot as JSON; exit status 0 healthy, 1 nothing collected, 3 unhealthy"),
+    "until": Option(_conditions, "WHAT", f"end once the training is {', '.join(CONDITIONS)}; several with commas"),
+    "seconds": Option(positive_number, "S", "end S seconds after all training tasks have reported a step"),
+    "on_event": Option(
+        any_text, "COMMAND", "without a screen: run it for each important event, with JSON on its stdin"
+    ),
+    "webhook": Option(_url, "URL", "without a screen: post each important event to this address, as JSON"),
     "theme": Option(
         one_of("dark", "light", "contrast"), "NAME", "colours of the screen: dark, light, contrast (as last time)"
     ),
-    "log_level": Option(one_of(*LEVELS), "LEVEL", f"of the console's own log: {', '.join(LEVELS)} (info)"),
-    "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", f"of the console's own log: {', '.join(LOG_FORMATS)} (text)"),
-    "log_file": Option(path, "FILE", "append the console's own log there; left out: stderr, and with a screen nowhere"),
-    "ascii": Option(switch, "", "draw with ASCII only; by itself where the locale is not UTF-8"),
+    "log_level": Option(one_of(*LEVELS), "LEVEL", f"lowest level of the console's own log: {', '.join(LEVELS)} (info)"),
+    "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", f"format of that log: {', '.join(LOG_FORMATS)} (text)"),
+    "log_file": Option(path, "FILE", "append that log to this file; left out: stderr, and with a screen nowhere"),
+    "ascii": Option(switch, "", "draw with ASCII only; the default where the locale is not UTF-8"),
 }

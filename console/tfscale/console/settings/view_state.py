@@ -50,9 +50,9 @@ class ViewFile:
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        beside.write_text(json.dumps(asdict(view), indent=1) + "\n", encoding="utf-8")
-        beside.replace(self.path)
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+        draft.write_text(json.dumps(asdict(view), indent=1) + "\n", encoding="utf-8")
+        draft.replace(self.path)
 
 
 def state_path(environment: Mapping[str, str]) -> Path:
@@ -63,11 +63,11 @@ def state_path(environment: Mapping[str, str]) -> Path:
 
 
 def _view(document: dict[str, Any]) -> View:
-    known = {each.name: document.get(each.name) for each in fields(View)}
-    columns = known.pop("columns")
-    is_reversed = known.pop("is_reversed")
+    choices = {choice.name: document.get(choice.name) for choice in fields(View)}
+    columns = choices.pop("columns")
+    is_reversed = choices.pop("is_reversed")
     return View(
         columns=tuple(map(str, columns)) if isinstance(columns, list) else None,
         is_reversed=is_reversed if isinstance(is_reversed, bool) else None,
-        **{name: value for name, value in known.items() if isinstance(value, str)},
+        **{name: value for name, value in choices.items() if isinstance(value, str)},
     )

@@ -12,7 +12,7 @@ from tfscale.console.engine.events import Event, FrameArrived
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 INBOX_LIMIT = 8192
-"""Events: at 1,000 tasks and a frame a second, eight seconds of a console that is held up."""
+"""Events: eight seconds of a console that is held up, at 1,000 tasks and a frame a second."""
 
 
 class Inbox:
@@ -45,14 +45,14 @@ class Inbox:
         self._taken.set()
         await self._filled.wait()
 
-    def take(self, most: int) -> list[Event]:
+    def take(self, limit: int) -> list[Event]:
         """Return up to `most` events, oldest first; none when the inbox is empty."""
-        taken = [self._events.popleft() for _ in range(min(most, len(self._events)))]
+        events = [self._events.popleft() for _ in range(min(limit, len(self._events)))]
         if not self._events and not self.is_closed:
             self._filled.clear()
-        self._in_hand = len(taken)
+        self._in_hand = len(events)
         self._taken.set()
-        return taken
+        return events
 
     def close(self) -> None:
         """Let readers know that no event will follow."""

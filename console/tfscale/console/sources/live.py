@@ -12,7 +12,7 @@ import grpc.aio
 from tfscale.console.engine.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
 from tfscale.console.sources.arrivals import Arrivals
-from tfscale.console.sources.seconds import put_seconds
+from tfscale.console.sources.clock_seconds import put_seconds
 from tfscale.console.sources.silence import Silence
 from tfscale.console.transport.channels import Channels, first_line
 from tfscale.console.wire import calls, frames
@@ -25,8 +25,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds before a retry: each waits twice as long as the one before, from `first` to `longest`, less up to
-    half by chance.
+    """Seconds before each retry, doubled from `first` to `longest`, less up to half by chance.
 
     An agent that is back is heard within 3 s: one retry may fail, since gRPC tries only every 0.96 s to connect; the
     next succeeds.
@@ -47,7 +46,7 @@ GATHERED = 0.1
 
 
 class LiveSource:
-    """Streams of all agents of the cluster; one that ends is opened again."""
+    """Streams of all agents of the cluster; a stream that ends is opened again."""
 
     def __init__(self, channels: Channels, patience: Patience | None = None) -> None:
         self._channels = channels
@@ -167,7 +166,7 @@ class _Watch:
         self._failure = error
         self._silence.cut(self._limit)
 
-    def _take(self, reply: calls.Reply) -> None:
+    def _take(self, reply: calls.StreamReply) -> None:
         if reply.schema_version != SCHEMA_VERSION:
             raise _LinkError(
                 LinkState.VERSION,

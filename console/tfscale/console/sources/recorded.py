@@ -152,10 +152,10 @@ class Player:
                 self._catch_up_to = None
                 self._restart_clock()
             began, position = self._origin
-            left = None if self._is_paused else (at - position) / self._speed - (time.monotonic() - began)
-            if left is not None and left <= 0:
+            remaining = None if self._is_paused else (at - position) / self._speed - (time.monotonic() - began)
+            if remaining is not None and remaining <= 0:
                 return
-            await self._wait_for_change(left)
+            await self._wait_for_change(remaining)
 
     async def _wait_for_change(self, patience: float | None = None) -> None:
         self._changed.clear()

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from tfscale.console.sources import Clock, Inbox
-from tfscale.console.sources.faults import Fault
-from tfscale.console.sources.seconds import put_seconds, sleep_until
+from tfscale.console.sources.clock_seconds import put_seconds, sleep_until
 from tfscale.console.sources.simulated_cluster import SimulatedCluster
+from tfscale.console.sources.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
-from tfscale.console.sources.faults import HOT_CLOCK, Fault
+from tfscale.console.sources.simulated_faults import HOT_CLOCK, Fault
 from tfscale.console.sources.simulated_steps import SimulatedSteps
 from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -176,7 +176,7 @@ class _Agent:
             if over.end <= at:
                 generation, started = generation + 1, over.end
         running = TaskStatus(TaskState.RUNNING, generation, 1, 4000 + self.task.index, self._begin + started)
-        death = next((each for each in self._deaths if each.holds(at)), None)
+        death = next((death for death in self._deaths if death.holds(at)), None)
         if death is None:
             return running
         if death.task == self.task:
@@ -203,24 +203,24 @@ class _Agent:
         )
 
     def _collective(self, at: float) -> Collective:
-        left = self._newest[1] + 1
-        stuck = next((each for each in self._hangs if each.holds(at)), None)
+        newest = self._newest[1] + 1
+        stuck = next((hang for hang in self._hangs if hang.holds(at)), None)
         inside = stuck is not None and stuck.task != self.task
-        return Collective(left + inside, left, self._begin + stuck.begin if stuck and inside else None)
+        return Collective(newest + inside, newest, self._begin + stuck.begin if stuck and inside else None)
 
     def _host(self, at: float, runs: bool) -> HostSample:
-        taken = self._has_fault("cpu", at)
+        is_taken = self._has_fault("cpu", at)
         sent = _BYTES * 2.0 * self._steps_a_second() if runs else 300.0
         return HostSample(
-            cpu=0.98 if taken else 0.35 if runs else 0.02,
+            cpu=0.98 if is_taken else 0.35 if runs else 0.02,
             cores=16,
-            load=31.0 if taken else 5.6 if runs else 0.1,
+            load=31.0 if is_taken else 5.6 if runs else 0.1,
             memory_used=21 * _GIB,
             memory_total=64 * _GIB,
             swap_used=0,
-            pressure=Pressure(0.62 if taken else 0.01, 0.0, 0.0),
+            pressure=Pressure(0.62 if is_taken else 0.01, 0.0, 0.0),
             interfaces=(Interface("eth0", sent, sent, 10e9),),
-            task=TaskUsage(1, 84, 3.1 if taken else 5.2, 3 * _GIB) if runs else None,
+            task=TaskUsage(1, 84, 3.1 if is_taken else 5.2, 3 * _GIB) if runs else None,
         )
 
     def _steps_a_second(self) -> float:

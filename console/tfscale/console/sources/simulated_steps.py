@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.sources.faults import HOT_CLOCK, Fault
+from tfscale.console.sources.simulated_faults import HOT_CLOCK, Fault
 from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
 from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.records import PHASES
@@ -23,7 +23,8 @@ class SimulatedSteps:
     def __init__(self, workers: int, faults: tuple[Fault, ...], rate: float, seed: int) -> None:
         self._workers, self._rate, self._seed = workers, rate, seed
         self._slow = [fault for fault in faults if _slowness(fault)]
-        self._stops = sorted((each for each in faults if each.kind in ("kill", "hang")), key=lambda each: each.begin)
+        stops = [fault for fault in faults if fault.kind in ("kill", "hang")]
+        self._stops = sorted(stops, key=lambda stop: stop.begin)
         self._clock = 0.0
         self._generation, self._next = 1, 0
         self.end: NDArray[np.float64] = np.empty(0)
@@ -49,10 +50,10 @@ class SimulatedSteps:
         part = Simulation(self._workers, self._rate, _PART, noise, slow, self._seed)
         end, phases = part.steps()
         end, phases = end[:-1] + self._clock, phases[:, :-1]
-        stop = next((each for each in self._stops if each.end > self._clock), None)
+        stop = next((fault for fault in self._stops if fault.end > self._clock), None)
         if stop is not None and stop.begin < end[-1]:
-            whole = int(np.searchsorted(end, stop.begin))
-            self._append(end[:whole], phases[:, :whole])
+            complete = int(np.searchsorted(end, stop.begin))
+            self._append(end[:complete], phases[:, :complete])
             self._clock = stop.end
             if stop.kind == "kill":
                 self._generation, self._next = self._generation + 1, 0

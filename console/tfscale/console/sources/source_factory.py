@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
+from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources import Source
 from tfscale.console.sources.live import LiveSource
+from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import SimulatedSource
 from tfscale.console.transport.channels import Channels, CommandError, first_line
 from tfscale.console.transport.commands import AgentCommands, Commands, NoCommands
@@ -26,42 +29,60 @@ from tfscale.core.cluster.cluster_spec import (
     parse_cluster,
 )
 from tfscale.core.cluster.task import Role, Task
+from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import outranks
 
+T = TypeVar("T")
+Job = Callable[[], Coroutine[Any, Any, T]]
 _PATIENCE = 5.0
 """Seconds within which the one agent must name the others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClusterConnection:
     """A source, the commands for its tasks, and the channels behind them, if any."""
 
     source: Source
     commands: Commands
     channels: Channels | None = None
 
-    async def close(self) -> None:
-        if self.channels is not None:
-            await self.channels.close()
+    def run(self, job: Job[T]) -> T:
+        """Run the job in an event loop of its own, close the channels, and return its result."""
+
+        async def run_and_close() -> T:
+            try:
+                return await job()
+            finally:
+                if self.channels is not None:
+                    await self.channels.close()
+
+        return asyncio.run(run_and_close())
 
 
-def connect(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> Connection:
+def connect(settings: Settings, origins: Mapping[str, str], environment: Mapping[str, str]) -> ClusterConnection:
     """Return the source and commands that the settings name; only the agent of `--agent` is dialled.
 
-    `where` has the place of each setting. Raises UsageError and CommandError.
+    `origins` has the place of each setting. Raises UsageError and CommandError.
     """
-    if settings.simulate is not None and not outranks(where, "simulate", "cluster", "agent"):
+    if settings.simulate is not None and not outranks(origins, "simulate", "cluster", "agent"):
         settings = replace(settings, simulate=None)
     if settings.simulate is not None:
         source = SimulatedSource(settings.simulate, settings.fault, rate=settings.rate)
-        return Connection(source, NoCommands("this is a simulation: its tasks are not there"))
-    channels = Channels(find_cluster(settings, where, environment), insecure=settings.insecure)
-    return Connection(LiveSource(channels), AgentCommands(channels), channels)
+        return ClusterConnection(source, NoCommands("this is a simulation: its tasks are not there"))
+    channels = Channels(find_cluster(settings, origins, environment), insecure=settings.insecure)
+    return ClusterConnection(LiveSource(channels), AgentCommands(channels), channels)
 
 
-def find_cluster(settings: Settings, where: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:
+def open_replay(settings: Settings, path: Path) -> ClusterConnection:
+    """Return the recording as a source for the screens. Raises UsageError."""
+    if settings.record is not None:
+        raise UsageError("--record: a replay is recorded already")
+    return ClusterConnection(Player(Recording(path)), NoCommands("this is a replay: it is over"))
+
+
+def find_cluster(settings: Settings, origins: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:
     """Return the live cluster that the settings name. Raises UsageError and CommandError."""
-    if settings.agent is not None and (settings.cluster is None or outranks(where, "agent", "cluster")):
+    if settings.agent is not None and (settings.cluster is None or outranks(origins, "agent", "cluster")):
         return asyncio.run(ask_agent(settings.agent, _tls(settings), insecure=settings.insecure))
     if settings.cluster is not None:
         return load_cluster(settings.cluster)
@@ -77,10 +98,10 @@ def _tls(settings: Settings) -> Tls | None:
 async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> ClusterSpec:
     """Return the cluster as the agent at `address` knows it. Raises CommandError and SecurityError."""
     # The task of the agent is not known before it answers.
-    asked = Task(Role.WORKER, 0)
-    channels = Channels(ClusterSpec("agent", {asked: address}, {asked: address}, tls=tls), insecure=insecure)
+    task = Task(Role.WORKER, 0)
+    channels = Channels(ClusterSpec("agent", {task: address}, {task: address}, tls=tls), insecure=insecure)
     try:
-        call = channels.stub(asked).Describe(calls.describe_request(), timeout=_PATIENCE)
+        call = channels.stub(task).Describe(calls.describe_request(), timeout=_PATIENCE)
         description = await call
     except grpc.aio.AioRpcError as error:
         raise CommandError(f"--agent {address}: {first_line(error)}; is tfscale-agent running there?") from None

@@ -1,4 +1,4 @@
-"""What an operator may ask of the agents: restart, stop or start tasks, profile one, follow a log, see a stack."""
+"""Commands of an operator to the agents: restart, stop or start tasks, profile one, follow a log, see a stack."""
 
 from __future__ import annotations
 
@@ -13,13 +13,10 @@ from tfscale.console.wire import calls
 from tfscale.core.cluster.task import Task
 
 _STACK_PATIENCE = 10.0
-"""Seconds."""
-
+"""Seconds within which an agent must return the stacks."""
 VERBS = ("restart", "stop", "start")
-
-
 PROFILE_SECONDS = 5.0
-"""What is profiled unless another length is asked for."""
+"""Length of a profile unless another is requested."""
 
 
 class Stack(NamedTuple):
@@ -31,51 +28,51 @@ class Stack(NamedTuple):
 
 
 class Commands(Protocol):
-    """What the screens may ask of tasks. All raise CommandError."""
+    """Commands that the screens give. All raise CommandError."""
 
     def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
-        """Restart, stop or start tasks, moment by moment."""
+        """Restart, stop or start tasks, and yield the progress."""
 
     def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
-        """A task's log, from `tail` lines before its end."""
+        """Yield a task's log in bunches of lines, from `tail` lines before its end."""
 
     async def stack(self, task: Task) -> Stack:
-        """The Python stacks of a task's threads now."""
+        """Return the Python stacks of a task's threads."""
 
     def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
-        """TensorFlow's profile of a task's process, moment by moment; the last has the file."""
+        """Take TensorFlow's profile of a task's process, and yield the progress; the last has the file."""
 
 
 class NoCommands:
-    """For tasks that are not there to be asked; `why` says so."""
+    """Commands to tasks that are not there: each raises CommandError with the `reason`."""
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
 
     async def order(self, verb: str, _tasks: Sequence[Task], _generation: int = 0) -> AsyncIterator[CommandProgressed]:
-        raise CommandError(f"cannot {verb}: {self._why}")
+        raise CommandError(f"cannot {verb}: {self._reason}")
         yield
 
     async def follow_log(self, _task: Task, _tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:  # noqa: ARG002
-        raise CommandError(f"no log: {self._why}")
+        raise CommandError(f"no log: {self._reason}")
         yield
 
     async def stack(self, _task: Task) -> Stack:
-        raise CommandError(f"no stack: {self._why}")
+        raise CommandError(f"no stack: {self._reason}")
 
     async def profile(self, _task: Task, _seconds: float) -> AsyncIterator[Profile]:
-        raise CommandError(f"no profile: {self._why}")
+        raise CommandError(f"no profile: {self._reason}")
         yield
 
 
 class AgentCommands:
-    """Asks agents; the lead's for what concerns several tasks, since only it issues generations."""
+    """Commands to agents; those to several tasks go to the lead, since only it issues generations."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
 
     async def order(self, verb: str, tasks: Sequence[Task], generation: int = 0) -> AsyncIterator[CommandProgressed]:
-        """Restart, stop or start tasks, moment by moment.
+        """Restart, stop or start tasks, and yield the progress.
 
         `generation` is the one that the operator saw, 0 for any: where it has moved on since, nothing is done. Raises
         CommandError.
@@ -93,7 +90,7 @@ class AgentCommands:
             call.cancel()
 
     async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
-        """The task's log in bunches of lines, from `tail` lines before its end. Raises CommandError."""
+        """Yield the task's log in bunches of lines, from `tail` lines before its end. Raises CommandError."""
         call = self._channels.stub(task).FollowLog(calls.log_request(tail, follow))
         try:
             async for chunk in call:
@@ -105,7 +102,7 @@ class AgentCommands:
             call.cancel()
 
     async def stack(self, task: Task) -> Stack:
-        """The Python stacks of the task's threads now. Raises CommandError."""
+        """Return the Python stacks of the task's threads. Raises CommandError."""
         try:
             reply = await self._channels.stub(task).Stack(calls.stack_request(), timeout=_STACK_PATIENCE)
         except grpc.aio.AioRpcError as error:
@@ -113,7 +110,10 @@ class AgentCommands:
         return Stack(reply.at, reply.pid, reply.text)
 
     async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
-        """TensorFlow's profile of the task's process, moment by moment; the last has the file. Raises CommandError."""
+        """Take TensorFlow's profile of the task's process, and yield the progress; the last has the file.
+
+        Raises CommandError.
+        """
         call = self._channels.stub(task).Profile(calls.profile_request(seconds))
         try:
             async for reply in call:
@@ -123,8 +123,8 @@ class AgentCommands:
         finally:
             call.cancel()
 
-    def _explain(self, what: str, task: Task, error: grpc.aio.AioRpcError) -> str:
+    def _explain(self, failure: str, task: Task, error: grpc.aio.AioRpcError) -> str:
         agent = f"the agent of {task} at {self._channels.spec.agents[task]}"
         if error.code() is grpc.StatusCode.UNAVAILABLE:
-            return f"{what}: {agent}: {first_line(error)}; is tfscale-agent running there?"
-        return f"{what}: {agent}: {first_line(error)}"
+            return f"{failure}: {agent}: {first_line(error)}; is tfscale-agent running there?"
+        return f"{failure}: {agent}: {first_line(error)}"

@@ -12,4 +12,4 @@ def printable(text: str) -> str:
     """Return the text without control sequences, and with a space for each other character that cannot be printed."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else " " for each in _ESCAPES.sub("", text))
+    return "".join(char if char.isprintable() else " " for char in _ESCAPES.sub("", text))

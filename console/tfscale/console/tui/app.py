@@ -172,9 +172,9 @@ class ConsoleApp(App[None]):
         self.post_message(self.SnapshotTaken(snapshot))
         self.set_timer(_WHILE_RUSHING, lambda: self._show_newest(snapshot))
 
-    def _show_newest(self, shown: Snapshot) -> None:
+    def _show_newest(self, scheduled: Snapshot) -> None:
         waiting, self._waiting = self._waiting, None
-        if waiting is not None and waiting is not shown:
+        if waiting is not None and waiting is not scheduled:
             self._show(waiting)
 
     def on_console_app_snapshot_taken(self, message: SnapshotTaken) -> None:
@@ -294,7 +294,7 @@ class ConsoleApp(App[None]):
             self.pop_screen()
         self.push_screen(kind(self._shown, self.appearance))
 
-    def on_events_screen_jump_wanted(self, message: EventsScreen.JumpWanted) -> None:
+    def on_events_screen_jump_requested(self, message: EventsScreen.JumpRequested) -> None:
         if self._remote is not None:
             self._remote.player.seek(message.at)
             self._remote.player.hold()
@@ -307,10 +307,10 @@ class ConsoleApp(App[None]):
     def action_help(self) -> None:
         self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))
 
-    def on_task_table_chosen(self, message: TaskTable.Chosen) -> None:
+    def on_task_table_task_opened(self, message: TaskTable.TaskOpened) -> None:
         self._show_task(message.task, only_log=False)
 
-    def on_cluster_screen_log_wanted(self, message: ClusterScreen.LogWanted) -> None:
+    def on_cluster_screen_log_requested(self, message: ClusterScreen.LogRequested) -> None:
         self._show_task(message.task, only_log=True)
 
     def _show_task(self, task: Task, *, only_log: bool) -> None:

@@ -46,9 +46,9 @@ class ReplayControls:
         self.player.seek(max(before, default=self.player.position.begin))
         self.player.hold()
 
-    def go_to(self, words: str) -> None:
+    def go_to(self, text: str) -> None:
         """Go to `12:03`, `12:03:20` (the first such time), `+90s`, `-5m` (from here) or `50%`. Raises UsageError."""
-        self.player.seek(self._time(words.strip()))
+        self.player.seek(self._time(text.strip()))
 
     def title(self) -> str:
         """Return position and speed in a few words."""
@@ -65,15 +65,15 @@ class ReplayControls:
         self._is_damage_reported = True
         return self.player.damage
 
-    def _time(self, words: str) -> float:
+    def _time(self, text: str) -> float:
         position = self.player.position
-        if (match := _CLOCK.fullmatch(words)) is not None:
+        if (match := _CLOCK.fullmatch(text)) is not None:
             return _clock(position.begin, int(match[1]), int(match[2]), float(match[3] or 0.0))
-        if (match := _OFFSET.fullmatch(words)) is not None:
+        if (match := _OFFSET.fullmatch(text)) is not None:
             return position.at + float(match[1] + match[2]) * _SECONDS[match[3]]
-        if words.endswith("%") and words[:-1].replace(".", "", 1).isdecimal():
-            return position.begin + (position.end - position.begin) * min(float(words[:-1]), 100.0) / 100
-        raise UsageError(f"{words!r} is no moment: write 12:03:20, +90s, -5m or 50%")
+        if text.endswith("%") and text[:-1].replace(".", "", 1).isdecimal():
+            return position.begin + (position.end - position.begin) * min(float(text[:-1]), 100.0) / 100
+        raise UsageError(f"{text!r} is no moment: write 12:03:20, +90s, -5m or 50%")
 
 
 def _clock(begin: float, hour: int, minute: int, second: float) -> float:

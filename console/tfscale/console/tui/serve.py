@@ -56,7 +56,7 @@ class ConsoleServer(Server):
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             if not is_welcome(self._address, request.host, request.headers.get("Origin")):
-                raise web.HTTPForbidden(text="not from here: open the page by the address that the console tells\n")
+                raise web.HTTPForbidden(text="not from here: open the page by the address that the console printed\n")
             response = await handler(request)
             if not response.prepared:
                 response.headers["Content-Security-Policy"] = _POLICY
@@ -66,14 +66,14 @@ class ConsoleServer(Server):
 
 
 def is_welcome(address: Address, host: str, origin: str | None) -> bool:
-    """Return whether a request comes from a page of this server, and not from another site's page.
+    """Decide whether a request comes from a page of this server, and not from another site's page.
 
     `host` and `origin` are the request's headers; a browser sends the second with every websocket.
     """
-    asked = URL(f"http://{host}")
-    if address.is_loopback and asked.host not in ("localhost", "127.0.0.1", "::1", address.host):
+    url = URL(f"http://{host}")
+    if address.is_loopback and url.host not in ("localhost", "127.0.0.1", "::1", address.host):
         return False
-    return origin is None or URL(origin).authority == asked.authority
+    return origin is None or URL(origin).authority == url.authority
 
 
 def serve(arguments: Sequence[str], address: Address) -> None:

@@ -17,7 +17,7 @@ _PROGRESS = Caution(printable, instead={Stage: Stage.PLANNED})
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class StreamReply:
     """Reply of an agent's stream: its description and its past, or one frame. Frames are bytes of Frame messages."""
 
     schema_version: int
@@ -34,13 +34,13 @@ class _Progress:
     at: float
 
 
-def reply(data: bytes) -> Reply:
+def reply(data: bytes) -> StreamReply:
     """Return the reply in a WatchReply message. Raises ValueError where there is none."""
     message = parsed(arrival_pb2.ArrivingReply, data)
     if not message.HasField("snapshot"):
-        return Reply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
+        return StreamReply(message.schema_version, None, (message.frame,) if message.HasField("frame") else ())
     snapshot = message.snapshot
-    return Reply(message.schema_version, description(snapshot.description), tuple(snapshot.recent))
+    return StreamReply(message.schema_version, description(snapshot.description), tuple(snapshot.recent))
 
 
 def description(message: agent_pb2.Description) -> Description:
@@ -59,13 +59,13 @@ def progress_message(event: CommandProgressed) -> agent_pb2.Progress:
 
 
 def profile(message: agent_pb2.ProfileReply, seconds: float) -> Profile:
-    doing = {
+    stages = {
         report_pb2.PROFILE_STAGE_ASKED: "asking the process",
         report_pb2.PROFILE_STAGE_CAPTURING: f"capturing for {seconds:g} s",
         report_pb2.PROFILE_STAGE_WRITING: "writing",
         report_pb2.PROFILE_STAGE_WRITTEN: "written",
     }
-    return Profile(doing.get(message.stage, "working"), message.folder, message.file, message.bytes)
+    return Profile(stages.get(message.stage, "working"), message.folder, message.file, message.bytes)
 
 
 def watch_request(since: float) -> agent_pb2.WatchRequest:

@@ -48,7 +48,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(data: bytes) -> Header:
-    """Raises WireError."""
+    """Return the header in the bytes of its message. Raises WireError."""
     return record_of(Header, parsed(recording_pb2.RecordingHeader, data))
 
 

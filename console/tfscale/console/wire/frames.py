@@ -40,7 +40,7 @@ CAUTION = Caution(
     only_known=True,
     instead={TaskState: TaskState.PENDING, ProbeState: ProbeState.WAITING},
 )
-_READ = tuple(each.name for each in arrival_pb2.ArrivingFrame.DESCRIPTOR.fields)
+_READ = tuple(field.name for field in arrival_pb2.ArrivingFrame.DESCRIPTOR.fields)
 """Fields that are read when a frame arrives."""
 _SEQUENCE = telemetry_pb2.StepBatch.SEQUENCE_FIELD_NUMBER
 _ACTIVITY_KINDS = telemetry_pb2.ActivityKind.values()[1:]
@@ -58,7 +58,7 @@ class ArrivedCounters(Counters):
     _data: bytes
 
     def __init__(self, data: bytes) -> None:
-        """`data` is a Frame message of host and GPUs, or empty."""
+        """Keep `data`, a Frame message of host and GPUs, or empty."""
         _set(self, "_data", data)
 
     @property
@@ -73,7 +73,7 @@ class ArrivedCounters(Counters):
     @property
     def gauges(self) -> Gauges:
         message = self._message
-        return gauges_of(message.host if message.HasField("host") else None, message.gpus, _known)
+        return gauges_of(message.host if message.HasField("host") else None, message.gpus, _known_value)
 
     @property
     def _message(self) -> telemetry_pb2.Frame:
@@ -109,14 +109,14 @@ class ArrivedFrame(Frame):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Frame):
             return NotImplemented
-        return all(getattr(self, each.name) == getattr(other, each.name) for each in fields(Frame))
+        return all(getattr(self, field.name) == getattr(other, field.name) for field in fields(Frame))
 
     __hash__ = Frame.__hash__
 
 
 _set = object.__setattr__
 _COPIED = (
-    *(each.name for each in fields(Frame) if each.name not in ("host", "gpus", "steps")),
+    *(field.name for field in fields(Frame) if field.name not in ("host", "gpus", "steps")),
     *ArrivedFrame.__slots__,
 )
 
@@ -141,7 +141,7 @@ def frame(data: bytes) -> Frame:
         steps=tuple(map(_steps, message.steps)),
         dropped=message.dropped,
         training=record_of(Training, message.training, CAUTION) if message.HasField("training") else None,
-        activities=tuple([record_of(Activity, each, CAUTION) for each in message.activities if _is_activity(each)]),
+        activities=tuple([record_of(Activity, sent, CAUTION) for sent in message.activities if _is_activity(sent)]),
         coordinator=_coordinator(message.coordinator) if message.HasField("coordinator") else None,
         # The last: it takes the fields above out of the message.
         **_counters(message),
@@ -156,11 +156,11 @@ def _counters(message: Message) -> dict[str, Any]:
     for name in _READ:
         message.ClearField(name)
     data = message.SerializeToString()
-    left = parsed(telemetry_pb2.Frame, data)
-    has_host = left.HasField("host")
+    rest = parsed(telemetry_pb2.Frame, data)
+    has_host = rest.HasField("host")
     # Fields that a newer agent has added are left, too: they are no counters.
-    counters = ArrivedCounters(data if has_host or left.gpus else b"")
-    return {"counters": counters, "is_stopped": has_host and left.host.task.stopped > 0}
+    counters = ArrivedCounters(data if has_host or rest.gpus else b"")
+    return {"counters": counters, "is_stopped": has_host and rest.host.task.stopped > 0}
 
 
 @lru_cache(maxsize=_TASKS)
@@ -214,7 +214,7 @@ def _counts(data: bytes) -> array[int]:
 
 def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator | None:
     """Return None where its time is not a date, or a number of seconds is not finite."""
-    seconds = [message.waited, *(seconds for each in message.workers for seconds in (each.busy, each.idle))]
+    seconds = [message.waited, *(spent for worker in message.workers for spent in (worker.busy, worker.idle))]
     if not (is_moment(message.at) and all(map(math.isfinite, seconds))):
         return None
     return record_of(Coordinator, message, CAUTION)
@@ -223,11 +223,11 @@ def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator | None:
 def _host(message: telemetry_pb2.HostSample) -> HostSample:
     """Return the host without the interfaces whose rates are not finite."""
     host = record_of(HostSample, message, CAUTION)
-    known = tuple(each for each in host.interfaces if math.isfinite(each.received + each.sent))
-    return host if len(known) == len(host.interfaces) else replace(host, interfaces=known)
+    interfaces = tuple(interface for interface in host.interfaces if math.isfinite(interface.received + interface.sent))
+    return host if len(interfaces) == len(host.interfaces) else replace(host, interfaces=interfaces)
 
 
-def _known(message: Any, name: str) -> Any:
+def _known_value(message: Any, name: str) -> Any:
     """Return the value of a field, None where it is absent or not finite."""
     value = getattr(message, name)
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,12 +1,15 @@
 import math
 from array import array
 from collections.abc import Callable, Sequence
+from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from tfscale.core.analysis.steps.step_summary import steps_per_second
 from tfscale.core.analysis.steps.step_table import StepTable
-from tfscale.core.records import StepBatch
+from tfscale.core.records import PHASES, StepBatch
 
 Batch = Callable[..., StepBatch]
 BOTH = ("worker:0", "worker:1")
@@ -156,6 +159,40 @@ def test_a_leap_of_the_sequence_does_not_exhaust_memory(batch: Batch) -> None:
     table.add(batch("worker:0", 10**12, 10))
     assert table.newest("worker:0") == 10**12 + 9
     assert len(table.aligned(("worker:0",))) == 10
+
+
+backlogs = st.tuples(st.integers(0, 3), st.integers(0, 200), st.sets(st.integers(0, 90), min_size=1).map(sorted))
+"""(worker, first sequence, steps after it) of a batch, with gaps or without."""
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(backlogs, min_size=1, max_size=12), st.randoms(use_true_random=False), st.sampled_from([1.0, 60.0]))
+@example([(1, 0, [0]), (0, 0, [*range(100)])], Random(0), 60.0)
+def test_backlogs_give_the_same_table_in_any_order(
+    batches: list[tuple[int, int, list[int]]], random: Random, keep: float
+) -> None:
+    in_order, shuffled = (StepTable(keep=keep, cells=200, fewest=16, most=128) for _ in range(2))
+    sent = [backlog(worker, [first + step for step in steps]) for worker, first, steps in batches]
+    for batch in sorted(sent, key=lambda batch: (batch.sequence[-1], batch.subject)):
+        in_order.add(batch)
+    for batch in random.sample(sent, len(sent)):
+        shuffled.add(batch)
+    subjects = sorted(in_order.subjects())
+    newest = [in_order.newest(subject) or 0 for subject in subjects]
+    assert newest == [shuffled.newest(subject) for subject in subjects]
+    first, last = max(in_order.base, shuffled.base), max(newest)
+    tables = [table.reported(subjects, first, last) for table in (in_order, shuffled)]
+    for ordered, other in zip(*tables, strict=True):
+        assert first <= last and np.isfinite(ordered[..., -1]).any()
+        assert np.array_equal(ordered, other, equal_nan=True)
+    for table in (in_order, shuffled):
+        table.aligned(subjects), table.window(subjects, 0, 5.0, 20, 1.0), table.newest_of_each(subjects, 20)
+
+
+def backlog(worker: int, sequence: list[int]) -> StepBatch:
+    phases = {name: [worker + step / 8 for step in sequence] for name in PHASES}
+    subject = f"worker:{worker}"
+    return StepBatch(1, 1, subject, subject, sequence, [step / 10 for step in sequence], **phases)
 
 
 def test_nobody_is_aligned_with_nobody() -> None:

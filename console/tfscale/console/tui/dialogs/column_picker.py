@@ -68,7 +68,7 @@ class PickerScreen(ModalScreen[None]):
             text.append(f"{glyphs.mark if is_chosen else ' '} ", style=palette.severities["good"] + background)
             text.append(f"{column.name:<10}", style=f"bold {palette.text}{background}")
             room = "" if not is_chosen or column.name in self._placed else "no room: "
-            text.append(f"{room}{column.about}".ljust(41)[:41] + "\n", style=palette.dim + background)
+            text.append(f"{room}{column.description}".ljust(41)[:41] + "\n", style=palette.dim + background)
         text.rstrip()
         return text
 
@@ -82,13 +82,13 @@ class PickerScreen(ModalScreen[None]):
 
     def action_choose(self) -> None:
         self._chosen ^= {COLUMNS[self._at].name}
-        self._tell()
+        self._apply()
 
     def action_usual(self) -> None:
         self._chosen = set(USUAL)
-        self._tell()
+        self._apply()
 
-    def _tell(self) -> None:
+    def _apply(self) -> None:
         self._placed = self._pick(tuple(column.name for column in COLUMNS if column.name in self._chosen))
         self._draw()
 

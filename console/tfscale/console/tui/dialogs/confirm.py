@@ -28,7 +28,7 @@ class Question:
     checkpoint_age: float | None = None
     """Seconds since the newest checkpoint; None unknown."""
     keeps: bool = False
-    """Whether other tasks hold the trained state of the touched ones."""
+    """True where other tasks hold the trained state of the touched ones."""
 
 
 class ConfirmScreen(ModalScreen[bool]):
@@ -85,8 +85,8 @@ def wording(question: Question, appearance: Appearance) -> Text:
     others = len(set(question.touched) - set(question.asked))
     if others:
         asked = ", ".join(map(str, question.asked))
-        why = f"under {question.strategy} they train in step, so they go together"
-        text.append(f"\n\nYou chose {asked}; {why}.", style=palette.dim)
+        reason = f"under {question.strategy} they train in step, so they go together"
+        text.append(f"\n\nYou chose {asked}; {reason}.", style=palette.dim)
     if question.verb != "start":
         price = "Nothing that was trained is lost." if question.keeps else lost(question.checkpoint_age)
         text.append(f"\n\n{price}", style=palette.dim)

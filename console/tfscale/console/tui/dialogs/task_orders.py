@@ -57,42 +57,45 @@ class Orders:
             f"Profile {names} for how many seconds?\n\nIt is written below\n{places}\n\n"
             f"It slows the training meanwhile, and TensorFlow's profiler may crash it.\n{cost(age)}\n"
         )
-        asked = PromptScreen(question, appearance, f"{PROFILE_SECONDS:g}")
-        self._app.push_screen(asked, partial(self._profile_answered, tasks))
+        prompt = PromptScreen(question, appearance, f"{PROFILE_SECONDS:g}")
+        self._app.push_screen(prompt, partial(self._profile_answered, tasks))
 
-    def _profile_answered(self, tasks: tuple[Task, ...], words: str | None) -> None:
-        if words is None:
+    def _profile_answered(self, tasks: tuple[Task, ...], answer: str | None) -> None:
+        if answer is None:
             return
         try:
-            seconds = float(words)
+            seconds = float(answer)
         except ValueError:
-            self._app.notify(f"{words!r} is not a number of seconds", severity="error", markup=False)
+            self._app.notify(f"{answer!r} is not a number of seconds", severity="error", markup=False)
             return
         for task in tasks:
             self._run(self._profile(task, seconds), "profile", (task,), 0)
 
     async def _profile(self, task: Task, seconds: float) -> AsyncIterator[CommandProgressed]:
-        async for moment in self._commands.profile(task, seconds):
-            if not moment.file:
-                yield CommandProgressed(0.0, "profile", Stage.WORKING, (task,), 0, moment.doing)
+        async for progress in self._commands.profile(task, seconds):
+            if not progress.file:
+                yield CommandProgressed(0.0, "profile", Stage.WORKING, (task,), 0, progress.doing)
                 continue
-            said = f"{data_size(moment.bytes)} in {moment.file}"
-            yield CommandProgressed(0.0, "profile", Stage.DONE, (task,), 0, said)
+            written = f"{data_size(progress.bytes)} in {progress.file}"
+            yield CommandProgressed(0.0, "profile", Stage.DONE, (task,), 0, written)
             self._app.notify(
-                f"{said}\n\ntensorboard --logdir {moment.folder}", title=f"profile of {task}", timeout=60, markup=False
+                f"{written}\n\ntensorboard --logdir {progress.folder}",
+                title=f"profile of {task}",
+                timeout=60,
+                markup=False,
             )
 
     def _run(
-        self, moments: AsyncIterator[CommandProgressed], verb: str, tasks: tuple[Task, ...], generation: int
+        self, steps: AsyncIterator[CommandProgressed], verb: str, tasks: tuple[Task, ...], generation: int
     ) -> None:
-        self._app.run_worker(self._follow(moments, verb, tasks, generation), group="orders")
+        self._app.run_worker(self._follow(steps, verb, tasks, generation), group="orders")
 
     async def _follow(
-        self, moments: AsyncIterator[CommandProgressed], verb: str, tasks: tuple[Task, ...], generation: int
+        self, steps: AsyncIterator[CommandProgressed], verb: str, tasks: tuple[Task, ...], generation: int
     ) -> None:
         source = self._engine.source
         try:
-            async for progress in moments:
+            async for progress in steps:
                 self._engine.inbox.put(replace(progress, at=source.now()))
         except CommandError as error:
             failed = CommandProgressed(source.now(), verb, Stage.FAILED, tasks, generation, str(error))
@@ -126,8 +129,8 @@ def checkpoint_age(snapshot: Snapshot, trainings: Iterable[Sequence[Task]]) -> f
     Each element of `trainings` is a group of tasks that train together. Ages are by the clock of the task's host.
     """
     ages = [_age(snapshot, tasks) for tasks in trainings]
-    known = [age for age in ages if age is not None]
-    return max(known) if known and len(known) == len(ages) else None
+    ages_known = [age for age in ages if age is not None]
+    return max(ages_known) if ages_known and len(ages_known) == len(ages) else None
 
 
 def _age(snapshot: Snapshot, tasks: Sequence[Task]) -> float | None:

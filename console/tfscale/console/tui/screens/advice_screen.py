@@ -107,59 +107,59 @@ def _title(text: str, appearance: Appearance) -> Text:
     return Text(text, style=f"bold {appearance.palette.text}", no_wrap=True)
 
 
-def _words(found: Recommendations, load: Load | None, width: int, appearance: Appearance) -> Iterator[Text]:
-    if found.culprits:
+def _words(recommendations: Recommendations, load: Load | None, width: int, appearance: Appearance) -> Iterator[Text]:
+    if recommendations.culprits:
         yield _title("First, what is wrong", appearance)
-        for diagnosis in found.culprits[:_CULPRITS]:
+        for diagnosis in recommendations.culprits[:_CULPRITS]:
             yield from _finding(diagnosis, width, appearance)
-        if (more := len(found.culprits) - _CULPRITS) > 0:
+        if (more := len(recommendations.culprits) - _CULPRITS) > 0:
             yield Text(f"  and {more} more: e shows all", style=appearance.palette.dim)
         yield Text()
     yield _title("What limits it", appearance)
-    for limit in found.limits:
+    for limit in recommendations.limits:
         yield from _finding(limit, width, appearance)
-    if not found.limits:
-        why = "not judged while somebody straggles" if _straggles(found) else "nothing is at its limit"
-        yield Text(f"  {why}", style=appearance.palette.dim)
+    if not recommendations.limits:
+        reason = "not judged while somebody straggles" if _straggles(recommendations) else "nothing is at its limit"
+        yield Text(f"  {reason}", style=appearance.palette.dim)
     yield Text()
     yield _title("What would help", appearance)
-    yield from _what_if(found, load, width, appearance)
+    yield from _what_if(recommendations, load, width, appearance)
 
 
-def _straggles(found: Recommendations) -> bool:
-    return any(each.kind == "straggler" for each in found.culprits)
+def _straggles(recommendations: Recommendations) -> bool:
+    return any(culprit.kind == "straggler" for culprit in recommendations.culprits)
 
 
 def _finding(diagnosis: Diagnosis, width: int, appearance: Appearance) -> Iterator[Text]:
-    said = diagnosis.sentence.partition("; what would help: ")[0] if diagnosis.kind == "saturation" else None
+    sentence = diagnosis.sentence.partition("; what would help: ")[0] if diagnosis.kind == "saturation" else None
     text = Text(f"{appearance.sign(diagnosis.severity)} ", style=appearance.severity(diagnosis.severity))
-    text.append(f"{said or diagnosis.sentence}", style=appearance.palette.text)
+    text.append(f"{sentence or diagnosis.sentence}", style=appearance.palette.text)
     yield from wrap_hanging(text, width, 2)
     todo = first_step(diagnosis) if diagnosis.kind != "saturation" else None
     if todo is not None:
         yield from wrap_hanging(Text(f"  {todo}", style=appearance.severity("good")), width, 2)
 
 
-def _what_if(found: Recommendations, load: Load | None, room: int, appearance: Appearance) -> Iterator[Text]:
+def _what_if(recommendations: Recommendations, load: Load | None, room: int, appearance: Appearance) -> Iterator[Text]:
     if load is None:
-        yield Text("  no gain is told without a step that is measured, with its phases", style=appearance.palette.dim)
+        yield Text("  no gain is estimated before a step is measured with its phases", style=appearance.palette.dim)
         return
-    width = max((len(each.what) for each in found.remedies), default=0)
-    if found.remedies:
+    width = max((len(remedy.what) for remedy in recommendations.remedies), default=0)
+    if recommendations.remedies:
         yield Text(f"  {'':<{width}}  throughput   by the model", style=appearance.palette.dim, no_wrap=True)
-    for remedy in found.remedies:
+    for remedy in recommendations.remedies:
         yield from wrap_hanging(_remedy(remedy, width, appearance), room, width + 17)
-    if not found.remedies:
+    if not recommendations.remedies:
         yield Text("  nothing that a model knows of would bring half a percent", style=appearance.palette.dim)
-    for each in found.unproven:
-        yield Text(f"  {each:<{width}}   no model says how much", style=appearance.palette.dim)
+    for name in recommendations.unproven:
+        yield Text(f"  {name:<{width}}   no model says how much", style=appearance.palette.dim)
 
 
 def _remedy(remedy: Remedy, width: int, appearance: Appearance) -> Text:
     palette, gain = appearance.palette, (remedy.gain or 1.0) - 1.0
-    most = "<=" if remedy.at_most else "  "
+    sign = "<=" if remedy.at_most else "  "
     line = Text(f"  {remedy.what:<{width}}  ", style=palette.text)
-    line.append(f"{most} {gain:>+7.0%}   ", style=f"bold {palette.text}")
+    line.append(f"{sign} {gain:>+7.0%}   ", style=f"bold {palette.text}")
     return line.append(remedy.model, style=palette.dim)
 
 
@@ -180,8 +180,8 @@ def _scaling(load: Load | None, width: int, is_tall: bool, appearance: Appearanc
     caveat = _CAVEAT.format(transfer=step_time(load.transfer))
     yield from wrap_hanging(Text(caveat, style=appearance.palette.dim), width, 2)
     point = nearest_published(max(1, load.ranks))
-    said = f"{point.name}: {_range(point.low, point.high, 'x')} on {point.workers}"
-    yield Text(f"  Published of a similar size: {said}.", style=appearance.palette.dim)
+    published = f"{point.name}: {_range(point.low, point.high, 'x')} on {point.workers}"
+    yield Text(f"  Published of a similar size: {published}.", style=appearance.palette.dim)
 
 
 def _range(low: float, high: float, unit: str) -> str:

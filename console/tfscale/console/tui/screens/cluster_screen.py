@@ -80,7 +80,7 @@ class ClusterScreen(SnapshotScreen):
         Binding("l", "log", "the log of the task; p pauses, G follows", show=False),
     ]
 
-    class LogWanted(Message):
+    class LogRequested(Message):
         """Request to read a task's log."""
 
         def __init__(self, task: Task) -> None:
@@ -100,7 +100,7 @@ class ClusterScreen(SnapshotScreen):
         self.title_line = Title()
         self.legend = Legend()
         view = view or View()
-        self.table.set_reactive(TaskTable.chosen, view.columns or USUAL)
+        self.table.set_reactive(TaskTable.chosen_columns, view.columns or USUAL)
         self.table.set_reactive(TaskTable.order, _order(view))
         self._measure = next((name for name in MEASURES if name == view.measure), "lag")
 
@@ -131,7 +131,7 @@ class ClusterScreen(SnapshotScreen):
 
     def watch_snapshot(self) -> None:
         self._make_room()
-        self._tell_shown()
+        self._show_selection()
 
     def _make_room(self) -> None:
         """Remove the empty lines if the tasks need them."""
@@ -141,25 +141,25 @@ class ClusterScreen(SnapshotScreen):
         rows = max(tasks + 1, self.table.virtual_size.height)
         self.query_one("#tasks").styles.height = rows if rows <= self.size.height - _AROUND_ALL else "3fr"
 
-    def _tell_shown(self) -> None:
+    def _show_selection(self) -> None:
         """Show how the table's content differs from all tasks in the usual order."""
         total, order = len(self.snapshot.tasks) if self.snapshot else 0, self.table.order
-        said = [f"{self.table.shown:,} of {total:,}{self._filter()}"] if self.table.wanted.tests else []
-        said += [f"{len(self.table.marked):,} marked"] if self.table.marked else []
-        said += [f"by {order.group}"] if order.group else []
-        said += [f"sorted by {order.sort}"] if order.sort not in ("task", *self.table.columns) else []
-        self.legend.status = ", ".join(said)
+        parts = [f"{self.table.shown_count:,} of {total:,}{self._filter()}"] if self.table.row_filter.tests else []
+        parts += [f"{len(self.table.marked):,} marked"] if self.table.marked else []
+        parts += [f"by {order.group}"] if order.group else []
+        parts += [f"sorted by {order.sort}"] if order.sort not in ("task", *self.table.columns) else []
+        self.legend.status = ", ".join(parts)
 
     def _filter(self) -> str:
         """Return the filter's text if the input line does not show it."""
         field = self.query_one(InputLine)
-        words = field.value.strip()
-        if field.display or not words:
+        text = field.value.strip()
+        if field.display or not text:
             return ""
-        return f" with {words if len(words) <= _LONGEST_FILTER else f'{words[: _LONGEST_FILTER - 3]}...'}"
+        return f" with {text if len(text) <= _LONGEST_FILTER else f'{text[: _LONGEST_FILTER - 3]}...'}"
 
     def on_task_table_marked(self) -> None:
-        self._tell_shown()
+        self._show_selection()
 
     def action_filter(self) -> None:
         self.query_one(InputLine).open()
@@ -167,19 +167,19 @@ class ClusterScreen(SnapshotScreen):
     def on_input_changed(self, event: Input.Changed) -> None:
         wrong = self.query_one("#wrong", Static)
         try:
-            self.table.wanted = parse(event.value)
-            if not self.table.shown and _is_beginning(event.value):
-                self.table.wanted = parse(event.value.rpartition(" ")[0])
+            self.table.row_filter = parse(event.value)
+            if not self.table.shown_count and _is_beginning(event.value):
+                self.table.row_filter = parse(event.value.rpartition(" ")[0])
             wrong.display = False
         except UsageError as error:
             # An incomplete filter leaves the rows as the last valid one did.
             wrong.update(str(error))
             wrong.display = True
-        self._tell_shown()
+        self._show_selection()
 
     def on_input_submitted(self) -> None:
         self.query_one(InputLine).close()
-        self._tell_shown()
+        self._show_selection()
         self.table.focus()
 
     def action_clear(self) -> None:
@@ -214,21 +214,21 @@ class ClusterScreen(SnapshotScreen):
     def _arrange(self, order: RowOrder) -> None:
         self.table.order = order
         self._make_room()
-        self._tell_shown()
-        self._tell_view()
+        self._show_selection()
+        self._post_view()
 
-    def _tell_view(self) -> None:
+    def _post_view(self) -> None:
         order = self.table.order
-        chosen = None if self.table.chosen == USUAL else self.table.chosen
+        chosen = None if self.table.chosen_columns == USUAL else self.table.chosen_columns
         self.post_message(self.Viewed(View(chosen, order.sort, order.is_reversed, order.group, measure=self._measure)))
 
     def action_columns(self) -> None:
-        self.app.push_screen(PickerScreen(self.table.chosen, self.table.columns, self.appearance, self._pick))
+        self.app.push_screen(PickerScreen(self.table.chosen_columns, self.table.columns, self.appearance, self._pick))
 
     def _pick(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Choose columns. Returns those that fit."""
-        self.table.chosen = columns
-        self._tell_view()
+        self.table.chosen_columns = columns
+        self._post_view()
         return self.table.columns
 
     def action_heat(self) -> None:
@@ -239,15 +239,15 @@ class ClusterScreen(SnapshotScreen):
     def _measured(self, measure: str) -> None:
         """Keep the heat map's measure."""
         self._measure = measure
-        self._tell_view()
+        self._post_view()
 
     def action_log(self) -> None:
         if self.table.cursor is not None:
-            self.post_message(self.LogWanted(self.table.cursor))
+            self.post_message(self.LogRequested(self.table.cursor))
 
 
 def _is_beginning(text: str) -> bool:
-    """Return whether the last word may become a term with a column; until then it hides no task."""
+    """Decide whether the last word may become a term with a column; until then it hides no task."""
     word = text.lower().rpartition(" ")[2].removeprefix("!")
     return any(name.startswith(word) for name in filterable())
 

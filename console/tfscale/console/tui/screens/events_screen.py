@@ -57,7 +57,7 @@ class EventsScreen(SnapshotScreen):
         Binding("K", "scroll(-1)", "the evidence up", show=False),
     ]
 
-    class JumpWanted(Message):
+    class JumpRequested(Message):
         """Request that a replay goes to this time."""
 
         def __init__(self, at: float) -> None:
@@ -68,8 +68,8 @@ class EventsScreen(SnapshotScreen):
         super().__init__(snapshot, appearance)
         self.events = EventList()
         self.least = SEVERITIES[0]
-        """Least severity of the events that are shown."""
-        self._shown = Static(markup=False)
+        """Lowest severity of the events that are shown."""
+        self._evidence = Static(markup=False)
 
     @property
     def selected(self) -> tuple[Task, ...]:
@@ -85,7 +85,7 @@ class EventsScreen(SnapshotScreen):
         with Vertical():
             yield self.events.data_bind(SnapshotScreen.appearance)
         with VerticalScroll(can_focus=False):
-            yield self._shown
+            yield self._evidence
         keys = KeyBar(KEYS).data_bind(SnapshotScreen.appearance)
         yield InputLine("words, or kind:straggler subject:worker:3 severity:serious", keys)
         yield keys
@@ -100,34 +100,34 @@ class EventsScreen(SnapshotScreen):
             self._show_evidence()
 
     def redraw(self) -> None:
-        moments = self.snapshot.timeline if self.snapshot else ()
+        entries = self.snapshot.timeline if self.snapshot else ()
         words = self.query_one(InputLine).value
-        rows = [moment for moment in moments if is_wanted(moment, words, self.least)]
+        rows = [entry for entry in entries if is_wanted(entry, words, self.least)]
         self.events.show(rows)
-        kept = (
+        limits = (
             ""
             if self.least == SEVERITIES[0]
             else f"   {self.least}" + ("" if self.least == "critical" else " or worse")
         )
-        kept += f"   {words}" if words.strip() else ""
-        every = plural(len(moments), "event")
-        said = f"{len(rows)} of {every}" if len(rows) < len(moments) else every if moments else _NOTHING
-        how = Text(f"{said}{kept}", style=self.appearance.palette.dim, no_wrap=True, overflow="ellipsis")
-        self.query_one("#how", Static).update(spelled(how, self.appearance), layout=False)
+        limits += f"   {words}" if words.strip() else ""
+        every = plural(len(entries), "event")
+        total = f"{len(rows)} of {every}" if len(rows) < len(entries) else every if entries else _NOTHING
+        status = Text(f"{total}{limits}", style=self.appearance.palette.dim, no_wrap=True, overflow="ellipsis")
+        self.query_one("#how", Static).update(spelled(status, self.appearance), layout=False)
 
     def on_event_list_moved(self) -> None:
         self._show_evidence()
 
-    def on_event_list_chosen(self, message: EventList.Chosen) -> None:
+    def on_event_list_evidence_requested(self, message: EventList.EvidenceRequested) -> None:
         panel = self.query_one(VerticalScroll)
         panel.display = not panel.display
         self._show_evidence()
-        self.post_message(self.JumpWanted(message.moment.at))
+        self.post_message(self.JumpRequested(message.entry.at))
 
     def _show_evidence(self) -> None:
-        moment = self.events.cursor
+        entry = self.events.cursor
         nothing = Text("nothing so far", style=self.appearance.palette.dim)
-        self._shown.update(nothing if moment is None else evidence(moment, self.appearance))
+        self._evidence.update(nothing if entry is None else evidence(entry, self.appearance))
 
     def action_back(self) -> None:
         """Close one thing at a time: the filter, the evidence, the page."""

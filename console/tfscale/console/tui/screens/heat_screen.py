@@ -78,13 +78,13 @@ class HeatScreen(SnapshotScreen):
     def on_mount(self) -> None:
         self.map.focus()
         for name in ("cursor", "measure", "by_gpu", "snapshot", "appearance"):
-            self.watch(self.map, name, self._tell)
+            self.watch(self.map, name, self._show_texts)
 
-    def _tell(self) -> None:
-        about, legend = Text(), Text()
+    def _show_texts(self) -> None:
+        description, legend = Text(), Text()
         if self.snapshot is not None:
-            about, legend = self.map.about(), self.map.legend()
-        self.query_one("#about", Static).update(about, layout=False)
+            description, legend = self.map.description(), self.map.legend()
+        self.query_one("#about", Static).update(description, layout=False)
         self.query_one("#legend", Static).update(legend, layout=False)
 
     def action_measure(self, by: int) -> None:
@@ -96,7 +96,7 @@ class HeatScreen(SnapshotScreen):
     def action_unit(self) -> None:
         """Switch between tasks and GPUs; with GPUs, only measures that differ between GPUs of a task are offered."""
         self.map.by_gpu = not self.map.by_gpu
-        if self.map.by_gpu and not self.map.chosen.of_gpus:
+        if self.map.by_gpu and not self.map.current_measure.of_gpus:
             self.action_measure(1)
 
     def action_back(self) -> None:

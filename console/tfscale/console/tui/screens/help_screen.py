@@ -38,30 +38,31 @@ def own_bindings(screen: Screen[object]) -> list[tuple[str, ActiveBinding]]:
 
 
 def _is_own(active: ActiveBinding) -> bool:
+    key, action = active.binding.key, active.binding.action
     for kind in type(active.node).__mro__:
         if kind.__module__.startswith("tfscale"):
-            mine = [each for each in vars(kind).get("BINDINGS", ()) if isinstance(each, Binding)]
-            if any(active.binding.key in each.key.split(",") and active.binding.action == each.action for each in mine):
+            own = [binding for binding in vars(kind).get("BINDINGS", ()) if isinstance(binding, Binding)]
+            if any(key in binding.key.split(",") and action == binding.action for binding in own):
                 return True
     return False
 
 
 def keys_of(screen: Screen[object]) -> tuple[KeyPairs, KeyPairs]:
     """Return the keys of this screen, and the keys that work on all screens."""
-    here: dict[tuple[DOMNode, str], list[str]] = {}
+    own: dict[tuple[DOMNode, str], list[str]] = {}
     meanings: dict[tuple[DOMNode, str], str] = {}
     for key, active in own_bindings(screen):
         does = (active.node, active.binding.action)
-        here.setdefault(does, []).append(shown(key))
+        own.setdefault(does, []).append(key_text(key))
         meanings[does] = active.binding.description
-    rows = [(isinstance(does[0], App), " ".join(keys), meanings[does]) for does, keys in here.items()]
+    rows = [(isinstance(does[0], App), " ".join(keys), meanings[does]) for does, keys in own.items()]
     return (
         tuple((keys, meaning) for is_apps, keys, meaning in rows if not is_apps),
         tuple((keys, meaning) for is_apps, keys, meaning in rows if is_apps),
     )
 
 
-def shown(key: str) -> str:
+def key_text(key: str) -> str:
     """Return a key as it is printed on the keyboard, in ASCII."""
     character = key_to_character(key)
     return _NAMES.get(key) or (character if character and character.isprintable() and character != " " else key)
@@ -99,9 +100,9 @@ class HelpScreen(ModalScreen[None]):
     def _text(self) -> Text:
         width = min(_WIDEST, self.app.size.width * 95 // 100) - _EDGES
         palette = self._look.palette
-        here, everywhere = self._keys
+        own, everywhere = self._keys
         text = Text()
-        sections = (("Keys here", here), ("Everywhere", everywhere), ("A step, from left to right", _PHASES))
+        sections = (("Keys here", own), ("Everywhere", everywhere), ("A step, from left to right", _PHASES))
         for title, rows in sections:
             text.append(f"{title}\n", style=f"bold {palette.text}")
             for name, meaning in rows:

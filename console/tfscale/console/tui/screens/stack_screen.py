@@ -34,7 +34,7 @@ class StackScreen(ModalScreen[None]):
 
     def __init__(self, task: Task, appearance: Appearance) -> None:
         super().__init__(classes="ascii" if appearance.glyphs.border == "ascii" else "")
-        self._about = task
+        self._shown_task = task
         self._look = appearance
         self._content = Static(Text(f"asking {task} for its stacks", style=appearance.palette.dim))
 
@@ -49,7 +49,7 @@ class StackScreen(ModalScreen[None]):
             self._content.update(Text(stacks, style=palette.text))
             return
         at = time.strftime("%H:%M:%S", time.localtime(stacks.at))
-        text = Text(f"{self._about}, process {stacks.pid}, at {at}\n\n", style=palette.dim)
+        text = Text(f"{self._shown_task}, process {stacks.pid}, at {at}\n\n", style=palette.dim)
         for line in stacks.text.splitlines():
             text.append(f"{line}\n", style=palette.text if line.startswith(" ") else f"bold {palette.text}")
         self._content.update(text)

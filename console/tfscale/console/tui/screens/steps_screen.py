@@ -1,4 +1,4 @@
-"""Steps page: the newest steps of all workers side by side, to see who was late and who waited."""
+"""Steps page: the newest steps of all workers side by side, to see which was late and which waited."""
 
 from __future__ import annotations
 
@@ -109,59 +109,59 @@ class StepsScreen(SnapshotScreen):
             self._of, self.is_held = history, False
         if newest is None or oldest is None:
             self._shown_of = ()
-            self._say(
-                timeline(steps.aligned(0, 1)), Text("no worker has told of a step", style=self.appearance.palette.dim)
+            self._show_texts(
+                timeline(steps.aligned(0, 1)), Text("no worker has reported a step", style=self.appearance.palette.dim)
             )
             return
         if not self.is_held or self.last is None:
             self.last = newest
         self.last = max(self.last, min(newest, oldest + self.count - 1))
-        self._say(self._draw(steps, self.last), self._how(newest))
+        self._show_texts(self._draw(steps, self.last), self._status(newest))
 
     def _draw(self, steps: RecentSteps, last: int) -> StepLayout:
         """Draw the bars, unless they show the same steps already, as after a hold."""
         is_judged = self.snapshot is not None and any(view.summary for view in self.snapshot.tasks)
         shown_of = steps, last, steps.reporters(last), self.count, self._is_sorted, is_judged
-        shown = self.bars.timeline
-        if shown is None or shown_of != self._shown_of:
-            self._shown_of, shown = shown_of, timeline(steps.aligned(last, self.count))
-            if not self.is_held or set(self._order) != set(shown.aligned.tasks):
-                self._order = self._ordered(shown)
-            self.bars.show(shown, self._order)
-        return shown
+        layout = self.bars.timeline
+        if layout is None or shown_of != self._shown_of:
+            self._shown_of, layout = shown_of, timeline(steps.aligned(last, self.count))
+            if not self.is_held or set(self._order) != set(layout.aligned.tasks):
+                self._order = self._ordered(layout)
+            self.bars.show(layout, self._order)
+        return layout
 
-    def _how(self, newest: int) -> Text:
+    def _status(self, newest: int) -> Text:
         assert self.last is not None
         palette = self.appearance.palette
-        said = "the newest, second by second"
+        position = "the newest, second by second"
         if self.is_held:
-            said = f"held, {newest - self.last:,} before the newest; p goes on" if newest > self.last else "held"
+            position = f"held, {newest - self.last:,} before the newest; p goes on" if newest > self.last else "held"
         order = "slowest first" if self._is_sorted else "in order"
-        return Text(f"{said}   {order}", style=palette.dim, no_wrap=True, overflow="ellipsis")
+        return Text(f"{position}   {order}", style=palette.dim, no_wrap=True, overflow="ellipsis")
 
-    def _say(self, shown: StepLayout, how: Text) -> None:
-        said = self._stuck() or sentence(shown, self.appearance)
-        for name, text in (("#said", said), ("#how", how)):
+    def _show_texts(self, layout: StepLayout, status: Text) -> None:
+        result = self._stuck() or sentence(layout, self.appearance)
+        for name, text in (("#said", result), ("#how", status)):
             self.query_one(name, Static).update(spelled(text, self.appearance), layout=False)
 
     def _stuck(self) -> Text | None:
-        """Name the task that the others wait for in a step that does not end, which complete steps cannot show."""
+        """Name the task for which the others wait in a step that does not end: complete steps cannot show it."""
         diagnoses = open_diagnoses(self.snapshot) if self.snapshot and not self.is_held else []
-        hang = next((each for each in diagnoses if each.kind == "hang"), None)
+        hang = next((diagnosis for diagnosis in diagnoses if diagnosis.kind == "hang"), None)
         if hang is None:
             return None
         colour = self.appearance.severity(hang.severity)
         return Text(f"{self.appearance.sign(hang.severity)} {hang.sentence}", style=f"bold {colour}", no_wrap=True)
 
-    def _ordered(self, shown: StepLayout) -> Sequence[Task]:
-        tasks = shown.aligned.tasks
-        if not self._is_sorted or not len(shown.lag):
+    def _ordered(self, layout: StepLayout) -> Sequence[Task]:
+        tasks = layout.aligned.tasks
+        if not self._is_sorted or not len(layout.lag):
             return tasks
         # The medians of the window are calmer than one step.
         summaries = {view.task: view.summary for view in self.snapshot.tasks} if self.snapshot else {}
         lag = [summary.lag if (summary := summaries.get(task)) else None for task in tasks]
-        known = [np.nan if value is None else value for value in lag]
-        return [tasks[place] for place in np.argsort(-np.asarray(known), kind="stable").tolist()]
+        lags = [np.nan if value is None else value for value in lag]
+        return [tasks[place] for place in np.argsort(-np.asarray(lags), kind="stable").tolist()]
 
     def action_go(self, by: int) -> None:
         if self.last is not None and self.snapshot and self.snapshot.history:
@@ -173,7 +173,7 @@ class StepsScreen(SnapshotScreen):
         self.is_held = not self.is_held
         if self.bars.timeline is not None and self._newest is not None:
             # A held picture stays as it was drawn; the sentence above the bars is made before them.
-            self._say(self.bars.timeline, self._how(self._newest))
+            self._show_texts(self.bars.timeline, self._status(self._newest))
         if not self.is_held:
             self.call_after_refresh(self.redraw)
 

@@ -88,9 +88,9 @@ class TaskScreen(SnapshotScreen):
     class LogEnded(Message):
         """End of the log."""
 
-        def __init__(self, why: str) -> None:
+        def __init__(self, reason: str) -> None:
             super().__init__()
-            self.why = why
+            self.reason = reason
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class TaskScreen(SnapshotScreen):
         super().__init__(snapshot, appearance)
         self.log_view = LogView()
         self.charts = Charts(task)
-        self._about = task
+        self._shown_task = task
         self._only = "log" if only_log else ""
         self._follow_log = follow_log
         self._held: list[str] = []
@@ -113,12 +113,12 @@ class TaskScreen(SnapshotScreen):
 
     @property
     def selected(self) -> tuple[Task, ...]:
-        return (self._about,)
+        return (self._shown_task,)
 
     def compose(self) -> ComposeResult:
         bound = {"snapshot": SnapshotScreen.snapshot, "appearance": SnapshotScreen.appearance}
         with VerticalScroll(id="facts", can_focus=False):
-            yield Detail(self._about).data_bind(**bound)
+            yield Detail(self._shown_task).data_bind(**bound)
         yield self.charts.data_bind(**bound)
         yield Static(id="log-title", markup=False)
         yield self.log_view.data_bind(SnapshotScreen.appearance)
@@ -139,7 +139,7 @@ class TaskScreen(SnapshotScreen):
     @work(exclusive=True)
     async def _read_log(self) -> None:
         try:
-            async for lines in self._follow_log(self._about, TAIL):
+            async for lines in self._follow_log(self._shown_task, TAIL):
                 self.post_message(self.LinesRead(lines))
             self.post_message(self.LogEnded("its agent ended it"))
         except CommandError as error:
@@ -153,28 +153,30 @@ class TaskScreen(SnapshotScreen):
         self._name_log()
 
     def on_task_screen_log_ended(self, message: LogEnded) -> None:
-        self._ended = message.why
+        self._ended = message.reason
         self._name_log()
 
     def _name_log(self) -> None:
-        how = "following" if self.log_view.is_following else "scrolled back, G follows again"
+        following = "following" if self.log_view.is_following else "scrolled back, G follows again"
         if self._is_paused:
-            how = f"paused, {len(self._held)} lines held back"
-        found = self.log_view.found
-        match = "" if found is None else f"   {found[0]} of {found[1]} lines found" if found[1] else "   not found"
-        title = f"log of {self._about}{match}   {self._ended or how}"
+            following = f"paused, {len(self._held)} lines held back"
+        position = self.log_view.match_position
+        match = ""
+        if position is not None:
+            match = f"   {position[0]} of {position[1]} lines found" if position[1] else "   not found"
+        title = f"log of {self._shown_task}{match}   {self._ended or following}"
         self.query_one("#log-title", Static).update(title, layout=False)
 
-    def _show_only(self, what: str) -> None:
-        self._only = what
-        for each in ("facts", "charts", "log"):
-            self.set_class(what == each, each)
+    def _show_only(self, part: str) -> None:
+        self._only = part
+        for name in ("facts", "charts", "log"):
+            self.set_class(part == name, name)
         # Padding wider than the screen would reach beyond its edge.
         self.set_class(self.app.size.width <= 2, "narrow")
         is_low = self.size.height < _BOTH
         self.set_class(is_low, "low")
-        self.query_one(Detail).is_whole = not is_low or what == "facts"
-        self.charts.set_class(is_low and what != "charts", "beside")
+        self.query_one(Detail).is_whole = not is_low or part == "facts"
+        self.charts.set_class(is_low and part != "charts", "beside")
 
     def action_pause(self) -> None:
         self._is_paused = not self._is_paused
@@ -184,19 +186,19 @@ class TaskScreen(SnapshotScreen):
         self._name_log()
 
     def action_scroll(self, by: int) -> None:
-        about = self.query_one("#facts") if self._only == "facts" else self.log_view
-        about.scroll_relative(y=by, animate=False)
+        pane = self.query_one("#facts") if self._only == "facts" else self.log_view
+        pane.scroll_relative(y=by, animate=False)
 
     def action_follow(self) -> None:
         self.log_view.is_following = True
         self.log_view.scroll_end(animate=False)
 
-    def action_only(self, what: str) -> None:
-        self._show_only("" if self._only == what else what)
+    def action_only(self, part: str) -> None:
+        self._show_only("" if self._only == part else part)
 
     def action_back(self) -> None:
         """Close one thing at a time: the search, the part shown alone, the page."""
-        if self.log_view.found is not None or self.query_one(InputLine).display:
+        if self.log_view.match_position is not None or self.query_one(InputLine).display:
             self._end_search()
         elif self._only in ("charts", "facts"):
             self._show_only("")
@@ -229,7 +231,7 @@ class TaskScreen(SnapshotScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         # In a replay these keys go from event to event.
         if action == "match":
-            return self.log_view.found is not None
+            return self.log_view.match_position is not None
         if action == "zoom":
             return self._only == "charts" or not (self._only or self.has_class("low"))
         if action == "scroll":

@@ -370,6 +370,8 @@ class StepTable:
         if last < self.base + steps and len(self._rows) <= width:
             return
         self._write_all()
+        # A late batch of a new subject must not cut off what the others have already reported.
+        last = max(last, *(row.newest for row in self._rows.values()))
         wide = width if len(self._rows) <= width else max(2 * width, len(self._rows))
         limit = min(max(self.fewest, self.cells // wide), self.most)
         base = max(self._oldest_kept(), last + 1 - limit * 3 // 4)

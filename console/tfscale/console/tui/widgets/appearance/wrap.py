@@ -7,16 +7,16 @@ from rich.text import Text
 _NARROWEST = 16
 
 
-def wrap_hanging(text: Text, width: int, indent: int, most: int | None = None) -> list[Text]:
+def wrap_hanging(text: Text, width: int, indent: int, limit: int | None = None) -> list[Text]:
     """Break the text into lines of at most `width` cells, and indent all but the first.
 
-    Returns at most `most` lines, the last of which then ends in an ellipsis; one line if there is no room to indent.
+    Returns at most `limit` lines, the last of which then ends in an ellipsis; one line if there is no room to indent.
     """
     if width < indent + _NARROWEST:
-        most = 1
+        limit = 1
     lines: list[Text] = []
     edge = ""
-    while len(edge) + text.cell_len > width and len(lines) + 1 != most:
+    while len(edge) + text.cell_len > width and len(lines) + 1 != limit:
         room = width - len(edge)
         first = 0 if edge else indent
         # A break at two spaces separates facts, and is better than one inside of a fact.

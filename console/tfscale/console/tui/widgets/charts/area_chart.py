@@ -37,9 +37,9 @@ def columns(values: NDArray[np.floating], at: NDArray[np.int64], seconds: int) -
     Columns begin at multiples of `seconds` of the clock, so that a full column keeps its value and only moves.
     """
     number = at // seconds - at[0] // seconds
-    known = ~np.isnan(values)
-    count = np.bincount(number, known)
-    sums = np.bincount(number, np.where(known, values, 0.0))
+    is_known = ~np.isnan(values)
+    count = np.bincount(number, is_known)
+    sums = np.bincount(number, np.where(is_known, values, 0.0))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(sums / count)
 
@@ -57,7 +57,7 @@ def draw(areas: Sequence[Area], top: float, width: int, height: int, appearance:
     for row in range(height - 1, -1, -1):
         inside = np.diff(np.clip(edges, row * 8, row * 8 + 8), axis=0)
         pieces = merged([*margin, *map(cell, *inside.tolist())])
-        lines.append(Text.assemble(*((each.text, each.style or "") for each in pieces), no_wrap=True))
+        lines.append(Text.assemble(*((segment.text, segment.style or "") for segment in pieces), no_wrap=True))
     return lines
 
 
@@ -71,9 +71,9 @@ def _edges(areas: Sequence[Area], top: float, height: int) -> NDArray[np.int64]:
     return np.concatenate([np.zeros((1, ends.shape[1]), np.int64), ends])
 
 
-def _cell(areas: Sequence[Area], each: Sequence[int], appearance: Appearance) -> Segment:
+def _cell(areas: Sequence[Area], parts: Sequence[int], appearance: Appearance) -> Segment:
     """Draw one cell from the eighths that each area fills."""
-    shares = [(index, eighths) for index, eighths in enumerate(each) if eighths > 0]
+    shares = [(index, eighths) for index, eighths in enumerate(parts) if eighths > 0]
     background = appearance.palette.background
     filled = sum(eighths for _, eighths in shares)
     if appearance.letters:
@@ -82,10 +82,12 @@ def _cell(areas: Sequence[Area], each: Sequence[int], appearance: Appearance) ->
     if not shares:
         return Segment(" ", style(None, background))
     # A cell has only two colours: the smallest part is left out.
-    kept = sorted(sorted(shares, key=lambda share: -share[1])[:2]) if filled == 8 else [max(shares, key=lambda s: s[1])]
-    lower = areas[kept[0][0]].colour
-    upper = areas[kept[1][0]].colour if len(kept) == 2 else background
-    eighths = kept[0][1] if len(kept) == 2 else filled
+    largest = (
+        sorted(sorted(shares, key=lambda share: -share[1])[:2]) if filled == 8 else [max(shares, key=lambda s: s[1])]
+    )
+    lower = areas[largest[0][0]].colour
+    upper = areas[largest[1][0]].colour if len(largest) == 2 else background
+    eighths = largest[0][1] if len(largest) == 2 else filled
     if eighths >= 8:
         return Segment(" ", style(None, lower))
     return Segment(LEVELS[eighths - 1], style(lower, upper))

@@ -17,7 +17,7 @@ from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
 from tfscale.console.tui.widgets.appearance.theme import HEAT, Appearance, style
-from tfscale.console.tui.widgets.charts.heat_measures import MEASURES, Measure, Spot, spots
+from tfscale.console.tui.widgets.charts.heat_measures import MEASURES, HeatMeasure, Spot, spots
 from tfscale.console.tui.widgets.charts.step_bar import merged
 from tfscale.console.tui.widgets.table.task_table import TaskTable, fit
 from tfscale.core.cluster.task import Task
@@ -64,7 +64,7 @@ class HeatMap(ScrollView, can_focus=True):
         return self._spots[self.cursor] if self.cursor < len(self._spots) else None
 
     @property
-    def chosen(self) -> Measure:
+    def current_measure(self) -> HeatMeasure:
         return MEASURES[self.measure]
 
     def watch_snapshot(self) -> None:
@@ -93,8 +93,8 @@ class HeatMap(ScrollView, can_focus=True):
         at = before.view.task if before else self._begin_at
         gpu = before.gpu.index if before and before.gpu else None
         self._spots = spots(self.snapshot.tasks, by_gpu=self.by_gpu)
-        self._values = [self.chosen.value(spot) for spot in self._spots]
-        self._range = self.chosen.scale(self._values)
+        self._values = [self.current_measure.value(spot) for spot in self._spots]
+        self._range = self.current_measure.scale(self._values)
         own = [index for index, spot in enumerate(self._spots) if spot.view.task == at]
         exact = [index for index in own if self._spots[index].key == (at, gpu)]
         self.set_reactive(HeatMap.cursor, next(iter(exact or own), 0))
@@ -129,7 +129,7 @@ class HeatMap(ScrollView, can_focus=True):
         spot, value = self._spots[index], self._values[index]
         appearance, width = self.appearance, self._width
         gap = 0 if width == 2 else 1
-        text = self.chosen.shown(value) if width >= _WITH_VALUE and value is not None else ""
+        text = self.current_measure.format_value(value) if width >= _WITH_VALUE and value is not None else ""
         text = appearance.spell(fit(f"{self._sign(spot)}{text.replace(' ', '')}", width - gap, right=False))
         drawn = self._style(value)
         if appearance.letters and not text.strip():
@@ -148,7 +148,7 @@ class HeatMap(ScrollView, can_focus=True):
             return glyphs.lost
         if not view.is_up:
             return state_text(view, glyphs)[0][:1]
-        if any(each.severity != "info" for each in view.diagnoses):
+        if any(diagnosis.severity != "info" for diagnosis in view.diagnoses):
             return glyphs.alarm
         return "" if self._width < _WITH_VALUE else " "
 
@@ -169,19 +169,21 @@ class HeatMap(ScrollView, can_focus=True):
 
     def legend(self) -> Text:
         """Return the measure's name and the values of the first and the last colour."""
-        appearance, measure = self.appearance, self.chosen
+        appearance, measure = self.appearance, self.current_measure
         low, high = self._range
         text = Text(no_wrap=True)
         text.append(f"{self.measure}", style=f"bold {appearance.palette.text}")
-        text.append(f"  {measure.about}   {appearance.spell(measure.shown(low))} ", style=appearance.palette.dim)
+        text.append(
+            f"  {measure.description}   {appearance.spell(measure.format_value(low))} ", style=appearance.palette.dim
+        )
         for level in range(len(HEAT)):
             value = low + (high - low) * (level + 0.5) / len(HEAT)
             shade = self._shade(value) * 2 if appearance.letters else "  "
             text.append(shade, style=self._style(value))
-        text.append(f" {appearance.spell(measure.shown(high))}", style=appearance.palette.dim)
+        text.append(f" {appearance.spell(measure.format_value(high))}", style=appearance.palette.dim)
         return text
 
-    def about(self) -> Text:
+    def description(self) -> Text:
         """Describe the cell under the cursor."""
         appearance, spot = self.appearance, self.spot
         if spot is None or self.snapshot is None:
@@ -189,7 +191,7 @@ class HeatMap(ScrollView, can_focus=True):
         text = Text(no_wrap=True, overflow="crop")
         text.append(f"{spot.name} ", style=f"bold {appearance.palette.text}")
         text.append(f"on {spot.view.host}   ", style=appearance.palette.dim)
-        value = self.chosen.shown(self._values[self.cursor])
+        value = self.current_measure.format_value(self._values[self.cursor])
         text.append(appearance.spell(f"{self.measure} {value}   "), style=appearance.palette.text)
         state, severity = state_text(spot.view, appearance.glyphs)
         text.append(f"{state}   ", style=appearance.severity(severity))
@@ -207,7 +209,7 @@ class HeatMap(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.spot is not None:
-            self.post_message(TaskTable.Chosen(self.spot.view.task))
+            self.post_message(TaskTable.TaskOpened(self.spot.view.task))
 
     def on_click(self, event: events.Click) -> None:
         column = (event.x - self._margin) // self._width

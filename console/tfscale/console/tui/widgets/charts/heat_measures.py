@@ -30,34 +30,34 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """One measure. Its scale goes from `low` to `high`; None: to the largest value, but at least to `least`."""
+class HeatMeasure:
+    """Measure on a scale from `low` to `high`; without `high` to the largest value, but at least `smallest_high`."""
 
-    about: str
+    description: str
     value: Callable[[Spot], float | None]
-    shown: Callable[[float | None], str]
+    format_value: Callable[[float | None], str]
     low: float
     high: float | None
-    least: float = 0.0
+    smallest_high: float = 0.0
     of_gpus: bool = False
-    """Whether the GPUs of one task have different values."""
+    """True where the GPUs of one task have different values."""
 
     def scale(self, values: Sequence[float | None]) -> tuple[float, float]:
         """Return the values of the first and the last colour."""
         if self.high is not None:
             return self.low, self.high
-        return self.low, max([self.least, *(value for value in values if value is not None)])
+        return self.low, max([self.smallest_high, *(value for value in values if value is not None)])
 
 
 def spots(views: Sequence[TaskView], *, by_gpu: bool) -> list[Spot]:
     """Return the cells in the order of tasks; a GPU that several tasks of one host report has one cell."""
     if not by_gpu:
         return [Spot(view) for view in views]
-    seen: dict[tuple[str, int], Spot] = {}
+    spots: dict[tuple[str, int], Spot] = {}
     for view in views:
         for gpu in gpus_of(view):
-            seen.setdefault((view.host, gpu.index), Spot(view, gpu))
-    return list(seen.values())
+            spots.setdefault((view.host, gpu.index), Spot(view, gpu))
+    return list(spots.values())
 
 
 def _of_summary(name: str) -> Callable[[Spot], float | None]:
@@ -88,12 +88,14 @@ def _degrees(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f}°"
 
 
-MEASURES: Mapping[str, Measure] = {
-    "lag": Measure("lag over its peers'", _of_summary("ratio"), ratio, 1.0, None, 1.5),
-    "wait": Measure("lost in a step, waiting for somebody slower", _of_summary("wait"), step_time, 0.0, None, 1e-3),
-    "gpu": Measure("GPU in use", _of_gpus(lambda gpu: gpu.utilisation, fmean), percent, 0.0, 1.0, of_gpus=True),
-    "heat": Measure("GPU temperature", _of_gpus(lambda gpu: gpu.temperature, max), _degrees, 30.0, 95.0, of_gpus=True),
-    "clock": Measure("GPU clock, of its highest", _of_gpus(_clock_share, min), percent, 0.3, 1.0, of_gpus=True),
-    "memory": Measure("memory taken", _memory_of_gpus_or_host, percent, 0.0, 1.0, of_gpus=True),
-    "cpu": Measure("host's CPUs in use", lambda spot: host_cpu(spot.view), percent, 0.0, 1.0),
+MEASURES: Mapping[str, HeatMeasure] = {
+    "lag": HeatMeasure("lag over its peers'", _of_summary("ratio"), ratio, 1.0, None, 1.5),
+    "wait": HeatMeasure("lost in a step, waiting for somebody slower", _of_summary("wait"), step_time, 0.0, None, 1e-3),
+    "gpu": HeatMeasure("GPU in use", _of_gpus(lambda gpu: gpu.utilisation, fmean), percent, 0.0, 1.0, of_gpus=True),
+    "heat": HeatMeasure(
+        "GPU temperature", _of_gpus(lambda gpu: gpu.temperature, max), _degrees, 30.0, 95.0, of_gpus=True
+    ),
+    "clock": HeatMeasure("GPU clock, of its highest", _of_gpus(_clock_share, min), percent, 0.3, 1.0, of_gpus=True),
+    "memory": HeatMeasure("memory taken", _memory_of_gpus_or_host, percent, 0.0, 1.0, of_gpus=True),
+    "cpu": HeatMeasure("host's CPUs in use", lambda spot: host_cpu(spot.view), percent, 0.0, 1.0),
 }

@@ -29,7 +29,7 @@ def draw(curve: Curve, now: int, most: int, width: int, height: int, appearance:
     lines = [_line(dots, row, inside, fine, appearance) for row in range(rows - 1, -1, -1)]
     labels = {0: f"{most}x", rows // 2: f"{most / 2:g}x", rows - 1: "0x"}
     palette = appearance.palette
-    said = [
+    drawing = [
         Text(f"{labels.get(row, ''):>{_AXIS - 1}} ", style=palette.dim).append_text(line)
         for row, line in enumerate(lines)
     ]
@@ -37,10 +37,10 @@ def draw(curve: Curve, now: int, most: int, width: int, height: int, appearance:
     for size in (1, now, most):
         name = f"{size:,}" if size != now else f"{size:,} now"
         at = min(inside - len(name), round((size - 1) / max(most - 1, 1) * (inside - 1)))
-        if all(each == " " for each in ticks[max(0, at - 1) : at + len(name) + 1]):
+        if all(char == " " for char in ticks[max(0, at - 1) : at + len(name) + 1]):
             ticks[at : at + len(name)] = name
     axis = Text(" " * _AXIS + "".join(ticks), style=palette.dim)
-    return [*said, axis, _legend(fine == (2, 4), appearance)]
+    return [*drawing, axis, _legend(fine == (2, 4), appearance)]
 
 
 def _dots(curve: Curve, now: int, most: int, columns: int, rows: int) -> Dots:
@@ -75,13 +75,13 @@ def _cell(dots: Dots, column: int, row: int, fine: tuple[int, int], appearance: 
         if (column * across + x, row * down + y) in dots
     }
     kinds = set(inside.values())
-    kind = next((each for each in ("now", "band", "ideal") if each in kinds), "")
+    kind = next((name for name in ("now", "band", "ideal") if name in kinds), "")
     if kind == "now":
         return appearance.glyphs.running, appearance.palette.text
     colour = appearance.palette.parts["transfer"] if kind == "band" else appearance.palette.dim
     if fine == (1, 1):
         return {"band": "#", "ideal": "."}.get(kind, " "), colour
-    bits = sum(_DOTS[down - 1 - y][x] for (x, y), each in inside.items() if each == kind or kind == "band")
+    bits = sum(_DOTS[down - 1 - y][x] for (x, y), other in inside.items() if other == kind or kind == "band")
     return (chr(0x2800 + bits) if bits else " "), colour
 
 

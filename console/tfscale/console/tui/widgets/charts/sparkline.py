@@ -36,8 +36,8 @@ def sparklines(values: NDArray[np.float32], width: int, appearance: Appearance) 
 def _means(values: NDArray[np.float32], width: int) -> NDArray[np.float64]:
     """Return the means of the known values by cell, (n, width)."""
     edges = _edges(values.shape[1], width)
-    known = ~np.isnan(values)
-    sums, counts = (_sums(each)[:, edges] for each in (np.where(known, values, 0.0), known))
+    is_known = ~np.isnan(values)
+    sums, counts = (_sums(addends)[:, edges] for addends in (np.where(is_known, values, 0.0), is_known))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.diff(sums) / np.diff(counts))
 

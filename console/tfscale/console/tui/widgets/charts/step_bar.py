@@ -23,23 +23,23 @@ def parts_of(summary: SubjectSummary | None) -> dict[str, float]:
         return {}
     wait = summary.wait
     transfer = None if summary.reduce is None else max(0.0, summary.reduce - (wait or 0.0))
-    known = (summary.update, summary.host, summary.input, summary.compute, transfer, wait)
-    return {part: value for part, value in zip(PARTS, known, strict=True) if value is not None}
+    lengths = (summary.update, summary.host, summary.input, summary.compute, transfer, wait)
+    return {part: value for part, value in zip(PARTS, lengths, strict=True) if value is not None}
 
 
 def length_of(summary: SubjectSummary | None) -> float:
     """Return the seconds of all parts together."""
     if summary is None:
         return 0.0
-    known = summary.update, summary.host, summary.input, summary.compute
-    return sum(filter(None, known), max(summary.reduce or 0.0, summary.wait or 0.0))
+    lags = summary.update, summary.host, summary.input, summary.compute
+    return sum(filter(None, lags), max(summary.reduce or 0.0, summary.wait or 0.0))
 
 
 def mean_parts(summaries: Sequence[SubjectSummary | None]) -> dict[str, float]:
     """Return the mean seconds by part over the summaries that know it."""
     every = [parts_of(summary) for summary in summaries]
-    known = {part: [parts[part] for parts in every if part in parts] for part in PARTS}
-    return {part: fmean(values) for part, values in known.items() if values}
+    lengths = {part: [parts[part] for parts in every if part in parts] for part in PARTS}
+    return {part: fmean(values) for part, values in lengths.items() if values}
 
 
 def scale_for(longest: float) -> float:
@@ -98,7 +98,7 @@ def _runs(pieces: Iterable[Piece], width: int) -> Iterator[tuple[list[Share], in
 def merged(segments: Iterable[Segment]) -> list[Segment]:
     """Join neighbouring segments of the same style into one."""
     return [
-        Segment("".join(each.text for each in run), drawn)
+        Segment("".join(segment.text for segment in run), drawn)
         for drawn, run in groupby(segments, key=lambda segment: segment.style)
     ]
 
@@ -124,9 +124,9 @@ def _cell_of(shares: Sequence[Share], order: Sequence[str], appearance: Appearan
     if eighths == 8:
         return Segment(" ", style(None, colours[left]))
     # A cell has only two colours: the smallest part is left out.
-    kept = sorted(sorted(shares, key=lambda share: -share[1])[:2], key=lambda share: order.index(share[0]))
-    left, eighths = kept[0]
-    right = colours[kept[1][0]] if len(kept) == 2 else background
+    largest = sorted(sorted(shares, key=lambda share: -share[1])[:2], key=lambda share: order.index(share[0]))
+    left, eighths = largest[0]
+    right = colours[largest[1][0]] if len(largest) == 2 else background
     return Segment(appearance.glyphs.eighths[min(eighths, 7) - 1], style(colours[left], right))
 
 

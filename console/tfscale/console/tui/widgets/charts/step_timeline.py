@@ -20,7 +20,7 @@ from textual.geometry import Region, Size
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from tfscale.console.history.recent_steps import AlignedSteps
+from tfscale.console.history.recent_steps import TaskSteps
 from tfscale.console.tui.widgets.appearance.theme import Appearance, style
 from tfscale.console.tui.widgets.charts.step_bar import Piece, bar_of
 from tfscale.console.tui.widgets.table.task_table import TaskTable
@@ -38,7 +38,7 @@ _NUMBERS = 20
 class StepLayout:
     """k steps of n tasks in seconds; NaN for a task that has not reported."""
 
-    aligned: AlignedSteps
+    aligned: TaskSteps
     starts: NDArray[np.float64]
     """(k,) begin of each step, counted from the first one."""
     length: float
@@ -51,14 +51,14 @@ class StepLayout:
     """(6, k, n) in the order of ORDER."""
 
 
-def timeline(aligned: AlignedSteps) -> StepLayout:
+def timeline(aligned: TaskSteps) -> StepLayout:
     """Place the steps on the time axis."""
     lag = np.asarray(aligned.phases[:-1].sum(axis=0), np.float64)
     reduce = np.asarray(aligned.phases[-1], np.float64)
     network = transfer(reduce) if reduce.size else np.full(len(aligned.sequence), np.nan)
     wait = reduce - network[:, None]
-    shown = np.nan_to_num(reduce - wait)
-    parts = np.stack([*np.nan_to_num(aligned.phases[:-1]), np.nan_to_num(wait), shown])
+    moving = np.nan_to_num(reduce - wait)
+    parts = np.stack([*np.nan_to_num(aligned.phases[:-1]), np.nan_to_num(wait), moving])
     lengths = np.nan_to_num(longest(lag + np.nan_to_num(reduce))) if lag.size else np.zeros(len(aligned.sequence))
     ends = np.cumsum(lengths)
     return StepLayout(aligned, ends - lengths, float(ends[-1]) if len(ends) else 0.0, lag, wait, parts)
@@ -102,12 +102,12 @@ class StepBars(ScrollView, can_focus=True):
         """Steps on the screen."""
         return self._timeline
 
-    def show(self, shown: StepLayout, rows: Sequence[Task]) -> None:
+    def show(self, layout: StepLayout, rows: Sequence[Task]) -> None:
         """Draw these steps, with one row for each of these tasks, in this order."""
-        self._timeline, self._rows = shown, rows
+        self._timeline, self._rows = layout, rows
         self._at = {task: row for row, task in enumerate(rows)}
-        self._places = {task: place for place, task in enumerate(shown.aligned.tasks)}
-        self._last = last_to_enter(shown)
+        self._places = {task: place for place, task in enumerate(layout.aligned.tasks)}
+        self._last = last_to_enter(layout)
         self._longest = max((len(str(task)) for task in rows), default=0)
         self._drawn.clear()
         if self.cursor not in self._at:
@@ -140,17 +140,17 @@ class StepBars(ScrollView, can_focus=True):
             self._drawn[key] = self._row(self._timeline, task, name, bar).adjust_cell_length(width, blank)
         return self._drawn[key]
 
-    def _headings(self, shown: StepLayout, name: int, width: int) -> list[Segment]:
+    def _headings(self, layout: StepLayout, name: int, width: int) -> list[Segment]:
         line = [" "] * width
-        for number, start in zip(shown.aligned.sequence.tolist(), shown.starts.tolist(), strict=True):
-            at = round(start / max(shown.length, 1e-9) * width)
+        for number, start in zip(layout.aligned.sequence.tolist(), layout.starts.tolist(), strict=True):
+            at = round(start / max(layout.length, 1e-9) * width)
             line[at : at + len(f"step {number:,}")] = f"step {number:,}"
         text = "".join(line)[:width]
         palette = self.appearance.palette
         numbers = f"{'enters after':>{_NUMBERS - 8}}{'waits':>8}"
         return [Segment(" " * name + text + numbers, style(palette.dim, palette.background))]
 
-    def _row(self, shown: StepLayout, task: Task, name: int, width: int) -> Strip:
+    def _row(self, layout: StepLayout, task: Task, name: int, width: int) -> Strip:
         palette, column = self.appearance.palette, self._places[task]
         is_cursor, is_last = task == self.cursor, column in self._last
         background = palette.selected if is_cursor else palette.background
@@ -161,12 +161,12 @@ class StepBars(ScrollView, can_focus=True):
             Segment(edge, style(palette.parts["transfer"], background)),
             Segment(f"{sign}{task!s:<{name - 2}}", style(colour, background, True)),
         ]
-        lag, wait = _known(shown.lag, column), _known(shown.wait, column)
+        lag, wait = _newest_of(layout.lag, column), _newest_of(layout.wait, column)
         numbers = Segment(
             self.appearance.spell(f"{step_time(lag):>{_NUMBERS - 8}}{step_time(wait):>8}"),
             style(colour, background),
         )
-        bar = bar_of(_pieces(shown, column, width), ORDER, width, self.appearance, background)
+        bar = bar_of(_pieces(layout, column, width), ORDER, width, self.appearance, background)
         return Strip([*named, *bar, numbers])
 
     def action_move(self, by: int) -> None:
@@ -183,7 +183,7 @@ class StepBars(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.cursor is not None:
-            self.post_message(TaskTable.Chosen(self.cursor))
+            self.post_message(TaskTable.TaskOpened(self.cursor))
 
     def on_click(self, event: events.Click) -> None:
         index = self.scroll_offset.y + event.y - 1
@@ -193,45 +193,45 @@ class StepBars(ScrollView, can_focus=True):
                 self.action_choose()
 
 
-def last_to_enter(shown: StepLayout) -> set[int]:
+def last_to_enter(layout: StepLayout) -> set[int]:
     """Return the last task to enter the newest shown all-reduce, if others waited for it: one index or none."""
-    if not len(shown.lag) or np.isnan(shown.wait[-1]).all() or shown.lag.shape[1] < 2:
+    if not len(layout.lag) or np.isnan(layout.wait[-1]).all() or layout.lag.shape[1] < 2:
         return set()
-    return {int(np.nanargmin(shown.wait[-1]))}
+    return {int(np.nanargmin(layout.wait[-1]))}
 
 
-def sentence(shown: StepLayout, appearance: Appearance) -> Text:
+def sentence(layout: StepLayout, appearance: Appearance) -> Text:
     """Describe the newest shown step."""
     palette, text = appearance.palette, Text(no_wrap=True, overflow="ellipsis")
-    if not len(shown.lag):
+    if not len(layout.lag):
         return text.append("no steps so far", style=palette.dim)
-    text.append(f"step {int(shown.aligned.sequence[-1]):,}: ", style=palette.dim)
-    last = last_to_enter(shown)
+    text.append(f"step {int(layout.aligned.sequence[-1]):,}: ", style=palette.dim)
+    last = last_to_enter(layout)
     if not last:
-        alone = shown.lag.shape[1] < 2
-        said = "one worker alone waits for nobody" if alone else "these workers do not meet in an all-reduce"
-        return text.append(said, style=palette.text)
+        alone = layout.lag.shape[1] < 2
+        reason = "one worker alone waits for nobody" if alone else "these workers do not meet in an all-reduce"
+        return text.append(reason, style=palette.text)
     column = last.pop()
-    others = np.delete(shown.wait[-1], column)
-    network = float(np.nanmin(shown.aligned.phases[-1, -1]))
+    others = np.delete(layout.wait[-1], column)
+    network = float(np.nanmin(layout.aligned.phases[-1, -1]))
     waited = float(np.nanmedian(others)) if not np.isnan(others).all() else None
-    text.append(f"{shown.aligned.tasks[column]} entered last", style=f"bold {palette.text}")
+    text.append(f"{layout.aligned.tasks[column]} entered last", style=f"bold {palette.text}")
     text.append(f"; the others waited {step_time(waited)} for it (median)", style=palette.text)
     return text.append(f"; then the network took {step_time(network)}", style=palette.dim)
 
 
-def _known(values: NDArray[np.floating], column: int) -> float | None:
+def _newest_of(values: NDArray[np.floating], column: int) -> float | None:
     value = float(values[-1, column]) if len(values) else np.nan
     return None if np.isnan(value) else value
 
 
-def _pieces(shown: StepLayout, column: int, width: int) -> Iterator[Piece]:
+def _pieces(layout: StepLayout, column: int, width: int) -> Iterator[Piece]:
     """Return the pieces of a step's bar; the last eighths stay free to separate it from the next step."""
-    scale = width * 8 / max(shown.length, 1e-9)
-    for step, start in enumerate(shown.starts.tolist()):
-        stop = shown.starts[step + 1] * scale - 4 if step + 1 < len(shown.starts) else width * 8
+    scale = width * 8 / max(layout.length, 1e-9)
+    for step, start in enumerate(layout.starts.tolist()):
+        stop = layout.starts[step + 1] * scale - 4 if step + 1 < len(layout.starts) else width * 8
         at = start
-        for part, seconds in zip(ORDER, shown.parts[:, step, column].tolist(), strict=True):
+        for part, seconds in zip(ORDER, layout.parts[:, step, column].tolist(), strict=True):
             begin, at = at, at + seconds
             if at > begin:
                 edges = round(begin * scale), round(min(at * scale, stop))

@@ -24,7 +24,7 @@ _GAP = 2
 _LOWEST, _NARROWEST = 3, 26
 """Lines and cells. Smaller charts would be unreadable, so fewer charts are drawn instead."""
 
-Say = Callable[[float | None], str]
+FormatValue = Callable[[float | None], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,20 @@ class Chart:
 
     name: str
     areas: tuple[Area, ...]
-    said: Say
+    format_value: FormatValue
     top: float | None = None
     """Value of a full column; None: a round number above the largest value."""
 
 
 class Charts(SnapshotWidget):
-    """As many charts of one task as fit, the most important first."""
+    """Charts of one task, as many as fit, the most important first."""
 
     zoomed: reactive[int | None] = reactive(None)
     """Seconds a column; None: one second, and two as soon as there is enough history."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
-        self._about = task
+        self._shown_task = task
         self.seconds_a_column = ZOOMS[0]
         """Seconds a column, as drawn."""
 
@@ -59,7 +59,7 @@ class Charts(SnapshotWidget):
         snapshot, width, height = self.snapshot, self.size.width, self.size.height
         if snapshot is None or snapshot.history is None or not width or not height:
             return Text()
-        history = snapshot.history.seconds(self._about, snapshot.at)
+        history = snapshot.history.seconds(self._shown_task, snapshot.at)
         self.seconds_a_column = self.zoomed or _usual(history, _across(width)[1])
         return _page(list(charts(history, self.seconds_a_column, self.appearance)), width, height, self)
 
@@ -72,30 +72,32 @@ def _across(width: int) -> tuple[int, int]:
 
 def _usual(history: Seconds, width: int) -> int:
     """Return the seconds a column that keep a chart full once it has been full, in most cases."""
-    return ZOOMS[0] if _known(history) < 1.5 * width else ZOOMS[1]
+    return ZOOMS[0] if _known_seconds(history) < 1.5 * width else ZOOMS[1]
 
 
-def _known(history: Seconds) -> int:
+def _known_seconds(history: Seconds) -> int:
     """Return the seconds since the first known value."""
-    known = ~np.isnan(np.stack([history.step_time, history.gpu, history.cpu, history.received]))
-    at = np.flatnonzero(known.any(axis=0))
-    return known.shape[1] - int(at[0]) if len(at) else 0
+    is_known = ~np.isnan(np.stack([history.step_time, history.gpu, history.cpu, history.received]))
+    at = np.flatnonzero(is_known.any(axis=0))
+    return is_known.shape[1] - int(at[0]) if len(at) else 0
 
 
-def _page(found: list[Chart], width: int, height: int, widget: Charts) -> Text:
-    appearance, (across, each) = widget.appearance, _across(width)
-    rows = max(1, min(-(-len(found) // across), (height - 1) // (_LOWEST + 1)))
+def _page(charts: list[Chart], width: int, height: int, widget: Charts) -> Text:
+    appearance, (across, chart_width) = widget.appearance, _across(width)
+    rows = max(1, min(-(-len(charts) // across), (height - 1) // (_LOWEST + 1)))
     lines: list[Text] = []
     room = height - 1
     for row in range(rows):
         high = room // (rows - row)
         room -= high
-        cells = [_lines(chart, each, high - 1, appearance) for chart in found[row * across : (row + 1) * across]]
+        cells = [
+            _lines(chart, chart_width, high - 1, appearance) for chart in charts[row * across : (row + 1) * across]
+        ]
         if cells:
             lines += [Text(" " * _GAP).join(parts) for parts in zip(*cells, strict=True)]
-    shown = min(SECONDS, each * widget.seconds_a_column)
-    said = f"{elapsed(shown)} ago"
-    axis = Text(said + "now".rjust(max(4, each - len(said))), style=appearance.palette.dim, no_wrap=True)
+    seconds = min(SECONDS, chart_width * widget.seconds_a_column)
+    begin = f"{elapsed(seconds)} ago"
+    axis = Text(begin + "now".rjust(max(4, chart_width - len(begin))), style=appearance.palette.dim, no_wrap=True)
     return spelled(Text("\n").join([*lines, axis]), appearance)
 
 
@@ -105,8 +107,8 @@ def _lines(chart: Chart, width: int, height: int, appearance: Appearance) -> lis
     total = np.sum([np.nan_to_num(area.values[-width:]) for area in chart.areas], axis=0)
     top = chart.top or scale_for(float(total.max(initial=0.0)))
     title = Text(f"{chart.name} ", style=palette.dim, no_wrap=True)
-    title.append(chart.said(_newest(chart.areas)), style=f"bold {palette.text}")
-    full = chart.said(top)
+    title.append(chart.format_value(_newest(chart.areas)), style=f"bold {palette.text}")
+    full = chart.format_value(top)
     title.truncate(max(0, width - len(full) - 2))
     title.append(full.rjust(width - title.cell_len), style=palette.dim)
     return [title, *draw(chart.areas, top, width, height, appearance)]
@@ -114,8 +116,8 @@ def _lines(chart: Chart, width: int, height: int, appearance: Appearance) -> lis
 
 def _newest(areas: Sequence[Area]) -> float | None:
     """Return the sum of the areas in the newest known column."""
-    known = [area.values[~np.isnan(area.values)][-1:] for area in areas]
-    return float(sum(values[0] for values in known if len(values))) if any(map(len, known)) else None
+    newest = [area.values[~np.isnan(area.values)][-1:] for area in areas]
+    return float(sum(values[0] for values in newest if len(values))) if any(map(len, newest)) else None
 
 
 def charts(history: Seconds, seconds: int, appearance: Appearance) -> Iterator[Chart]:
@@ -127,10 +129,10 @@ def charts(history: Seconds, seconds: int, appearance: Appearance) -> Iterator[C
         return columns(values, history.at, seconds)
 
     def single(
-        name: str, values: NDArray[np.floating], said: Say, top: float | None = None, colour: str = "transfer"
+        name: str, values: NDArray[np.floating], text: FormatValue, top: float | None = None, colour: str = "transfer"
     ) -> Iterator[Chart]:
         if not np.isnan(values).all():
-            yield Chart(name, (Area(colours[colour], "#", column(values)),), said, top)
+            yield Chart(name, (Area(colours[colour], "#", column(values)),), text, top)
 
     if not np.isnan(history.parts["compute"]).all():
         stack = tuple(Area(colours[part], LETTERS[part], column(history.parts[part])) for part in PARTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 from textual.reactive import reactive
 from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
-from tfscale.console.tui.widgets.panes.cluster_figures import Figure, figures_of
+from tfscale.console.tui.widgets.panes.cluster_metrics import Figure, figures_of
 from tfscale.core.text import clock
 
 
@@ -48,14 +48,14 @@ class Metrics(SnapshotWidget):
         if self.snapshot is None:
             return text
         figures = figures_of(self.snapshot) or [Figure("no steps", "measured at present")]
-        is_narrow = sum(len(each.value) + len(each.name) + 4 for each in figures) > self.size.width
+        is_narrow = sum(len(figure.value) + len(figure.name) + 4 for figure in figures) > self.size.width
         gap = 2 if is_narrow else 3
-        for each in figures:
-            name = each.short if is_narrow else each.name
+        for figure in figures:
+            name = figure.short if is_narrow else figure.name
             room = self.size.width - text.cell_len
-            if len(each.value) + len(name) + gap + 1 <= room or not text:
+            if len(figure.value) + len(name) + gap + 1 <= room or not text:
                 text.append(" " * gap if text else "")
-                value = (self.appearance.spell(each.value), f"bold {palette.text}")
-                words = [(name, palette.dim), value] if each.is_named_first else [value, (name, palette.dim)]
+                value = (self.appearance.spell(figure.value), f"bold {palette.text}")
+                words = [(name, palette.dim), value] if figure.is_named_first else [value, (name, palette.dim)]
                 text.append_text(Text(" ").join(Text(*word) for word in words))
         return text

@@ -32,19 +32,19 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 """Format by name of the evidence; other values are drawn as they are."""
 
 
-def evidence(moment: TimelineEntry, appearance: Appearance) -> Text:
+def evidence(entry: TimelineEntry, appearance: Appearance) -> Text:
     """Return all evidence of an event."""
-    palette, diagnosis = appearance.palette, moment.diagnosis
-    text = Text(moment.text if diagnosis is None else diagnosis.sentence, style=f"bold {palette.text}")
-    facts = [("subject", moment.subject), ("kind", moment.kind.replace("_", " "))]
+    palette, diagnosis = appearance.palette, entry.diagnosis
+    text = Text(entry.text if diagnosis is None else diagnosis.sentence, style=f"bold {palette.text}")
+    facts = [("subject", entry.subject), ("kind", entry.kind.replace("_", " "))]
     if diagnosis is not None:
         lasted = diagnosis.end - diagnosis.begin if diagnosis.end is not None else None
         over = "" if lasted is None else f", over after {elapsed(lasted)}"
         facts += [("severity", diagnosis.severity), ("since", f"{clock(diagnosis.begin)}{over}")]
-        known = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
-        facts += [(name.replace("_", " "), _said(name, value)) for name, value in known]
+        items = ((name, value) for name, value in diagnosis.evidence.items() if value is not None)
+        facts += [(name.replace("_", " "), _formatted(name, value)) for name, value in items]
     else:
-        facts += [("severity", moment.severity), ("at", clock(moment.at))]
+        facts += [("severity", entry.severity), ("at", clock(entry.at))]
     width = max(len(name) for name, _ in facts) + 2
     for name, value in facts:
         text.append(f"\n{name:<{width}}", style=palette.dim)
@@ -52,5 +52,5 @@ def evidence(moment: TimelineEntry, appearance: Appearance) -> Text:
     return spelled(text, appearance)
 
 
-def _said(name: str, value: float | str) -> str:
+def _formatted(name: str, value: float | str) -> str:
     return value if isinstance(value, str) else _FORMATS.get(name, count)(value)

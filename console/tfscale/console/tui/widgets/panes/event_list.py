@@ -22,21 +22,21 @@ FIELDS = ("severity", "subject", "kind")
 """Fields that a filter can name before a colon."""
 
 
-def is_wanted(moment: TimelineEntry, words: str, least: str) -> bool:
-    """Return whether the event has every word: `kind:straggler` in that field, others anywhere.
+def is_wanted(entry: TimelineEntry, words: str, lowest: str) -> bool:
+    """Decide whether the event has every word: `kind:straggler` in that field, others anywhere.
 
-    An event less severe than `least` is left out; the end of an event has the severity of the event that ended.
+    An event less severe than `lowest` is left out; the end of an event has the severity of the event that ended.
     """
-    severity = moment.diagnosis.severity if moment.diagnosis else moment.severity
+    severity = entry.diagnosis.severity if entry.diagnosis else entry.severity
     rank = SEVERITIES.index(severity) if severity in SEVERITIES else 0
-    return rank >= SEVERITIES.index(least) and all(_holds(moment, word) for word in words.lower().split())
+    return rank >= SEVERITIES.index(lowest) and all(_holds(entry, word) for word in words.lower().split())
 
 
-def _holds(moment: TimelineEntry, word: str) -> bool:
+def _holds(entry: TimelineEntry, word: str) -> bool:
     field, colon, value = word.partition(":")
     if colon and field in FIELDS:
-        return value in str(getattr(moment, field)).lower()
-    return word in f"{moment.severity} {moment.subject} {moment.kind} {moment.text}".lower()
+        return value in str(getattr(entry, field)).lower()
+    return word in f"{entry.severity} {entry.subject} {entry.kind} {entry.text}".lower()
 
 
 class EventList(ScrollView, can_focus=True):
@@ -57,12 +57,12 @@ class EventList(ScrollView, can_focus=True):
     class Moved(Message):
         """Move of the cursor to another event."""
 
-    class Chosen(Message):
+    class EvidenceRequested(Message):
         """Request for the evidence of the event under the cursor."""
 
-        def __init__(self, moment: TimelineEntry) -> None:
+        def __init__(self, entry: TimelineEntry) -> None:
             super().__init__()
-            self.moment = moment
+            self.entry = entry
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,23 +100,23 @@ class EventList(ScrollView, can_focus=True):
         palette, width, index = self.appearance.palette, self.size.width, self.scroll_offset.y + y
         if not 0 <= index < len(self._rows):
             return Strip.blank(width, style(None, palette.background))
-        moment = self._rows[index]
+        entry = self._rows[index]
         background = palette.selected if index == self._at else palette.background
         edge = self.appearance.glyphs.cursor if index == self._at else " "
-        severity = style(self.appearance.severity(moment.severity), background)
-        said = moment.text.removeprefix(moment.subject).lstrip()
-        shown = [
+        severity = style(self.appearance.severity(entry.severity), background)
+        text = entry.text.removeprefix(entry.subject).lstrip()
+        segments = [
             Segment(edge, style(palette.parts["transfer"], background)),
-            Segment(f"{clock(moment.at)}  ", style(palette.dim, background)),
-            Segment(self.appearance.spell(f"{self.appearance.sign(moment.severity)} "), severity),
-            Segment(f"{moment.kind.replace('_', ' '):<12}", style(palette.dim, background)),
-            Segment(f"{moment.subject}  ", style(palette.text, background, True)),
+            Segment(f"{clock(entry.at)}  ", style(palette.dim, background)),
+            Segment(self.appearance.spell(f"{self.appearance.sign(entry.severity)} "), severity),
+            Segment(f"{entry.kind.replace('_', ' '):<12}", style(palette.dim, background)),
+            Segment(f"{entry.subject}  ", style(palette.text, background, True)),
         ]
         bar = len(self._rows) > self.size.height
-        room = max(1, width - bar - sum(len(each.text) for each in shown))
-        said = said if len(said) <= room else f"{said[: room - 1]}…"
-        shown.append(Segment(self.appearance.spell(said), style(palette.text, background)))
-        return Strip(shown).adjust_cell_length(width, style(None, background))
+        room = max(1, width - bar - sum(len(segment.text) for segment in segments))
+        text = text if len(text) <= room else f"{text[: room - 1]}…"
+        segments.append(Segment(self.appearance.spell(text), style(palette.text, background)))
+        return Strip(segments).adjust_cell_length(width, style(None, background))
 
     def action_move(self, by: int) -> None:
         if self._rows:
@@ -131,7 +131,7 @@ class EventList(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if self.cursor is not None:
-            self.post_message(self.Chosen(self.cursor))
+            self.post_message(self.EvidenceRequested(self.cursor))
 
     def on_click(self, event: events.Click) -> None:
         index = self.scroll_offset.y + event.y

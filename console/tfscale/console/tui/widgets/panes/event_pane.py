@@ -18,7 +18,7 @@ _INDENT = 12
 
 
 class EventPane(SnapshotWidget):
-    """As many of the newest events as there are lines, in full where lines are left."""
+    """The newest events, one a line; longer ones are wrapped where lines are left."""
 
     snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
 
@@ -30,28 +30,28 @@ class EventPane(SnapshotWidget):
         palette, height = self.appearance.palette, self.size.height
         title = Text("events ", style=palette.dim, no_wrap=True)
         title.append(self.appearance.glyphs.rule * max(0, self.size.width - 7), style=palette.faint)
-        moments = self.snapshot.timeline[-max(0, height - 1) :] if self.snapshot and height > 1 else ()
-        lines = _lines(moments, height - 1, self.size.width, self.appearance)
+        entries = self.snapshot.timeline[-max(0, height - 1) :] if self.snapshot and height > 1 else ()
+        lines = _lines(entries, height - 1, self.size.width, self.appearance)
         if not lines:
             lines = [Text("nothing so far", style=palette.dim)]
         return spelled(Text("\n").join([title, *lines]), self.appearance)
 
 
-def _lines(moments: Sequence[TimelineEntry], height: int, width: int, appearance: Appearance) -> list[Text]:
+def _lines(entries: Sequence[TimelineEntry], height: int, width: int, appearance: Appearance) -> list[Text]:
     """Return one line for each event; if lines are left, the newest events in full."""
-    spare = height - len(moments)
+    spare = height - len(entries)
     lines: list[Text] = []
-    for moment in reversed(moments):
-        drawn = wrap_hanging(_line(moment, appearance), width, _INDENT, most=max(1, spare + 1))
+    for entry in reversed(entries):
+        drawn = wrap_hanging(_line(entry, appearance), width, _INDENT, limit=max(1, spare + 1))
         spare -= len(drawn) - 1
         lines[:0] = drawn
     return lines
 
 
-def _line(moment: TimelineEntry, appearance: Appearance) -> Text:
+def _line(entry: TimelineEntry, appearance: Appearance) -> Text:
     text = Text()
-    text.append(f"{clock(moment.at)}  ", style=appearance.palette.dim)
-    text.append(f"{appearance.sign(moment.severity)} ", style=appearance.severity(moment.severity))
-    if not moment.text.startswith(moment.subject):
-        text.append(f"{moment.subject} ", style=f"bold {appearance.palette.text}")
-    return text.append(moment.text, style=appearance.palette.text)
+    text.append(f"{clock(entry.at)}  ", style=appearance.palette.dim)
+    text.append(f"{appearance.sign(entry.severity)} ", style=appearance.severity(entry.severity))
+    if not entry.text.startswith(entry.subject):
+        text.append(f"{entry.subject} ", style=f"bold {appearance.palette.text}")
+    return text.append(entry.text, style=appearance.palette.text)

@@ -58,19 +58,19 @@ def running(gpu: GpuSample) -> str:
     return "   ".join(filter(None, facts))
 
 
-def _of(value: float | None, most: float | None, unit: float, name: str) -> str:
+def _of(value: float | None, limit: float | None, unit: float, name: str) -> str:
     if value is None:
         return ""
-    return f"{value / unit:.0f} {name}" if most is None else f"{value / unit:.0f} of {most / unit:.0f} {name}"
+    return f"{value / unit:.0f} {name}" if limit is None else f"{value / unit:.0f} of {limit / unit:.0f} {name}"
 
 
 def alarms(gpu: GpuSample) -> Iterator[Alarm]:
     """Return the reasons for a slower clock, and the errors."""
-    bits = gpu.clock_event_reasons or 0
+    reasons = gpu.clock_event_reasons or 0
     for reason, implied in _MEANT_TOO.items():
-        if bits & reason:
-            bits &= ~implied
-    yield from (REASONS[reason] for reason in REASONS if bits & reason)
+        if reasons & reason:
+            reasons &= ~implied
+    yield from (REASONS[reason] for reason in REASONS if reasons & reason)
     if gpu.ecc_errors:
         yield "serious", f"{count(gpu.ecc_errors)} memory errors that could not be corrected (ECC)"
     if gpu.xid is not None:
@@ -83,28 +83,28 @@ def placement(view: TaskView, snapshot: Snapshot) -> str | None:
 
     Returns None if the task has no ranks or they are unknown.
     """
-    first, here = 0, None
-    for each in snapshot.tasks:
-        probe = each.frame.probe if each.frame else None
-        if each.task.role not in (Role.CHIEF, Role.WORKER):
+    first, replicas = 0, None
+    for other in snapshot.tasks:
+        probe = other.frame.probe if other.frame else None
+        if other.task.role not in (Role.CHIEF, Role.WORKER):
             continue
         if probe is None or probe.local_replicas is None or not probe.ranks:
             return None
-        if each.task == view.task:
-            here = probe.local_replicas
+        if other.task == view.task:
+            replicas = probe.local_replicas
             break
         first += probe.local_replicas
-    if here is None or view.frame is None:
+    if replicas is None or view.frame is None:
         return None
-    ranks = f"rank {first}" if here == 1 else f"ranks {first} to {first + here - 1}"
-    return ranks + _on_gpus(view, snapshot, here) + _over(view.frame.host)
+    ranks = f"rank {first}" if replicas == 1 else f"ranks {first} to {first + replicas - 1}"
+    return ranks + _on_gpus(view, snapshot, replicas) + _over(view.frame.host)
 
 
 def _on_gpus(view: TaskView, snapshot: Snapshot, replicas: int) -> str:
     gpus = view.frame.gpus if view.frame else ()
     if not gpus:
         return " on the CPU"
-    sharing = [str(each.task) for each in snapshot.tasks if each.host == view.host and each.task != view.task]
+    sharing = [str(other.task) for other in snapshot.tasks if other.host == view.host and other.task != view.task]
     if sharing:
         return f" on GPUs that its host shares with {', '.join(sharing[:3])}"
     if replicas > len(gpus):
@@ -115,8 +115,8 @@ def _on_gpus(view: TaskView, snapshot: Snapshot, replicas: int) -> str:
 
 
 def _over(host: HostSample | None) -> str:
-    links = [each for each in host.interfaces if each.name != "lo"] if host else []
+    links = [interface for interface in host.interfaces if interface.name != "lo"] if host else []
     if not links:
         return ""
-    busiest = max(links, key=lambda each: each.sent + each.received)
+    busiest = max(links, key=lambda interface: interface.sent + interface.received)
     return f", over {busiest.name} (the busiest)" if len(links) > 1 else f", over {busiest.name}"

@@ -41,9 +41,9 @@ def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int
         return [Text("Connecting to the agents", style=appearance.palette.dim)]
     severity, sentence = headline(snapshot)
     style = f"bold {appearance.severity(severity)}"
-    said = _wrapped(appearance.spell(sentence), max(20, width - 2))
-    lines = [Text.assemble((f"{appearance.sign(severity)} ", appearance.severity(severity)), (said[0], style))]
-    lines += [Text(f"  {line}", style=style) for line in said[1:]]
+    wrapped = _wrapped(appearance.spell(sentence), max(20, width - 2))
+    lines = [Text.assemble((f"{appearance.sign(severity)} ", appearance.severity(severity)), (wrapped[0], style))]
+    lines += [Text(f"  {line}", style=style) for line in wrapped[1:]]
     if (advice := _advice(snapshot)) is not None:
         text = Text(f"{appearance.glyphs.arrow} ", style=appearance.palette.parts["transfer"], no_wrap=True)
         text.append(appearance.spell(advice), style=appearance.palette.text)
@@ -81,9 +81,9 @@ def _advice(snapshot: Snapshot) -> str | None:
 def open_diagnoses(snapshot: Snapshot) -> list[Diagnosis]:
     """Return the open diagnoses, the most severe first, without a healthy saturation."""
     return [
-        each
-        for each in snapshot.findings.diagnoses
-        if each.end is None and (each.kind, each.severity) != ("saturation", "info")
+        diagnosis
+        for diagnosis in snapshot.findings.diagnoses
+        if diagnosis.end is None and (diagnosis.kind, diagnosis.severity) != ("saturation", "info")
     ]
 
 
@@ -96,8 +96,8 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
         reasons = sorted({view.link.reason for view in silent if view.link.reason})
         return "warning", f"No agent answers: {', '.join(reasons) or 'connecting'}"
     diagnoses = open_diagnoses(snapshot)
-    worst = next((each.severity for each in diagnoses if each.sentence == snapshot.findings.headline), None)
     sentence = snapshot.findings.headline
+    worst = next((diagnosis.severity for diagnosis in diagnoses if diagnosis.sentence == sentence), None)
     if worst is None and silent:
         return "warning", _silence(silent, snapshot.at)
     return worst or _calm(snapshot), sentence
@@ -122,21 +122,21 @@ def _silence(silent: Sequence[TaskView], now: float) -> str:
 
 def _command_line(command: CommandProgressed) -> tuple[str, str]:
     severity = {Stage.FAILED: "critical", Stage.DONE: "good"}.get(command.stage, "warning")
-    about = _names(list(command.tasks))
+    names = _names(list(command.tasks))
     under_way, done = _VERBS[command.verb]
-    said = f": {command.message}" if command.message else ""
+    message = f": {command.message}" if command.message else ""
     generation = f", generation {command.generation}" if command.generation else ""
     match command.stage:
         case Stage.WORKING:
-            return severity, f"{under_way} {about}{said}"
+            return severity, f"{under_way} {names}{message}"
         case Stage.PLANNED:
-            return severity, f"{under_way} {about} as generation {command.generation}{said}"
+            return severity, f"{under_way} {names} as generation {command.generation}{message}"
         case Stage.FAILED:
-            return severity, f"The {command.verb} of {about} failed{said}"
+            return severity, f"The {command.verb} of {names} failed{message}"
         case Stage.DONE:
-            return severity, f"{done} {about}{generation}{said}"
+            return severity, f"{done} {names}{generation}{message}"
         case _:
-            return severity, f"{under_way}, generation {command.generation}: {about} {command.stage}{said}"
+            return severity, f"{under_way}, generation {command.generation}: {names} {command.stage}{message}"
 
 
 def _names(tasks: list[Task]) -> str:

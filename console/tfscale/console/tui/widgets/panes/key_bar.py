@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
@@ -17,8 +16,8 @@ class Legend(AppearanceWidget):
 
     def render(self) -> Text:
         background = Style(bgcolor=self.appearance.palette.background)
-        parts = (Segment(each.text, background + (each.style or Style())) for each in legend(self.appearance, ""))
-        text = Text.assemble(*((each.text, each.style or "") for each in parts), no_wrap=True)
+        parts = ((part.text, background + (part.style or Style())) for part in legend(self.appearance, ""))
+        text = Text.assemble(*parts, no_wrap=True)
         if self.status:
             room = max(0, self.size.width - len(self.status) - 1)
             text.truncate(room, pad=True)

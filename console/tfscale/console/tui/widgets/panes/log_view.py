@@ -32,7 +32,7 @@ class LogView(ScrollView, can_focus=True):
         self._lines: list[str] = []
         self._starts: list[int] = [0]
         """Row at which each line begins, and the row after the last line."""
-        self._wanted = ""
+        self._pattern = ""
         self._matches: list[int] = []
         """Numbers of the lines that match the search."""
         self._match: int | None = None
@@ -43,9 +43,9 @@ class LogView(ScrollView, can_focus=True):
         return self._lines
 
     @property
-    def found(self) -> tuple[int, int] | None:
+    def match_position(self) -> tuple[int, int] | None:
         """Number of the current match from 1, and of all matches; None without a search."""
-        if not self._wanted:
+        if not self._pattern:
             return None
         return (0 if self._match is None else bisect_left(self._matches, self._match) + 1), len(self._matches)
 
@@ -62,10 +62,10 @@ class LogView(ScrollView, can_focus=True):
             self.scroll_end(animate=False, force=True)
         self.refresh()
 
-    def search(self, wanted: str) -> None:
+    def search(self, pattern: str) -> None:
         """Go to the newest match at or above the end of the view, whatever the case; an empty text ends the search."""
-        self._wanted = wanted.lower()
-        self._matches = list(self._holding(0)) if wanted else []
+        self._pattern = pattern.lower()
+        self._matches = list(self._holding(0)) if pattern else []
         bottom = self._line_at(self.scroll_offset.y + self.size.height - 1)
         above = [line for line in self._matches if line <= bottom]
         self._match = above[-1] if above else next(iter(self._matches), None)
@@ -115,7 +115,7 @@ class LogView(ScrollView, can_focus=True):
             piece = (row - self._starts[line]) * self._room
             text = text[piece : piece + self._room]
         is_match = Style(bgcolor=palette.selected, bold=True, reverse=line == self._match)
-        segments = _highlighted(text, self._wanted, plain, plain + is_match)
+        segments = _highlighted(text, self._pattern, plain, plain + is_match)
         return Strip(segments).adjust_cell_length(self.size.width, plain)
 
     @property
@@ -139,12 +139,12 @@ class LogView(ScrollView, can_focus=True):
         del self._lines[:count]
         self._starts = [0]
         self._place(0)
-        self._matches = list(self._holding(0)) if self._wanted else []
+        self._matches = list(self._holding(0)) if self._pattern else []
         self._match = None if self._match is None or self._match < count else self._match - count
 
     def _holding(self, first: int) -> Iterator[int]:
-        if self._wanted:
-            yield from (at for at in range(first, len(self._lines)) if self._wanted in self._lines[at].lower())
+        if self._pattern:
+            yield from (at for at in range(first, len(self._lines)) if self._pattern in self._lines[at].lower())
 
     def _show_match(self) -> None:
         if self._match is not None:
@@ -154,18 +154,18 @@ class LogView(ScrollView, can_focus=True):
         self.refresh()
 
 
-def _highlighted(text: str, wanted: str, plain: Style, match: Style) -> list[Segment]:
+def _highlighted(text: str, pattern: str, plain: Style, match: Style) -> list[Segment]:
     segments, at, lower = [], 0, text.lower()
-    while wanted and (found := lower.find(wanted, at)) >= 0:
-        segments += [Segment(text[at:found], plain), Segment(text[found : found + len(wanted)], match)]
-        at = found + len(wanted)
+    while pattern and (place := lower.find(pattern, at)) >= 0:
+        segments += [Segment(text[at:place], plain), Segment(text[place : place + len(pattern)], match)]
+        at = place + len(pattern)
     return [*segments, Segment(text[at:], plain)]
 
 
 def _printable(text: str) -> str:
     """Remove control characters; of a line redrawn in place (a progress bar), keep the last state."""
     newest = text.rstrip("\r").rpartition("\r")[2]
-    return "".join(each if each.isprintable() else "" for each in _without_escapes(newest))
+    return "".join(char if char.isprintable() else "" for char in _without_escapes(newest))
 
 
 def _without_escapes(text: str) -> str:

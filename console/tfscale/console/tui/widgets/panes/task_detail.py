@@ -28,14 +28,14 @@ _LAST_WORDS = 3
 
 
 class Detail(SnapshotLines):
-    """One task: where it stands, its step in numbers, its host and its GPUs."""
+    """One task: its state, its step in numbers, its host and its GPUs."""
 
     is_whole: reactive[bool] = reactive(False)
-    """Whether what is longer than a line takes two."""
+    """True where long fields are wrapped, False where they are cut to a line."""
 
     def __init__(self, task: Task) -> None:
         super().__init__()
-        self._about = task
+        self._shown_task = task
 
     def watch_is_whole(self) -> None:
         self.rewrite()
@@ -43,9 +43,9 @@ class Detail(SnapshotLines):
     def lines(self, width: int) -> list[Text]:
         if self.snapshot is None:
             return []
-        most = None if self.is_whole else 1
-        found = _lines(self.snapshot.view(self._about), self.snapshot, self.appearance, width)
-        lines = (part for line in found for part in wrap_hanging(line, width, _NAME, most))
+        limit = None if self.is_whole else 1
+        fields = _lines(self.snapshot.view(self._shown_task), self.snapshot, self.appearance, width)
+        lines = (part for line in fields for part in wrap_hanging(line, width, _NAME, limit))
         return [spelled(line, self.appearance) for line in lines]
 
 
@@ -67,15 +67,15 @@ def _lines(view: TaskView, snapshot: Snapshot, appearance: Appearance, width: in
         yield _field("placed", placed, appearance)
     for gpu in view.frame.gpus if view.frame else ():
         yield _field(f"gpu {gpu.index}", gpu_lines.running(gpu), appearance)
-        for severity, said in gpu_lines.alarms(gpu):
-            yield _alarm(said, severity, appearance)
+        for severity, alarm in gpu_lines.alarms(gpu):
+            yield _alarm(alarm, severity, appearance)
     yield from _exits(view, snapshot, appearance)
 
 
 def _head(view: TaskView, now: float, appearance: Appearance) -> Text:
-    said, severity = state_text(view, appearance.glyphs)
+    state, severity = state_text(view, appearance.glyphs)
     text = Text(f"{view.task}", style=f"bold {appearance.palette.text}", no_wrap=True)
-    text.append(f"   {said}", style=appearance.severity(severity))
+    text.append(f"   {state}", style=appearance.severity(severity))
     status = view.status
     if status is not None:
         facts = [f"generation {status.generation}", f"attempt {status.attempt}"]
@@ -123,8 +123,8 @@ def _program(view: TaskView, appearance: Appearance) -> Iterator[Text]:
         yield _field("command", " ".join(view.description.command), appearance)
         if view.description.log_path:
             yield _field("log", view.description.log_path, appearance)
-    where = f"{view.agent}" + (f"   {view.link.reason}" if view.link.reason else "")
-    yield _field("agent", where + (f"   {view.description.version}" if view.description else ""), appearance)
+    address = f"{view.agent}" + (f"   {view.link.reason}" if view.link.reason else "")
+    yield _field("agent", address + (f"   {view.description.version}" if view.description else ""), appearance)
 
 
 def _replicas(probe: ProbeStatus) -> str:
@@ -162,14 +162,14 @@ def _host(host: HostSample, appearance: Appearance) -> Iterator[Text]:
         yield _field("stalled on", "   ".join(f"{name} {percent(value)}" for name, value in stalls), appearance)
 
 
-def _alarm(said: str, severity: str, appearance: Appearance) -> Text:
+def _alarm(text: str, severity: str, appearance: Appearance) -> Text:
     line = Text(" " * _NAME, no_wrap=True)
-    line.append(f"{appearance.sign(severity)} {said}", style=appearance.severity(severity))
+    line.append(f"{appearance.sign(severity)} {text}", style=appearance.severity(severity))
     return line
 
 
 def _exits(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iterator[Text]:
-    """What ended, when, how, and its last words; the newest first."""
+    """Yield when and how each attempt ended, the newest first, with its last lines of log."""
     endings = snapshot.history.endings(view.task, snapshot.at) if snapshot.history else ()
     for number, status in enumerate(reversed(endings[-_EXITS:])):
         assert status.exit is not None

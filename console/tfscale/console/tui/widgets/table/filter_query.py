@@ -53,7 +53,7 @@ def _test(term: str) -> Test:
         return lambda view, scene: not inner(view, scene)
     match = _TERM.fullmatch(term)
     if match is None or match["column"] in (*Role, "master"):
-        return lambda view, scene: any(term in _said(BY_NAME[name], view, scene) for name in _PLAIN)
+        return lambda view, scene: any(term in _content(BY_NAME[name], view, scene) for name in _PLAIN)
     column = BY_NAME.get(match["column"])
     if column is None:
         raise UsageError(f"there is no column {match['column']!r}: use one of {', '.join(filterable())}")
@@ -83,8 +83,8 @@ def _compared(column: Column, sign: str, words: str) -> Test:
 
 def _containing(column: Column, words: str, *, whole: bool) -> Test:
     def holds(view: TaskView, scene: Scene) -> bool:
-        said = _said(column, view, scene)
-        return words == said if whole else words in said
+        content = _content(column, view, scene)
+        return words == content if whole else words in content
 
     return holds
 
@@ -101,7 +101,7 @@ def _is_number(column: Column) -> bool:
     return column.right
 
 
-def _said(column: Column, view: TaskView, scene: Scene) -> str:
+def _content(column: Column, view: TaskView, scene: Scene) -> str:
     value: Value = column.value(view, scene)
     return (value if isinstance(value, str) else column.cell(view, scene)[0]).lower()
 

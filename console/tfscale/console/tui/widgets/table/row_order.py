@@ -65,11 +65,11 @@ Key = Task | str
 
 def arrange(views: Sequence[TaskView], query: FilterQuery, order: RowOrder, scene: Scene) -> list[Row]:
     """Return the rows from top to bottom. Groups stand in the order of their first task, the worst first."""
-    shown = sorted_views([view for view in views if query.takes(view, scene)], order, scene)
+    selected = sorted_views([view for view in views if query.takes(view, scene)], order, scene)
     if not order.group:
-        return [TaskRow(view) for view in shown]
+        return [TaskRow(view) for view in selected]
     rows: list[Row] = []
-    for name, members in _grouped(shown, BY_NAME[order.group], scene).items():
+    for name, members in _grouped(selected, BY_NAME[order.group], scene).items():
         is_open = name not in order.closed
         rows.append(RowGroup(name, tuple(members), is_open))
         rows += [TaskRow(view) for view in members] if is_open else []
@@ -82,10 +82,10 @@ def sorted_views(views: list[TaskView], order: RowOrder, scene: Scene) -> list[T
         return views[::-1] if order.is_reversed else views
     column = BY_NAME[order.sort]
     valued = [(_coarse(column.sorted_by(view, scene)), view) for view in views]
-    known: list[tuple[Any, TaskView]] = [(value, view) for value, view in valued if value is not None]
-    from_top = bool(known) and not isinstance(known[0][0], str)
-    known.sort(key=lambda pair: pair[0], reverse=from_top != order.is_reversed)
-    return [*(view for _, view in known), *(view for value, view in valued if value is None)]
+    valued_views: list[tuple[Any, TaskView]] = [(value, view) for value, view in valued if value is not None]
+    from_top = bool(valued_views) and not isinstance(valued_views[0][0], str)
+    valued_views.sort(key=lambda pair: pair[0], reverse=from_top != order.is_reversed)
+    return [*(view for _, view in valued_views), *(view for value, view in valued if value is None)]
 
 
 def _coarse(value: Value) -> Value:

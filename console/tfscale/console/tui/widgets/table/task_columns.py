@@ -65,7 +65,7 @@ class Column:
     """One column of the table."""
 
     name: str
-    about: str
+    description: str
     width: int
     value: Callable[[TaskView, Scene], Value]
     cell: Callable[[TaskView, Scene], Cell]
@@ -79,7 +79,7 @@ class Column:
     """Factor of a number without a unit in a filter."""
     total: Callable[[Sequence[float]], float] | None = None
     """Function that combines the values of a group of tasks; None: the group's cell is empty."""
-    shown: Callable[[float | None], str] = count
+    format_value: Callable[[float | None], str] = count
 
     def sorted_by(self, view: TaskView, scene: Scene) -> Value:
         return (self.rank or self.value)(view, scene)
@@ -88,8 +88,8 @@ class Column:
         """Return the cell of a group: the sum, mean or extreme of its tasks."""
         if self.total is None:
             return "", "dim"
-        known = [value for view in views if isinstance(value := self.value(view, scene), int | float)]
-        return self.shown(self.total(known) if known else None), "dim"
+        values = [value for view in views if isinstance(value := self.value(view, scene), int | float)]
+        return self.format_value(self.total(values) if values else None), "dim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ class Placed:
 
 def _number(
     name: str,
-    about: str,
+    description: str,
     width: int,
     value: Callable[[TaskView, Scene], float | None],
-    shown: Callable[[float | None], str],
+    format_value: Callable[[float | None], str],
     drop: int,
     *,
     unit: float = 1.0,
@@ -114,20 +114,22 @@ def _number(
 ) -> Column:
     return Column(
         name,
-        about,
+        description,
         width,
         value,
-        lambda view, scene: (shown(value(view, scene)), tone),
+        lambda view, scene: (format_value(value(view, scene)), tone),
         drop,
         right=True,
         unit=unit,
         total=total,
-        shown=shown,
+        format_value=format_value,
     )
 
 
-def _text(name: str, about: str, width: int, value: Callable[[TaskView], str], drop: int, tone: str = "dim") -> Column:
-    return Column(name, about, width, lambda view, _: value(view), lambda view, _: (value(view), tone), drop)
+def _text(
+    name: str, description: str, width: int, value: Callable[[TaskView], str], drop: int, tone: str = "dim"
+) -> Column:
+    return Column(name, description, width, lambda view, _: value(view), lambda view, _: (value(view), tone), drop)
 
 
 def _of_view(read: Callable[[TaskView], float | None]) -> Callable[[TaskView, Scene], float | None]:
@@ -198,28 +200,28 @@ def _attempt(view: TaskView) -> str:
 
 
 def _state_value(view: TaskView, scene: Scene) -> str:
-    said = state_text(view, scene.glyphs)[0].partition(" ")[2]
-    return f"{said} {view.status.state}" if view.status and not view.is_stale else said
+    text = state_text(view, scene.glyphs)[0].partition(" ")[2]
+    return f"{text} {view.status.state}" if view.status and not view.is_stale else text
 
 
 def _state_rank(view: TaskView, scene: Scene) -> str:
-    said, severity = state_text(view, scene.glyphs)
-    return f"{9 - _RANKS.index(severity)} {said}"
+    text, severity = state_text(view, scene.glyphs)
+    return f"{9 - _RANKS.index(severity)} {text}"
 
 
 _RANKS = ("good", *SEVERITIES)
 
 
 def _flag_value(view: TaskView, scene: Scene) -> str:
-    said = flag_text(view, scene.now, scene.glyphs)[0]
-    return " ".join([said, *(each.kind for each in view.diagnoses)])
+    text = flag_text(view, scene.now, scene.glyphs)[0]
+    return " ".join([text, *(diagnosis.kind for diagnosis in view.diagnoses)])
 
 
 def _flag_rank(view: TaskView, scene: Scene) -> int:
     """Return a rank by severity, then by ratio to a tenth."""
-    said, severity = flag_text(view, scene.now, scene.glyphs)
+    text, severity = flag_text(view, scene.now, scene.glyphs)
     ratio = (view.summary.ratio if view.summary else None) or 0.0
-    return (_RANKS.index(severity) * 1000 if said else 0) + min(999, round(10 * ratio))
+    return (_RANKS.index(severity) * 1000 if text else 0) + min(999, round(10 * ratio))
 
 
 def _nothing(_view: TaskView, _scene: Scene) -> Cell:
@@ -255,7 +257,7 @@ COLUMNS: tuple[Column, ...] = (
     _number("transfer", "the all-reduce itself", 8, _transfer, step_time, 12, unit=1e-3),
     Column(
         "device", "GPU in use, else CPU", 9, _in_use, _device, 2, right=True, unit=0.01, total=fmean,
-        shown=percent,
+        format_value=percent,
     ),
     _number("gpu", "GPUs in use", 5, _gpu_use, percent, 11, unit=0.01),
     _number("cpu", "the host's CPUs in use", 5, _of_view(host_cpu), percent, 11, unit=0.01),
@@ -294,27 +296,28 @@ def layout(width: int, chosen: Sequence[str], names: Sequence[str], hosts: Seque
     wide = {"task": max([4, *map(len, names)]), "host": min(24, max([4, *map(len, hosts)]))}
     columns = [column for column in COLUMNS if column.name in chosen or column.name == "task"]
     needs = {column.name: wide.get(column.name, column.width) for column in columns}
-    kept = _fitting(columns, needs, width)
-    widths = {column.name: needs[column.name] for column in kept}
-    spare = width - sum(each + _GAP for each in widths.values()) + _GAP
+    fitting = _fitting(columns, needs, width)
+    widths = {column.name: needs[column.name] for column in fitting}
+    spare = width - sum(needed + _GAP for needed in widths.values()) + _GAP
     for name, share, widest in (("phases", 2 / 3, _WIDEST_BAR), ("flag", 1.0, _WIDEST_FLAGS)):
         if name in widths and spare > 0:
             grown = min(widest - widths[name], int(spare * share) if "flag" in widths else spare)
             widths[name] += grown
             spare -= grown
-    for name, least in (("phases", _SHORT_BAR), ("flag", 1), ("phases", 1)):
+    for name, shortest in (("phases", _SHORT_BAR), ("flag", 1), ("phases", 1)):
         if name in widths and spare < 0:
-            cut = max(0, min(widths[name] - least, -spare))
+            cut = max(0, min(widths[name] - shortest, -spare))
             widths[name] -= cut
             spare += cut
-    return [Placed(column, widths[column.name]) for column in kept]
+    return [Placed(column, widths[column.name]) for column in fitting]
 
 
 def _fitting(columns: Sequence[Column], needs: dict[str, int], width: int) -> list[Column]:
     good = {**needs, "phases": _GOOD_BAR, "flag": _GOOD_FLAGS}
-    kept = list(columns)
+    fitting = list(columns)
     # A column that is not usual was chosen by the operator: usual ones are left out before it.
-    dropping = sorted((each for each in columns if each.drop), key=lambda each: (each.name in USUAL, each.drop))
-    while dropping and sum(good[column.name] + _GAP for column in kept) - _GAP > width:
-        kept.remove(dropping.pop())
-    return kept
+    can_go = [column for column in columns if column.drop]
+    dropping = sorted(can_go, key=lambda column: (column.name in USUAL, column.drop))
+    while dropping and sum(good[column.name] + _GAP for column in fitting) - _GAP > width:
+        fitting.remove(dropping.pop())
+    return fitting

@@ -49,4 +49,4 @@ def traffic(host: HostSample | None) -> tuple[float | None, float | None]:
     """Return bytes a second received and sent over all interfaces; None for each where there is no interface."""
     if host is None or not host.interfaces:
         return None, None
-    return sum(each.received for each in host.interfaces), sum(each.sent for each in host.interfaces)
+    return sum(link.received for link in host.interfaces), sum(link.sent for link in host.interfaces)

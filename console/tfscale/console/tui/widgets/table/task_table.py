@@ -53,12 +53,12 @@ class TaskTable(ScrollView, can_focus=True):
 
     snapshot: reactive[Snapshot | None] = reactive(None, repaint=False)
     appearance: reactive[Appearance] = reactive(Appearance())
-    wanted: reactive[FilterQuery] = reactive(FilterQuery())
+    row_filter: reactive[FilterQuery] = reactive(FilterQuery())
     order: reactive[RowOrder] = reactive(RowOrder())
-    chosen: reactive[tuple[str, ...]] = reactive(USUAL)
+    chosen_columns: reactive[tuple[str, ...]] = reactive(USUAL)
     """Names of the columns that the operator has chosen."""
 
-    class Chosen(Message):
+    class TaskOpened(Message):
         """Request to open the page of a task."""
 
         def __init__(self, task: Task) -> None:
@@ -108,7 +108,7 @@ class TaskTable(ScrollView, can_focus=True):
         return tuple(placed.column.name for placed in self._placed)
 
     @property
-    def shown(self) -> int:
+    def shown_count(self) -> int:
         """Number of tasks that pass the filter."""
         return len({task for row in self._rows for task in row.tasks})
 
@@ -126,7 +126,7 @@ class TaskTable(ScrollView, can_focus=True):
     def watch_appearance(self) -> None:
         self._arrange()
 
-    def watch_wanted(self) -> None:
+    def watch_row_filter(self) -> None:
         self._arrange()
 
     def watch_order(self, before: RowOrder, after: RowOrder) -> None:
@@ -139,7 +139,7 @@ class TaskTable(ScrollView, can_focus=True):
             # A new order is of interest from its top.
             self._move_to(0)
 
-    def watch_chosen(self) -> None:
+    def watch_chosen_columns(self) -> None:
         self._arrange()
 
     def on_resize(self) -> None:
@@ -155,7 +155,7 @@ class TaskTable(ScrollView, can_focus=True):
             return
         self._seen = self._scene(snapshot)
         before = self._at.get(self._key, 0) if self._key is not None else 0
-        self._rows = arrange(snapshot.tasks, self.wanted, self.order, self._seen)
+        self._rows = arrange(snapshot.tasks, self.row_filter, self.order, self._seen)
         self._at = {row.key: index for index, row in enumerate(self._rows)}
         self._scale = scale_for(max((length_of(view.summary) for view in snapshot.tasks), default=0.0))
         width = self.size.width
@@ -164,7 +164,7 @@ class TaskTable(ScrollView, can_focus=True):
         names, hosts = [str(view.task) for view in snapshot.tasks], [view.host for view in snapshot.tasks]
         if self.order.group:
             names = [f"  {name}" for name in (*names, *(row.name for row in self._rows if isinstance(row, RowGroup)))]
-        self._placed = layout(room, self.chosen, names, hosts)
+        self._placed = layout(room, self.chosen_columns, names, hosts)
         self._trends = {}
         self.virtual_size = Size(width, len(self._rows) + 1)
         self._keep_cursor(before)
@@ -358,7 +358,7 @@ class TaskTable(ScrollView, can_focus=True):
 
     def action_choose(self) -> None:
         if isinstance(self._key, Task):
-            self.post_message(self.Chosen(self._key))
+            self.post_message(self.TaskOpened(self._key))
         elif self._key is not None:
             self.action_fold(self._key not in self.order.closed)
 
@@ -404,8 +404,8 @@ def fit(text: str, width: int, *, right: bool) -> str:
 
 def _cut(text: str, width: int) -> str:
     """Shorten the text, between words if that keeps most of it."""
-    whole = text[: width + 1].rpartition(" ")[0].rstrip(" ,")
-    return whole if len(whole) * 2 > width else text[: width - 1] + "…"
+    words = text[: width + 1].rpartition(" ")[0].rstrip(" ,")
+    return words if len(words) * 2 > width else text[: width - 1] + "…"
 
 
 def _spread(left: str, right: str, width: int) -> str:

@@ -49,7 +49,7 @@ def efficiency(findings: Findings) -> float | None:
     The rest of the step is the all-reduce and the waiting in it. A single worker needs no all-reduce, so N workers make
     N times this share of its steps.
     """
-    lags = [each.lag for each in findings.subjects.values() if each.lag is not None and each.wait is not None]
+    lags = [own.lag for own in findings.subjects.values() if own.lag is not None and own.wait is not None]
     if len(lags) < 2 or not findings.step_time:
         return None
     return min(1.0, median(lags) / findings.step_time)
@@ -57,14 +57,14 @@ def efficiency(findings: Findings) -> float | None:
 
 def goodput(findings: Findings) -> float | None:
     """Return the share of the run's time spent in steps that count; None before anything started."""
-    whole = sum(findings.spent.values())
-    return findings.spent[PRODUCTIVE] / whole if whole > 0 else None
+    total = sum(findings.spent.values())
+    return findings.spent[PRODUCTIVE] / total if total > 0 else None
 
 
 def loss(snapshot: Snapshot) -> str:
     """Return the loss of the first task that reports one."""
     trainings: list[Training] = [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
-    if any(each.finite is False for each in trainings):
+    if any(training.finite is False for training in trainings):
         return "NaN"
-    value = next((each.loss for each in trainings if each.loss is not None), None)
+    value = next((training.loss for training in trainings if training.loss is not None), None)
     return four_digits(value)

@@ -12,8 +12,8 @@ from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.report.contents import PARTS, RunGroup, RunReport
-from tfscale.console.report.sizes import Sizes
+from tfscale.console.report.measured_scaling import MeasuredScaling
+from tfscale.console.report.run_report import PARTS, RunGroup, RunReport
 from tfscale.core.analysis.steps.phases import medians
 from tfscale.core.text import duration
 
@@ -63,14 +63,14 @@ class Axes:
         return "".join(parts)
 
 
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
+def ticks(low: float, high: float, largest: int = 5) -> list[float]:
     """Return round numbers from low to high."""
     if not high > low:
         return [low]
-    raw = (high - low) / most
+    raw = (high - low) / largest
     size = 10 ** math.floor(math.log10(raw))
-    step = next(size * each for each in (1, 2, 5, 10) if size * each >= raw * 0.999)
-    return [step * each for each in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= raw * 0.999)
+    return [step * multiple for multiple in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def steps_by_phase(report: RunReport, group: RunGroup) -> str:
@@ -94,11 +94,11 @@ def per_worker(report: RunReport, group: RunGroup) -> str:
     if parts.size == 0:
         return ""
     lag = parts[:4].sum(axis=0)
-    shown = _furthest(lag)
-    known = lag[:, shown][np.isfinite(lag[:, shown])]
-    axes = Axes((group.begin, group.end), (0.0, float(known.max(initial=0.0)) * 1.05))
+    columns = _furthest(lag)
+    lags = lag[:, columns][np.isfinite(lag[:, columns])]
+    axes = Axes((group.begin, group.end), (0.0, float(lags.max(initial=0.0)) * 1.05))
     lines = []
-    for number, column in enumerate(shown):
+    for number, column in enumerate(columns):
         name = escape(group.timeline.subjects[column])
         style = f'stroke="{_LINES[number % len(_LINES)]}"' + (
             ' stroke-dasharray="5 3"' if number >= len(_LINES) else ""
@@ -112,27 +112,27 @@ def worker_legend(group: RunGroup) -> list[tuple[str, str]]:
     """Return (colour, name) of the lines of `per_worker`."""
     if group.timeline.parts.size == 0:
         return []
-    shown = _furthest(group.timeline.parts[:4].sum(axis=0))
-    return [(_LINES[number % len(_LINES)], group.timeline.subjects[column]) for number, column in enumerate(shown)]
+    columns = _furthest(group.timeline.parts[:4].sum(axis=0))
+    return [(_LINES[number % len(_LINES)], group.timeline.subjects[column]) for number, column in enumerate(columns)]
 
 
 def events(report: RunReport, group: RunGroup) -> str:
     """Draw a bar for each diagnosis, from its beginning to its end."""
-    found = [each for each in report.diagnoses if not group.name or each.evidence.get("group") == group.name]
-    if not found or not group.end > group.begin:
+    own = [event for event in report.diagnoses if not group.name or event.evidence.get("group") == group.name]
+    if not own or not group.end > group.begin:
         return ""
-    height = TOP + BOTTOM + 22 * len(found)
+    height = TOP + BOTTOM + 22 * len(own)
     axes = Axes((group.begin, group.end), (0.0, 1.0), height)
     bars = []
-    for row, each in enumerate(found):
-        left = axes.across(max(each.begin, group.begin))
-        width = max(3.0, axes.across(min(each.end if each.end is not None else group.end, group.end)) - left)
+    for row, event in enumerate(own):
+        left = axes.across(max(event.begin, group.begin))
+        width = max(3.0, axes.across(min(event.end if event.end is not None else group.end, group.end)) - left)
         top = TOP + 22 * row
-        label = f"{each.kind} {each.subject}"
+        label = f"{event.kind} {event.subject}"
         anchor, x = ("start", left + 4) if left < WIDTH * 0.7 else ("end", left - 4)
         bars.append(
-            f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="18" rx="2" fill="{SEVERITY[each.severity]}" '
-            f'fill-opacity="0.55"><title>{escape(each.sentence)}</title></rect>'
+            f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="18" rx="2" fill="{SEVERITY[event.severity]}" '
+            f'fill-opacity="0.55"><title>{escape(event.sentence)}</title></rect>'
             f'<text x="{x:.1f}" y="{top + 13}" text-anchor="{anchor}">{escape(label)}</text>'
         )
     return _picture("".join(bars) + _time_axis(report, axes), f"events {group.name}", height)
@@ -142,39 +142,39 @@ def scaling(group: RunGroup) -> str:
     """Draw throughput relative to one worker over the number of workers: the forecast's band, and the ideal."""
     if not group.scaling:
         return ""
-    sizes = np.array([each.workers for each in group.scaling])
-    low, high = (np.array([getattr(each, name) for each in group.scaling]) for name in ("low", "high"))
-    most = float(sizes.max())
-    axes = Axes((0.0, most), (0.0, most))
+    sizes = np.array([forecast.workers for forecast in group.scaling])
+    low, high = (np.array([getattr(forecast, name) for forecast in group.scaling]) for name in ("low", "high"))
+    largest = float(sizes.max())
+    axes = Axes((0.0, largest), (0.0, largest))
     band = axes.path(sizes, high) + axes.path(sizes[::-1], low[::-1]).replace("M", "L", 1) + "Z"
-    ideal = np.array([0.0, most])
+    ideal = np.array([0.0, largest])
     parts = [
         f'<path d="{axes.path(ideal, ideal)}" class="ideal"><title>ideal</title></path>',
         f'<path d="{band}" fill="#0072B2" fill-opacity="0.25"><title>ring model</title></path>',
         f'<path d="{axes.path(sizes, high)}" fill="none" stroke="#0072B2"/>',
         f'<path d="{axes.path(sizes, low)}" fill="none" stroke="#0072B2"/>',
     ]
-    for tick in ticks(0.0, most):
+    for tick in ticks(0.0, largest):
         parts.append(_tick_below(axes, tick, f"{tick:.4g}"))
         parts.append(_tick_left(axes, tick, f"{tick:.4g}x"))
     return _picture("".join(parts), f"scaling {group.name}", HEIGHT)
 
 
-def measured_scaling(sizes: Sizes) -> str:
+def measured_scaling(measured: MeasuredScaling) -> str:
     """Draw the measured throughputs, the ideal, and the forecast with its band."""
-    workers, rates = (np.array(column, dtype=float) for column in zip(*sizes.measured, strict=True))
-    prediction = sizes.forecast
-    most = float(prediction.workers if prediction else workers[-1])
-    ideal = np.array([0.0, most * rates[0] / workers[0]])
+    workers, rates = (np.array(column, dtype=float) for column in zip(*measured.measured, strict=True))
+    prediction = measured.forecast
+    largest = float(prediction.workers if prediction else workers[-1])
+    ideal = np.array([0.0, largest * rates[0] / workers[0]])
     axes = Axes(
-        (0.0, most * 1.02), (0.0, max(ideal[1], prediction.high if prediction else 0.0, float(rates.max())) * 1.05)
+        (0.0, largest * 1.02), (0.0, max(ideal[1], prediction.high if prediction else 0.0, float(rates.max())) * 1.05)
     )
     parts = [
-        f'<path d="{axes.path(np.array([0.0, most]), ideal)}" class="ideal"><title>ideal</title></path>',
+        f'<path d="{axes.path(np.array([0.0, largest]), ideal)}" class="ideal"><title>ideal</title></path>',
         f'<path d="{axes.path(workers, rates)}" fill="none" stroke="#0072B2" stroke-width="1.5"/>',
     ]
-    for size, rate in sizes.measured:
-        title = f"<title>{size} workers: {rate:.4g} {sizes.unit}</title>"
+    for size, rate in measured.measured:
+        title = f"<title>{size} workers: {rate:.4g} {measured.unit}</title>"
         parts.append(
             f'<circle cx="{axes.across(size):.1f}" cy="{axes.up(rate):.1f}" r="4" fill="#0072B2">{title}</circle>'
         )
@@ -205,8 +205,8 @@ def _frame(report: RunReport, axes: Axes) -> str:
 
 def _time_axis(report: RunReport, axes: Axes) -> str:
     low, high = axes.x
-    moments = [low + (high - low) * each / 6 for each in range(7)]
-    return "".join(_tick_below(axes, at, report.when(at)) for at in moments)
+    times = [low + (high - low) * sixth / 6 for sixth in range(7)]
+    return "".join(_tick_below(axes, at, report.when(at)) for at in times)
 
 
 def _tick_left(axes: Axes, value: float, label: str) -> str:
@@ -220,9 +220,9 @@ def _tick_below(axes: Axes, value: float, label: str) -> str:
     return f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{escape(label)}</text>'
 
 
-def _picture(inside: str, name: str, height: float) -> str:
+def _picture(marks: str, name: str, height: float) -> str:
     label = escape(name.strip())
-    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{label}">{inside}</svg>'
+    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{label}">{marks}</svg>'
 
 
 def goodput_bar(shares: Sequence[tuple[str, float]]) -> str:

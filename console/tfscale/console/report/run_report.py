@@ -35,8 +35,8 @@ class PhaseTimeline:
         if self._skipped < self._each or findings.step_time is None:
             return
         self._skipped = 0
-        known = findings.subjects if findings.steps_per_second is not None else {}
-        row = {name: _parts(summary) for name, summary in known.items()}
+        summaries = findings.subjects if findings.steps_per_second is not None else {}
+        row = {name: _parts(summary) for name, summary in summaries.items()}
         self.subjects += [name for name in row if name not in self.subjects]
         self._at.append(at)
         self._rows.append(row)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tfscale.console.report import report_command
-from tfscale.console.report.csvfile import CsvError, read_csv
+from tfscale.console.report.csv_file import CsvError, read_csv
 
 DATA = Path(__file__).parents[2] / "data" / "worker_steps.csv"
 HEADER = "step,worker,input_s,compute_s,reduce_s,update_s"
@@ -93,10 +93,10 @@ def test_nobody_is_named_on_published_traces_and_the_slow_one_is(write: Write, r
         return lines
 
     header = HEADER + ",group"
-    assert [each for each in report(write(published(1.0), header)) if each["kind"] == "straggler"] == []
-    named = [each for each in report(write(published(1.3), header)) if each["kind"] == "straggler"]
-    assert {each["subject"] for each in named} == {"worker:1"}
-    assert {each["evidence"]["group"] for each in named} == {"ST0", "ST1", "ST2", "ST3"}  # type: ignore[index]
+    assert [document for document in report(write(published(1.0), header)) if document["kind"] == "straggler"] == []
+    named = [document for document in report(write(published(1.3), header)) if document["kind"] == "straggler"]
+    assert {document["subject"] for document in named} == {"worker:1"}
+    assert {document["evidence"]["group"] for document in named} == {"ST0", "ST1", "ST2", "ST3"}  # type: ignore[index]
 
 
 def test_columns_come_in_any_order_and_unknown_cells_name_nobody(write: Write, report: Report) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tfscale.console.report.contents import RunGroup
+from tfscale.console.report.run_report import RunGroup
 from tfscale.core.analysis.run.scaling import FEWEST_SIZES, Forecast, efficiency, forecast, nearest_published
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class MeasuredScaling:
     """Measured (workers, throughput), the smallest first, and the best model's forecast for twice the largest."""
 
     measured: tuple[tuple[int, float], ...]
@@ -22,8 +22,8 @@ class Sizes:
     @property
     def efficiencies(self) -> tuple[float, ...]:
         """Efficiency of each size, against as many workers of the smallest."""
-        fewest, least = self.measured[0]
-        return tuple(efficiency(workers / fewest, throughput, least) for workers, throughput in self.measured)
+        fewest, base = self.measured[0]
+        return tuple(efficiency(workers / fewest, throughput, base) for workers, throughput in self.measured)
 
     @property
     def published(self) -> str:
@@ -33,7 +33,7 @@ class Sizes:
         return f"{point.name} {speedup} on {point.workers}"
 
 
-def sizes(groups: Sequence[RunGroup]) -> Sizes | None:
+def scaling_over_runs(groups: Sequence[RunGroup]) -> MeasuredScaling | None:
     """Return the sizes, from one group a run; None for fewer than two. Of runs of one size the quickest counts."""
     rates = [(group, rate) for group in groups if (rate := _steps_per_second(group)) is not None and group.workers]
     by_examples = all(group.examples for group, _ in rates)
@@ -46,12 +46,12 @@ def sizes(groups: Sequence[RunGroup]) -> Sizes | None:
     measured = tuple(sorted(best.items()))
     workers, throughputs = zip(*measured, strict=True)
     predicted = forecast(workers, throughputs, 2 * workers[-1]) if len(measured) >= FEWEST_SIZES else None
-    return Sizes(measured, "examples/s" if by_examples else "worker-steps/s", predicted)
+    return MeasuredScaling(measured, "examples/s" if by_examples else "worker-steps/s", predicted)
 
 
 def _steps_per_second(group: RunGroup) -> float | None:
     """Return the rate of the median step while it trained; pauses do not count."""
     lengths = group.timeline.parts.sum(axis=0)
-    known = lengths[np.isfinite(lengths)]
-    middle = float(np.median(known)) if known.size else 0.0
+    lengths = lengths[np.isfinite(lengths)]
+    middle = float(np.median(lengths)) if lengths.size else 0.0
     return 1 / middle if middle > 0 else None

@@ -33,7 +33,7 @@ def test_a_straggler_repaired_gains_what_it_costs() -> None:
     found = recommended(snapshot)
     gains = {remedy.what: remedy.gain for remedy in found.remedies}
     assert gains["worker:1 as fast as the others"] == snapshot.findings.slowdown
-    assert [each.kind for each in found.culprits] == ["straggler"]
+    assert [diagnosis.kind for diagnosis in found.culprits] == ["straggler"]
     ordered = [remedy.gain or 0.0 for remedy in found.remedies]
     assert ordered == sorted(ordered, reverse=True)
 

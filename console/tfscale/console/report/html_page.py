@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
-from tfscale.console.report import plots
-from tfscale.console.report.contents import RunGroup, RunReport
+from tfscale.console.report import svg_plots
+from tfscale.console.report.measured_scaling import scaling_over_runs
 from tfscale.console.report.report_text import COLUMNS, cells
-from tfscale.console.report.sizes import sizes
+from tfscale.console.report.run_report import RunGroup, RunReport
 
 
 def as_html(report: RunReport) -> str:
@@ -17,18 +17,18 @@ def as_html(report: RunReport) -> str:
     template = environment.from_string(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     return template.render(
         report=report,
-        plots=plots,
-        severity=plots.SEVERITY,
-        colours=[(colour, part) for part, colour in plots.COLOURS.items()],
+        plots=svg_plots,
+        severity=svg_plots.SEVERITY,
+        colours=[(colour, part) for part, colour in svg_plots.COLOURS.items()],
         columns=COLUMNS,
         cells=cells,
         shares=shares,
-        sizes=sizes(report.groups) if report.has_clock else None,
+        measured=scaling_over_runs(report.groups) if report.has_clock else None,
     )
 
 
 def shares(group: RunGroup) -> list[tuple[str, float]]:
     """Return (bucket, share of the time), the largest first."""
-    whole = sum(group.spent.values())
-    spent = sorted(group.spent.items(), key=lambda each: -each[1])
-    return [(bucket.replace("_", " "), seconds / whole) for bucket, seconds in spent if seconds > 0]
+    total = sum(group.spent.values())
+    spent = sorted(group.spent.items(), key=lambda item: -item[1])
+    return [(bucket.replace("_", " "), seconds / total) for bucket, seconds in spent if seconds > 0]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tfscale.console.report import report_command
-from tfscale.console.report.contents import PhaseTimeline, RunGroup
-from tfscale.console.report.sizes import sizes
+from tfscale.console.report.measured_scaling import scaling_over_runs
+from tfscale.console.report.run_report import PhaseTimeline, RunGroup
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.phase_simulation import Simulation
 from tfscale.core.wire.json_records import frame_to_json
@@ -26,7 +26,7 @@ def group(workers: int, step: float, examples: int | None = None) -> RunGroup:
 def test_runs_of_three_sizes_forecast_the_next() -> None:
     """A tenth of a step of one worker's is not shared out: Amdahl."""
     steps = {count: 0.1 * (1 + 0.1 * (count - 1)) for count in (1, 2, 4)}
-    found = sizes([group(count, step, 64 * count) for count, step in reversed(steps.items())])
+    found = scaling_over_runs([group(count, step, 64 * count) for count, step in reversed(steps.items())])
     assert found is not None
     assert found.unit == "examples/s"
     assert found.measured == tuple((count, pytest.approx(64 * count / step)) for count, step in steps.items())
@@ -37,7 +37,7 @@ def test_runs_of_three_sizes_forecast_the_next() -> None:
 
 
 def test_two_sizes_are_compared_and_forecast_nothing() -> None:
-    found = sizes([group(8, 0.1), group(50, 0.2), group(8, 0.15)])
+    found = scaling_over_runs([group(8, 0.1), group(50, 0.2), group(8, 0.15)])
     assert found is not None
     assert (found.unit, found.forecast) == ("worker-steps/s", None)
     assert found.measured[0] == (8, pytest.approx(80.0))
@@ -46,8 +46,8 @@ def test_two_sizes_are_compared_and_forecast_nothing() -> None:
 
 
 def test_one_size_says_nothing_of_scaling() -> None:
-    assert sizes([group(2, 0.1), group(2, 0.1)]) is None
-    assert sizes([]) is None
+    assert scaling_over_runs([group(2, 0.1), group(2, 0.1)]) is None
+    assert scaling_over_runs([]) is None
 
 
 def test_several_recordings_are_one_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

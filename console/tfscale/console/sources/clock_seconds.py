@@ -24,5 +24,5 @@ async def put_seconds(inbox: Inbox, clock: Callable[[], float]) -> None:
 async def sleep_until(at: float, clock: Callable[[], float]) -> None:
     """Return when the clock shows `at`, Unix seconds."""
     # The loop's clock and this one do not agree to the microsecond.
-    while (left := at - clock()) > 0:  # noqa: ASYNC110
-        await asyncio.sleep(left)
+    while (remaining := at - clock()) > 0:  # noqa: ASYNC110
+        await asyncio.sleep(remaining)

@@ -48,21 +48,21 @@ def read_csv(path: Path) -> tuple[MeasuredGroup, ...]:
     """Return the groups of a file in their order. Raises CsvError."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return tuple(_measured(path, _Rows(path, csv.reader(file))))
+            return tuple(_measured(path, _CsvRows(path, csv.reader(file))))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise CsvError(f"{path}: cannot be read: {why}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CsvError(f"{path}: cannot be read: {reason}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _CsvRow:
     group: str
     worker: Task
     step: int
     phases: tuple[float, ...]
 
 
-class _Rows:
+class _CsvRows:
     """Checked rows of a file; every error names the file and the line."""
 
     def __init__(self, path: Path, reader: Iterator[list[str]]) -> None:
@@ -70,34 +70,34 @@ class _Rows:
         header = [name.strip() for name in next(reader, [])]
         missing = [name for name in NEEDED if name not in header]
         if missing:
-            found = ", ".join(name for name in header if name) or "nothing"
-            raise CsvError(f"{path}: the first line must name the columns {', '.join(NEEDED)}; it has {found}")
+            present = ", ".join(name for name in header if name) or "nothing"
+            raise CsvError(f"{path}: the first line must name the columns {', '.join(NEEDED)}; it has {present}")
         twice = sorted({name for name in (*NEEDED, *OPTIONAL) if header.count(name) > 1})
         if twice:
             raise CsvError(f"{path}: column {twice[0]} is there twice")
         self._columns = {name: header.index(name) for name in (*NEEDED, *OPTIONAL) if name in header}
         self._width = len(header)
 
-    def __iter__(self) -> Iterator[_Row]:
+    def __iter__(self) -> Iterator[_CsvRow]:
         for number, cells in enumerate(self._reader, start=2):
             if any(cell.strip() for cell in cells):
                 yield self._row(number, cells)
 
-    def _row(self, number: int, cells: Sequence[str]) -> _Row:
-        where = f"{self._path}: line {number}"
+    def _row(self, number: int, cells: Sequence[str]) -> _CsvRow:
+        place = f"{self._path}: line {number}"
         if len(cells) != self._width:
-            raise CsvError(f"{where}: has {len(cells)} cells, the first line has {self._width}")
+            raise CsvError(f"{place}: has {len(cells)} cells, the first line has {self._width}")
         named = {name: cells[position].strip() for name, position in self._columns.items()}
-        return _Row(
+        return _CsvRow(
             group=named.get("group", ""),
-            worker=_worker(where, named["worker"]),
-            step=_step(where, named["step"]),
-            phases=tuple(_seconds(where, f"{phase}_s", named) for phase in PHASES),
+            worker=_worker(place, named["worker"]),
+            step=_step(place, named["step"]),
+            phases=tuple(_seconds(place, f"{phase}_s", named) for phase in PHASES),
         )
 
 
-def _measured(path: Path, rows: Iterable[_Row]) -> Iterator[MeasuredGroup]:
-    groups: dict[str, list[_Row]] = {}
+def _measured(path: Path, rows: Iterable[_CsvRow]) -> Iterator[MeasuredGroup]:
+    groups: dict[str, list[_CsvRow]] = {}
     for row in rows:
         groups.setdefault(row.group, []).append(row)
     if not groups:
@@ -106,49 +106,49 @@ def _measured(path: Path, rows: Iterable[_Row]) -> Iterator[MeasuredGroup]:
         yield _grid(path, name, members)
 
 
-def _grid(path: Path, name: str, rows: Sequence[_Row]) -> MeasuredGroup:
+def _grid(path: Path, name: str, rows: Sequence[_CsvRow]) -> MeasuredGroup:
     workers = tuple(sorted({row.worker for row in rows}))
     steps = np.unique([row.step for row in rows])
     column = {worker: position for position, worker in enumerate(workers)}
     at = np.searchsorted(steps, [row.step for row in rows])
     phases = np.full((len(PHASES), len(steps), len(workers)), np.nan, np.float32)
-    seen = np.zeros(phases.shape[1:], bool)
+    has_row = np.zeros(phases.shape[1:], bool)
     for row, position in zip(rows, at, strict=True):
         cell = (int(position), column[row.worker])
-        if seen[cell]:
-            where = f" of group {name}" if name else ""
-            raise CsvError(f"{path}: step {row.step} of {row.worker}{where} is there twice: tell them apart by `group`")
-        seen[cell] = True
+        if has_row[cell]:
+            group = f" of group {name}" if name else ""
+            raise CsvError(f"{path}: step {row.step} of {row.worker}{group} is there twice: tell them apart by `group`")
+        has_row[cell] = True
         phases[:, *cell] = row.phases
     return MeasuredGroup(name, workers, steps, phases, _ends(phases))
 
 
 def _ends(phases: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the ends of the steps laid end to end; each lasts as long as for the median worker."""
-    whole = np.nansum(phases.astype(np.float64), axis=0)
-    return np.asarray(np.cumsum(np.median(whole, axis=1)))
+    lengths = np.nansum(phases.astype(np.float64), axis=0)
+    return np.asarray(np.cumsum(np.median(lengths, axis=1)))
 
 
-def _worker(where: str, text: str) -> Task:
+def _worker(place: str, text: str) -> Task:
     try:
         return Task(Role.WORKER, int(text)) if re.fullmatch(r"\d+", text) else Task.parse(text)
     except UsageError:
-        raise CsvError(f"{where}: worker {text!r} is neither a number nor role:index, as 3 or worker:3") from None
+        raise CsvError(f"{place}: worker {text!r} is neither a number nor role:index, as 3 or worker:3") from None
 
 
-def _step(where: str, text: str) -> int:
+def _step(place: str, text: str) -> int:
     if not re.fullmatch(r"\d{1,18}", text):
-        raise CsvError(f"{where}: step {text!r} is not a whole number from 0 on")
+        raise CsvError(f"{place}: step {text!r} is not a whole number from 0 on")
     return int(text)
 
 
-def _seconds(where: str, name: str, cells: Mapping[str, str]) -> float:
+def _seconds(place: str, name: str, cells: Mapping[str, str]) -> float:
     """Return a duration; 0 without such a column, NaN where the cell is empty."""
     text = cells.get(name, "0")
     try:
         value = float(text) if text else math.nan
     except ValueError:
-        raise CsvError(f"{where}: {name} is {text!r}, not a number of seconds") from None
+        raise CsvError(f"{place}: {name} is {text!r}, not a number of seconds") from None
     if value < 0 or math.isinf(value):
-        raise CsvError(f"{where}: {name} is {text}: a duration is finite and not negative")
+        raise CsvError(f"{place}: {name} is {text}: a duration is finite and not negative")
     return value

@@ -1,0 +1,140 @@
+"""Runs without a screen: one snapshot, a live run, and the export of a recording."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO, TypeVar
+
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.state_factory import resilient_states, states
+from tfscale.console.engine.stop_condition import StopCondition
+from tfscale.console.exit_status import ExitStatus
+from tfscale.console.export import rows
+from tfscale.console.export.headless import Headless
+from tfscale.console.export.notify import Notifier
+from tfscale.console.export.outputs import Csv, JsonLines, Output, Parquet, Rotated
+from tfscale.console.export.snapshot_once import SnapshotOnce, is_healthy, snapshot_line
+from tfscale.console.recording.recording_reader import Recording
+from tfscale.console.recording.recording_writer import ActiveRecording
+from tfscale.console.settings.config import Settings
+from tfscale.console.sources.recorded import RecordedSource
+from tfscale.console.sources.source_factory import ClusterConnection, Job
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.errors import TfscaleError
+
+_logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def run_once(settings: Settings, connection: ClusterConnection) -> int:
+    """Print one snapshot, and return the exit status. Raises UsageError where it cannot be written."""
+    once = SnapshotOnce(Engine(connection.source, states(connection.source.spec)))
+    snapshot = connection.run(once.run)
+    if snapshot is None:
+        return ExitStatus.NOTHING
+    text = json.dumps(snapshot_line(snapshot), ensure_ascii=False) + "\n"
+    if (out := settings.out) is None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        _written(out, lambda: out.write_text(text, encoding="utf-8"))
+    if not once.collected:
+        _log_nothing_collected(connection.source.spec)
+        return ExitStatus.NOTHING
+    return ExitStatus.WELL if is_healthy(snapshot) else ExitStatus.UNHEALTHY
+
+
+def run_headless(settings: Settings, connection: ClusterConnection) -> int:
+    """Write what arrives until the end, and return the exit status. Raises TfscaleError."""
+    spec = connection.source.spec
+    tape = ActiveRecording(spec)
+    if settings.record is not None:
+        tape.begin(settings.record, connection.source.now())
+    engine = Engine(connection.source, resilient_states(spec, lambda text: _logger.error("%s", text)), tape.take)
+    until = StopCondition(settings.until, settings.seconds)
+    notifier = Notifier(settings.on_event, settings.webhook)
+    if not _write(settings, engine, until, notifier, tape, connection.run):
+        _log_nothing_collected(spec)
+        return ExitStatus.NOTHING
+    return ExitStatus.NOTHING if settings.until and until.met is None and until.has_ended else ExitStatus.WELL
+
+
+def export_recording(settings: Settings, path: Path) -> int:
+    """Write the contents of a recording, log where it is damaged, and return the exit status. Raises TfscaleError."""
+    recording = Recording(path)
+    engine = Engine(RecordedSource(recording.spec, recording.events(), recording.begin), states(recording.spec))
+    until = StopCondition(settings.until, settings.seconds)
+    tape = ActiveRecording(recording.spec)
+    collected = _write(settings, engine, until, Notifier(), tape, lambda job: asyncio.run(job()))
+    if recording.damage:
+        _logger.warning("%s", recording.damage)
+    return ExitStatus.WELL if collected else ExitStatus.NOTHING
+
+
+def _write(
+    settings: Settings,
+    engine: Engine,
+    until: StopCondition,
+    notifier: Notifier,
+    tape: ActiveRecording,
+    run: Callable[[Job[int]], int],
+) -> int:
+    """Run headless, from opening the output to closing it, and return the number of frames. Raises TfscaleError."""
+
+    async def job() -> int:
+        output = open_output(settings, engine.source.spec, engine.source.now())
+        is_table = settings.format != "jsonl"
+        headless = Headless(engine, output, only=settings.only, is_table=is_table, until=until, notifier=notifier)
+        notifying, recording = asyncio.create_task(notifier.run()), asyncio.create_task(tape.run())
+        try:
+            await headless.run()
+            notifier.close()
+            await notifying
+        finally:
+            notifying.cancel()
+            recording.cancel()
+            await asyncio.gather(notifying, recording, return_exceptions=True)
+            if settings.out is not None:
+                output.close()
+        if tape.problem:
+            raise TfscaleError(f"--record {tape.problem}")
+        return headless.collected
+
+    return _written(settings.out, lambda: run(job))
+
+
+def open_output(settings: Settings, spec: ClusterSpec, now: float) -> Output:
+    """Open the output that the settings name for lines or tables. Raises UsageError and OSError."""
+
+    def begin() -> Output:
+        if settings.format == "parquet" and settings.out is not None:
+            return Parquet(settings.out.open("wb"), rows.COLUMNS[settings.only or ""])
+        file: TextIO = sys.stdout if settings.out is None else settings.out.open("w", encoding="utf-8")
+        if settings.format == "csv":
+            return Csv(file, rows.COLUMNS[settings.only or ""])
+        return JsonLines(file, rows.header(spec, now))
+
+    if settings.rotate is None or settings.out is None:
+        return begin()
+    return Rotated(settings.out, settings.rotate, settings.keep, begin)
+
+
+def _written(out: Path | None, write: Callable[[], T]) -> T:
+    """Return the result of `write`. Raises TfscaleError where it fails, but for a pipe whose reader has gone."""
+    try:
+        return write()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise TfscaleError(f"--out {out or '(stdout)'}: {error.strerror}: what came after that is lost") from None
+
+
+def _log_nothing_collected(spec: ClusterSpec) -> None:
+    agents = [str(agent) for agent in spec.agents.values()]
+    names = ", ".join(agents[:4]) + (f" and {len(agents) - 4} more" if len(agents) > 4 else "")
+    _logger.error("nothing collected: no agent sent a frame; are they running (%s)?", names)

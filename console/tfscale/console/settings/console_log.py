@@ -1,0 +1,20 @@
+"""The console's own log: in the file that the settings name, or on stderr."""
+
+from __future__ import annotations
+
+import logging
+
+from tfscale.console.settings.config import Settings
+from tfscale.core.errors import UsageError
+from tfscale.core.logs import start_log
+
+
+def start_console_log(settings: Settings, otherwise: logging.Handler) -> None:
+    """Send the log to the file that the settings name, else to `otherwise`. Raises UsageError."""
+    handler = otherwise
+    if settings.log_file is not None:
+        try:
+            handler = logging.FileHandler(settings.log_file, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            raise UsageError(f"--log-file {settings.log_file}: {error.strerror}") from None
+    start_log(handler, settings.log_level, settings.log_format)

@@ -1,0 +1,89 @@
+"""Start of the screens, in a terminal or for browsers. Textual is imported only when they begin."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from collections.abc import Mapping
+
+from tfscale.console.engine.engine import Engine
+from tfscale.console.engine.state_factory import resilient_states
+from tfscale.console.engine.stop_condition import StopCondition
+from tfscale.console.exit_status import ExitStatus
+from tfscale.console.recording.recording_writer import ActiveRecording
+from tfscale.console.settings.config import Settings
+from tfscale.console.settings.console_log import start_console_log
+from tfscale.console.settings.view_state import ViewFile, state_path
+from tfscale.console.sources.source_factory import ClusterConnection
+from tfscale.core.cluster.cluster_spec import Address
+from tfscale.core.errors import TfscaleError, UsageError
+
+_logger = logging.getLogger(__name__)
+
+
+def run_screens(settings: Settings, connection: ClusterConnection, environment: Mapping[str, str]) -> int:
+    """Show the cluster until the operator leaves. Raises UsageError."""
+    served = is_served(environment)
+    if not served and not (sys.stdout.isatty() and sys.stdin.isatty()):
+        raise UsageError("no terminal to draw on: use --headless")
+    from tfscale.console.tui.app import ConsoleApp
+
+    spec = connection.source.spec
+    tape = ActiveRecording(spec)
+    if settings.record is not None:
+        tape.begin(settings.record, connection.source.now())
+
+    def failed(problem: str) -> None:
+        _logger.error("%s", problem)
+        app.failed(problem)
+
+    app = ConsoleApp(
+        Engine(connection.source, resilient_states(spec, failed), tape.take),
+        connection.commands,
+        tape,
+        ascii=settings.ascii or not (served or speaks_utf8(environment)),
+        until=StopCondition(settings.until, settings.seconds),
+        view_file=ViewFile.at(state_path(environment)),
+        read_only=settings.read_only,
+        palette=settings.theme,
+    )
+    _favour_keys(len(spec.tasks))
+    # Textual draws on stderr: a line of the log would destroy the screen.
+    start_console_log(settings, logging.NullHandler())
+    app.run()
+    if tape.problem:
+        raise TfscaleError(f"--record {tape.problem}")
+    return app.return_code or ExitStatus.WELL
+
+
+def run_server(settings: Settings, address: Address) -> int:
+    """Serve the screens to browsers. Raises TfscaleError."""
+    if settings.headless or settings.once:
+        raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
+    try:
+        from tfscale.console.tui.serve import serve
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--serve needs {error.name}: pip install 'tfscale[serve]'") from None
+    serve(sys.argv[1:], address)
+    return ExitStatus.WELL
+
+
+def is_served(environment: Mapping[str, str]) -> bool:
+    """Return True where this process draws on a page of `--serve`, and not on a terminal."""
+    return "TEXTUAL_DRIVER" in environment
+
+
+def speaks_utf8(environment: Mapping[str, str]) -> bool:
+    """Return True where the terminal's locale is UTF-8, or not set at all."""
+    locale = next((environment[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environment.get(name)), "UTF-8")
+    return "utf8" in locale.lower().replace("-", "")
+
+
+def _favour_keys(tasks: int) -> None:
+    """Set Python so that a key need not wait for the garbage collector, nor for a diagnosis in another thread."""
+    # What is loaded by now stays: it need not be searched for garbage again and again. The threshold is above what
+    # the streams of many tasks have under way.
+    gc.freeze()
+    gc.set_threshold(10_000 + 30 * tasks, 5, 5)
+    sys.setswitchinterval(0.001)

@@ -1,0 +1,34 @@
+"""Agents that may be dialled, and how."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_agent import FakeCluster
+from tfscale.console.transport.channels import Channels
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, Tls
+from tfscale.core.cluster.security import SecurityError
+from tfscale.core.cluster.task import Task
+from tfscale.v1 import agent_pb2
+
+
+async def test_insecure_means_plain_text_although_the_file_has_tls() -> None:
+    nowhere = Path("/nonexistent")
+    async with FakeCluster(1) as cluster:
+        channels = Channels(replace(cluster.spec, tls=Tls(nowhere, nowhere, nowhere)), insecure=True)
+        description = await channels.stub(cluster.spec.lead).Describe(agent_pb2.DescribeRequest(), timeout=5)
+        await channels.close()
+    assert description.run == "fake"
+
+
+def test_an_agent_that_may_not_be_dialled_is_named_before_any_is(tmp_path: Path) -> None:
+    task, beyond = Task.parse("worker:0"), Address("10.0.0.2", 7070)
+    spec = ClusterSpec("open", {task: beyond}, {task: beyond})
+    with pytest.raises(SecurityError, match=r"10\.0\.0\.2:7070 is beyond loopback: give \[tls\]"):
+        Channels(spec)
+    text = tmp_path / "text.pem"
+    text.write_text("hello")
+    with pytest.raises(SecurityError, match=r"\[tls\] ca: .*text.pem is not a PEM file"):
+        Channels(replace(spec, tls=Tls(text, text, text)))

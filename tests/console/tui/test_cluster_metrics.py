@@ -1,0 +1,39 @@
+"""The cluster's figures, the bars and the trends: what is drawn is what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import fakes
+import pytest
+from tfscale.console.engine.model import Snapshot
+from tfscale.console.tui.widgets.panes.cluster_metrics import efficiency, figures_of, goodput, loss
+from tfscale.core.analysis.findings import Findings
+from tfscale.core.records import Training
+
+
+def test_efficiency_is_own_work_over_the_step() -> None:
+    cluster = fakes.spec(3)
+    healthy, slowed = fakes.healthy_findings(cluster), fakes.straggler_findings(cluster)
+    assert efficiency(healthy) == pytest.approx(0.053 / 0.065)
+    assert efficiency(slowed) == pytest.approx(0.053 / 0.125)
+    assert efficiency(Findings()) is None
+    alone = replace(healthy, subjects={"worker:0": healthy.subjects["worker:0"]})
+    assert efficiency(alone) is None
+
+
+def test_goodput_is_the_productive_share_of_all_time() -> None:
+    assert goodput(Findings(spent={"productive": 30.0, "start": 6.0, "stragglers": 4.0})) == 0.75
+    assert goodput(Findings()) is None
+
+
+def test_the_loss_is_of_whoever_tells_one_and_nan_is_said() -> None:
+    cluster = fakes.spec(2)
+    silent, told = (fakes.task_view(cluster, fakes.worker(index)) for index in range(2))
+    assert told.frame is not None
+    told = replace(told, frame=replace(told.frame, training=Training(loss=0.41234)))
+    snapshot = Snapshot(fakes.NOW, "run", None, 1, (silent, told), fakes.healthy_findings(cluster))
+    assert loss(snapshot) == "0.4123"
+    assert [figure.name for figure in figures_of(snapshot)][:2] == ["steps/s", "examples/s"]
+    lost = replace(told, frame=replace(told.frame, training=Training(finite=False)))
+    assert loss(replace(snapshot, tasks=(silent, lost))) == "NaN"
