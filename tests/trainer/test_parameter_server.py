@@ -16,7 +16,7 @@ def hooks() -> Any:
     from tfscale.trainer.probe.hooks.parameter_server import ParameterServer
     from tfscale.trainer.probe.hooks.patches import Patches
 
-    recorder = Recorder(on_failure=pytest.fail, on_run=lambda: None, on_news=lambda: None)
+    recorder = Recorder(on_failure=pytest.fail, on_run=lambda: None)
     server, patches = ParameterServer(recorder, on_server=lambda: None), Patches(on_fault=pytest.fail)
     server.install(patches)
     yield server

@@ -71,7 +71,7 @@ class Recorder:
     """Records what the hooks see, until it is read. TensorFlow's own errors pass through.
 
     `on_failure` is called with a failure of the recorder's own; `on_run` once, when the program first runs or traces a
-    step; `on_news` when there is something to read besides rows.
+    step.
     """
 
     def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:

@@ -20,6 +20,7 @@ from tfscale.core.records import (
     Training,
 )
 from tfscale.core.wire.convert import message_of, parsed, record_of
+from tfscale.core.wire.fields import consecutive
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report.sink import Report
 from tfscale.trainer.probe.report.step_columns import step_batches
@@ -78,8 +79,8 @@ def _packed(identity: Identity, steps: UsualSteps, lost: int) -> report_pb2.Pack
         attempt=identity.attempt,
         reporter=identity.task,
         subject=identity.task,
-        sequence=range(steps.first, steps.first + len(steps)),
-        global_step=steps.global_step,
+        sequence=consecutive(steps.first, len(steps)),
+        global_step=b"" if steps.global_step is None else consecutive(steps.global_step.start, len(steps)),
         end=steps.end.astype("<f8").tobytes(),
         lost=lost,
         **phases,

@@ -117,8 +117,8 @@ class RowKinds:
 
     def collectives(self, rows: np.ndarray) -> int:
         """Return the number of spans in these rows in which replicas exchange data."""
-        numbers = rows[:, 0].tolist()
-        return sum(numbers.count(number) * self._kinds[int(number)].collectives for number in set(numbers))
+        counts = np.bincount(rows[:, 0].astype(np.int64)).tolist()
+        return sum(count * self._kinds[number].collectives for number, count in enumerate(counts) if count)
 
 
 def numbers_in(numbers: np.ndarray) -> list[int]:

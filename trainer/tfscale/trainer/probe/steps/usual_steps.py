@@ -16,7 +16,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from tfscale.core.records import PHASES
 from tfscale.trainer.probe.rows.native import library
-from tfscale.trainer.probe.rows.row_kinds import RowKinds
+from tfscale.trainer.probe.rows.row_kinds import RowKinds, numbers_in
 from tfscale.trainer.probe.rows.row_layout import WIDTH
 from tfscale.trainer.probe.steps.assembler import IDLE_SECONDS, REMEMBERED, StepAssembler
 from tfscale.trainer.probe.steps.spans import Kind, Program, Site
@@ -48,7 +48,7 @@ class UsualSteps(Sequence[Step]):
     """(k,) of each step's reductions of gradients."""
     examples: np.ndarray
     """(k,) of each step's batch."""
-    global_step: Sequence[int] | None
+    global_step: range | None
     program: Program
 
     def __len__(self) -> int:
@@ -153,9 +153,9 @@ class FastPath:
         if self._library is None or tail is None:
             return Taken(None, rows, False)
         rows, count = np.array(rows), ctypes.c_int64(len(rows))
-        self._describe(set(map(int, rows[:, 0].tolist())))
+        self._describe(numbers_in(rows[:, 0].astype(np.int64)))
         columns = np.empty((len(_COLUMNS), len(rows)))
-        groups, edges = np.zeros(2, np.int64), np.array(tail[1:])
+        groups, edges = (ctypes.c_int64 * 2)(), (ctypes.c_double * 3)(*tail[1:])
         found: int = self._library.tfscale_usual_steps(
             rows.ctypes.data,
             ctypes.byref(count),
@@ -165,32 +165,33 @@ class FastPath:
             len(self._layouts),
             horizon,
             IDLE_SECONDS,
-            groups.ctypes.data,
-            edges.ctypes.data,
+            groups,
+            edges,
             columns.ctypes.data,
         )
         number = found if found >= 0 else -1 - found
         if not number:
             return Taken(None, rows, found >= 0)
         steps = _steps(columns[:, :number], tail.sequence, self._sites[groups[0]], bool(groups[1]))
-        ends = [tail.exit, *steps.end.tolist()][-REMEMBERED - 1 :]
+        ends = [tail.exit, *steps.end[-REMEMBERED - 1 :].tolist()][-REMEMBERED - 1 :]
         durations = list(map(sub, ends[1:], ends))
-        after = Tail(tail.sequence + number, *edges.tolist())
+        after = Tail(tail.sequence + number, *edges)
         self._assembler.go_on(after, durations, round(steps.bytes.max().item()))
         return Taken(steps, rows[: count.value], found >= 0)
 
-    def _describe(self, numbers: set[int]) -> None:
+    def _describe(self, numbers: Iterable[int]) -> None:
         """Describe these kinds of rows: once they have come, their sites are final."""
-        if numbers <= self._described:
+        new = set(numbers) - self._described
+        if not new:
             return
-        more = max(numbers) + 1 - len(self._layouts)
+        more = max(new) + 1 - len(self._layouts)
         if more > 0:
             self._layouts = np.concatenate([self._layouts, np.zeros((more, *self._layouts.shape[1:]), np.int64)])
-        for number in numbers - self._described:
+        for number in new:
             for index, (site, place) in enumerate(self._kinds.spans(number)):
                 fixed = site.examples if site.kind is Kind.INPUT else site.bytes
                 self._layouts[number, index] = part_of(site), *place, fixed, self._group(site)
-        self._described |= numbers
+        self._described |= new
 
     def _group(self, site: Site) -> int:
         if site.kind is not Kind.RUN:
