@@ -18,7 +18,7 @@ from report_listener import ReportListener
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report.activities import CHECKPOINT
 from tfscale.trainer.probe.report.reporter import Reporter
-from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.rows.row_layout import WIDTH
 from tfscale.trainer.probe.steps.spans import Kind, Span
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
@@ -196,9 +196,9 @@ class Reports:
     refused = None
 
     def __init__(self) -> None:
-        self.kept: list[Report] = []
+        self.kept: list[ProbeReport] = []
 
-    def send(self, report: Report) -> None:
+    def send(self, report: ProbeReport) -> None:
         self.kept.append(report)
 
     def close(self, _timeout: float) -> None:
@@ -221,7 +221,7 @@ class Seconds:
         self._write = write
         self._read_until = 0.0
 
-    def next(self, amount: float = 0.0) -> list[Report]:
+    def next(self, amount: float = 0.0) -> list[ProbeReport]:
         """Return what is reported of 25 steps."""
         for _ in range(25):
             self.loop.step((2, 3, 5, 20, 10), amount=amount)
@@ -264,7 +264,7 @@ def test_a_loss_or_an_activity_keeps_no_steps_from_the_fast_path(seconds: Second
 
 
 def test_the_size_of_a_step_is_reported_when_it_changes(seconds: Seconds) -> None:
-    def sizes(reports: list[Report]) -> list[tuple[int | None, int | None]]:
+    def sizes(reports: list[ProbeReport]) -> list[tuple[int | None, int | None]]:
         return [
             (report.status.reduced_bytes_per_step, report.status.examples_per_step)
             for report in reports

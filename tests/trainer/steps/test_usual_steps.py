@@ -22,7 +22,7 @@ from tfscale.trainer.probe.steps.spans import Kind, Sites
 from tfscale.trainer.probe.steps.step import Step, Tail
 from tfscale.trainer.probe.steps.step_reader import StepReader
 from tfscale.trainer.probe.steps.timeline import Interval
-from tfscale.trainer.probe.steps.usual_steps import FastPath, Taken, UsualSteps
+from tfscale.trainer.probe.steps.usual_steps import FastPath, TakenSteps, UsualSteps
 
 if library() is None and shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
     pytest.skip("no C compiler here: there is no fast path", allow_module_level=True)
@@ -68,7 +68,7 @@ def both_ways(loop: Loop, *arguments: Any) -> tuple[Read, Read]:
     """Return what is read with the fast path, and what the assembler reads alone."""
     fast, _ = read(loop, *arguments)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FastPath, "take", lambda _, rows, *__: Taken(None, rows, False))
+        patch.setattr(FastPath, "take", lambda _, rows, *__: TakenSteps(None, rows, False))
         alone, _ = read(loop, *arguments)
     return fast, alone
 
@@ -172,7 +172,7 @@ def test_what_is_unusual_goes_to_the_assembler_and_only_that() -> None:
 def test_the_steps_before_what_is_unusual_are_assembled_fast_in_the_same_read(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
 
-    def noted(*arguments: Any) -> Taken:
+    def noted(*arguments: Any) -> TakenSteps:
         result = take(*arguments)
         taken.append(len(result.steps or ()))
         return result

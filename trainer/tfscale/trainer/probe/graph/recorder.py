@@ -29,7 +29,7 @@ from tfscale.trainer.probe.graph.structures import (
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds, SpanTable
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH
-from tfscale.trainer.probe.steps.spans import Counter, Kind, Program, Site, Sites, Span
+from tfscale.trainer.probe.steps.spans import Counter, Distribution, Kind, Site, Sites, Span
 from tfscale.trainer.tf_internals import context, is_in_xla
 
 Call = Callable[[], Any]
@@ -83,7 +83,7 @@ class Recorder:
         self.xla_seen = False
         self.stamps_graphs = True
         """True if this TensorFlow has all names that stamps in graphs need."""
-        self.splits: Callable[[Program], bool] = lambda _: True
+        self.splits: Callable[[Distribution], bool] = lambda _: True
         """Returns whether the reductions of a program are hooked; otherwise its steps are shown whole."""
         self.before_writing: list[Callable[[Any], None]] = []
         """Called with each graph that has been traced, before its stamps are written."""
@@ -136,28 +136,28 @@ class Recorder:
                 return self._input_eagerly(call)
             return self._in_graph(call, Kind.INPUT)
 
-    def reduction(self, call: Call, handed: Any, program: Program) -> Any:
+    def reduction(self, call: Call, handed: Any, distribution: Distribution) -> Any:
         """Record `call`, which reduces what is `handed` to it; its span begins when that is ready."""
         with self._within(Kind.REDUCE) as first:
             if not first:
                 return call()
             if tf.executing_eagerly():
-                return self._reduce_eagerly(call, handed, program)
-            return self._in_graph(call, Kind.REDUCE, handed, program)
+                return self._reduce_eagerly(call, handed, distribution)
+            return self._in_graph(call, Kind.REDUCE, handed, distribution)
 
-    def run(self, call: Call, program: Program, key: Hashable, lone: bool = False) -> Any:
+    def run(self, call: Call, distribution: Distribution, key: Hashable, standalone: bool = False) -> Any:
         """Record `call`, which is a step or a part of one; in eager code `key` identifies the place in the program.
 
-        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `lone` run.
+        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run.
         """
         if not self._is_on or self._current_run() is not None:
             return call()
         self._note_run()
         if tf.executing_eagerly():
-            return self._run_eagerly(call, program, key)
+            return self._run_eagerly(call, distribution, key)
         if not self._can_stamp():
             return call()
-        return self._run_in_graph(call, program, lone)
+        return self._run_in_graph(call, distribution, standalone)
 
     def gradient(self, call: Call) -> Any:
         """Record `call`, which computes gradients."""
@@ -209,7 +209,7 @@ class Recorder:
         stamped = _one_run(self._unwritten.pop(id(graph), []))
         with self.own_work():
             for beside in (False, True):
-                together = [each for each in stamped if each.site.overlaps_updates is beside]
+                together = [span for span in stamped if span.site.overlaps_updates is beside]
                 while together:
                     self._write_row(self._made_staging(), together)
 
@@ -276,18 +276,18 @@ class Recorder:
             self.eager.append(Span(self.sites.eager(Kind.INPUT), begin, end, eager_examples(result)))
         return result
 
-    def _reduce_eagerly(self, call: Call, handed: Any, program: Program) -> Any:
-        self.eager_entered += program.replicas > 1
+    def _reduce_eagerly(self, call: Call, handed: Any, distribution: Distribution) -> Any:
+        self.eager_entered += distribution.replicas > 1
         begin = time.time()
         result = call()
         end = time.time()
         with self.own_work():
-            traits = self._reduction_traits(handed, program)
+            traits = self._reduction_traits(handed, distribution)
             self.eager.append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
         return result
 
-    def _run_eagerly(self, call: Call, program: Program, key: Hashable) -> Any:
-        run = self._eager_run = _Run(unsplit=not self.splits(program))
+    def _run_eagerly(self, call: Call, distribution: Distribution, key: Hashable) -> Any:
+        run = self._eager_run = _Run(unsplit=not self.splits(distribution))
         begin = time.time()
         try:
             result = call()
@@ -295,7 +295,7 @@ class Recorder:
             self._eager_run = None
         end = time.time()
         with self.own_work():
-            site = self.sites.eager(Kind.RUN, key, program=program)
+            site = self.sites.eager(Kind.RUN, key, distribution=distribution)
             # What was traced in the first pass is not seen again in the next ones.
             site.trains |= run.trains
             site.unsplit |= run.unsplit
@@ -319,13 +319,13 @@ class Recorder:
             stamp = staging.stamp(dense_tensors(result))
             self._write(self.sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
 
-    def _in_graph(self, call: Call, kind: Kind, handed: Any = None, program: Program | None = None) -> Any:
+    def _in_graph(self, call: Call, kind: Kind, handed: Any = None, distribution: Distribution | None = None) -> Any:
         if not self._can_stamp():
             return call()
         begun: tuple[RowBuffer, Site, tf.Operation] | None = None
         with self.own_work():
             staging = self._made_staging()
-            traits = {} if program is None else self._reduction_traits(handed, program)
+            traits = {} if distribution is None else self._reduction_traits(handed, distribution)
             site = self.sites.traced(kind, looped=is_looped(tf.compat.v1.get_default_graph()), **traits)
             ready = [*dense_tensors(handed), *self._stamp_replicas(staging, site, handed)]
             begun = staging, site, staging.stamp(ready, enters=site.collective)
@@ -339,14 +339,14 @@ class Recorder:
                 return self._end_input(*begun, result)
         return result
 
-    def _reduction_traits(self, handed: Any, program: Program) -> dict[str, Any]:
+    def _reduction_traits(self, handed: Any, distribution: Distribution) -> dict[str, Any]:
         in_run = self._current_run() is not None
         return {
             "bytes": fixed_bytes(replica_tensors(handed)[0]),
             "in_run": in_run,
             "overlaps_updates": not in_run,
-            "collective": program.replicas > 1,
-            "local": program.collective == LOCAL,
+            "collective": distribution.replicas > 1,
+            "local": distribution.collective == LOCAL,
         }
 
     def _end_input(self, staging: RowBuffer, site: Site, begin: tf.Operation, result: Any) -> Any:
@@ -370,7 +370,7 @@ class Recorder:
     def _stamp_gradients(self, site: Site, graph: Any, run: _Run) -> None:
         """Stamp the gradients of each of several replicas in a micro-batch, which reduces nothing."""
         gradients = [_made_in(graph, tensors) for tensors in run.gradients.values()]
-        if len(gradients) == site.program.local_replicas > 1 and all(gradients):
+        if len(gradients) == site.distribution.local_replicas > 1 and all(gradients):
             self._write_ready(self._made_staging(), site, gradients)
 
     def _stamp_replicas(self, staging: RowBuffer, site: Site, handed: Any) -> list[tf.Operation]:
@@ -384,16 +384,18 @@ class Recorder:
             self._write(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
         return stamps
 
-    def _run_in_graph(self, call: Call, program: Program, lone: bool) -> Any:
+    def _run_in_graph(self, call: Call, distribution: Distribution, standalone: bool) -> Any:
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        run = self._graph_runs[id(graph)] = _Run(unsplit=not self.splits(program))
+        run = self._graph_runs[id(graph)] = _Run(unsplit=not self.splits(distribution))
         try:
             result = call()
         finally:
             del self._graph_runs[id(graph)]
         with self.own_work():
-            site = self.sites.traced(Kind.RUN, looped=is_looped(graph), standalone_optimizer=lone, program=program)
+            site = self.sites.traced(
+                Kind.RUN, looped=is_looped(graph), standalone_optimizer=standalone, distribution=distribution
+            )
             self._end_run(site, graph, run, result, graph.get_operations()[before:])
         return result
 
@@ -450,5 +452,5 @@ def _reduced_updates(reductions: list[_Reduction], added: list[tf.Operation]) ->
 
 def _one_run(stamped: list[_Stamped]) -> list[_Stamped]:
     """Make one run of several optimizers that follow one another in a graph: it ends with the last of them."""
-    lone = [each for each in stamped if each.site.standalone_optimizer]
-    return [each for each in stamped if each not in lone[:-1]]
+    standalone = [span for span in stamped if span.site.standalone_optimizer]
+    return [span for span in stamped if span not in standalone[:-1]]

@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 from tfscale.core.cluster.strategy import ASYNCHRONOUS, find_strategy
 from tfscale.trainer import tf_internals
-from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.exchange import Exchange, arrived, exchange_of, sizes
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.graph.structures import is_looped, other_bytes
@@ -28,7 +28,7 @@ from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.rows.remote_row_buffer import RemoteRowBuffer
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
 from tfscale.trainer.probe.steps.remote_workers import Account, Traffic, Workers
-from tfscale.trainer.probe.steps.spans import Kind, Program
+from tfscale.trainer.probe.steps.spans import Distribution, Kind
 
 _PERIOD = 0.5
 """Seconds between two reads of what a worker has staged."""
@@ -57,10 +57,10 @@ class ParameterServer:
 
     def strategy_made(self, strategy: Any) -> None:
         """Have stamps written on the workers of this strategy, if it is asynchronous."""
-        row = find_strategy([program_of(strategy).strategy or ""])
+        row = find_strategy([distribution_of(strategy).strategy or ""])
         if self._measures_workers and row is not None and row.family is ASYNCHRONOUS and self._staging is None:
             self._staging = self._recorder.staging = RemoteRowBuffer(strategy.extended._num_gpus_per_worker)
-            self.workers.begin(strategy.extended._num_workers, program_of(strategy))
+            self.workers.begin(strategy.extended._num_workers, distribution_of(strategy))
 
     def settle(self) -> None:
         """Wait a moment for what workers have recorded."""
@@ -68,7 +68,7 @@ class ParameterServer:
 
     def stop(self) -> None:
         """Measure no more. Workers that may run graphs with stamps are still emptied: their rows would fill memory."""
-        self.workers.begin(0, Program())
+        self.workers.begin(0, Distribution())
         if self._staging is None:
             self._executions.undo()
 
@@ -88,12 +88,12 @@ class ParameterServer:
     def _stamp_other_bytes(self, exchange: Exchange, begun: tf.Tensor) -> None:
         """Stamp bytes that only the run knows, as those of the rows that an embedding uses."""
         for tensors, pulls in ((exchange.pulled, True), (exchange.pushed, False)):
-            for server, found in tensors.items():
-                if amount := other_bytes(found):
+            for server, moved in tensors.items():
+                if amount := other_bytes(moved):
                     site = self._recorder.sites.traced(Kind.TRAFFIC)
                     self._recorder.add(site, begun, begun, *amount)
-                    each = {server: 1}
-                    self.workers.traffic[site.number] = Traffic(each, {}) if pulls else Traffic({}, each)
+                    one_byte = {server: 1}
+                    self.workers.traffic[site.number] = Traffic(one_byte, {}) if pulls else Traffic({}, one_byte)
 
     def _hook_workers(self, patches: Patches) -> None:
         def execute_on(method: Method, closure: Any, worker: Any) -> Any:
