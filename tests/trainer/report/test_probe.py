@@ -45,7 +45,7 @@ class Training:
         self.reporter = Reporter(Identity(str(path), "worker:1", generation=3, attempt=2), lambda *_: None)
         wait_until(lambda: self.heard)
         self.probe = Probe(PERIOD, read_offset=0.0)
-        self.probe.recorder.staging = RowBuffer([], ring)
+        self.probe.recorder.buffer = RowBuffer([], ring)
         self.probe.add(self.reporter)
         self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.row_kinds)
         # The first row of a kind takes long to write, as its writer is traced.
@@ -213,7 +213,7 @@ class Seconds:
         from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
         self.probe, self.reports = Probe(), Reports()
-        self.probe.recorder.staging = RowBuffer([], ring)
+        self.probe.recorder.buffer = RowBuffer([], ring)
         self.probe.add(self.reports)
         self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.row_kinds)
         # Activities go by the clock.

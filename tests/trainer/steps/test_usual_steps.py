@@ -242,20 +242,6 @@ def test_usual_steps_are_reported_as_their_steps_would_be(
     assert Status().after(steps) == Status().after(list(steps))
 
 
-def test_reductions_without_a_run_do_not_wait_for_one_for_ever() -> None:
-    loop = usual(30)
-    assembler = StepAssembler()
-    reader = StepReader(loop.sites.all, loop.kinds, assembler)
-    reader.read(loop.read(0.0, np.inf), [], [], np.inf)
-    assert assembler.sequence == 30
-    metric = [
-        [loop.row_of_metric, loop.at + MS * each, loop.at + MS * (each + 1), 0, 0, 0, 0, 0] for each in range(3000)
-    ]
-    for _ in range(2):
-        reader.read(np.array(metric), [], [], np.inf)
-    assert len(reader._rows) == 0
-
-
 def test_without_a_library_or_with_another_one_there_is_no_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     class Another:
         def tfscale_usual_steps_layout(self) -> bytes:

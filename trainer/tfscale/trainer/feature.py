@@ -20,7 +20,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A private name: `path` leads from a module to an attribute, `parameters` are those relied upon, in this order."""
+    """Private name: `path` leads from a module to an attribute, `parameters` are those relied upon, in this order."""
 
     module: str
     path: str

@@ -7,7 +7,7 @@ from typing import Any
 from tfscale.core.cluster.strategy import DEFAULT, LOCAL, RING, Strategy, find_strategy
 from tfscale.trainer.probe.steps.spans import Distribution
 
-_CACHE = "_tfscale_program"
+_CACHE = "_tfscale_distribution"
 
 
 def distribution_of(strategy: Any) -> Distribution:

@@ -34,7 +34,7 @@ _CALLS = frozenset(
 
 @dataclass
 class Exchange:
-    """The tensors that travel, by server."""
+    """Tensors that travel, by server."""
 
     pulled: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     pushed: dict[str, list[tf.Tensor]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ def sizes(tensors: dict[str, list[tf.Tensor]]) -> dict[str, int]:
 
 
 class _Places:
-    """The places where ops run: `ps:1`, or the worker."""
+    """Places where ops run: `ps:1`, or the worker."""
 
     def __init__(self) -> None:
         self._handles: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""The probe's hooks in Keras 3 and tf_keras: into each module right after its import."""
+"""Probe's hooks in Keras 3 and tf_keras: into each module right after its import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe's hooks in TensorFlow: methods through which every step passes.
+"""Probe's hooks in TensorFlow: methods through which every step passes.
 
 `tf_internals.py` lists them by feature. In `fit` Python passes through them once a trace, so they leave stamps in the
 graph; in eager loops it passes through them at each step, and they take the time themselves.

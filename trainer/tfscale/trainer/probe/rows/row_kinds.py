@@ -40,7 +40,7 @@ def joined_tables(tables: Sequence[SpanTable]) -> SpanTable:
 
 
 class Member(NamedTuple):
-    """A span's part of a row: `width` numbers, of its begin, end and amount as many as there are."""
+    """Span's part of a row: `width` numbers, of its begin, end and amount as many as there are."""
 
     site: Site
     width: int

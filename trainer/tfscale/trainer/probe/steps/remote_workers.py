@@ -114,7 +114,7 @@ class Account:
 
 
 class Workers:
-    """The workers of a chief; none before it has made its strategy."""
+    """Workers of a chief; none before it has made its strategy."""
 
     def __init__(self) -> None:
         self.traffic: dict[int, Traffic] = {}

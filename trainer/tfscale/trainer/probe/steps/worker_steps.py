@@ -23,7 +23,7 @@ _OFFSETS = 64
 
 
 class Call(NamedTuple):
-    """A function that was executed on the worker; Unix seconds on the chief's clock."""
+    """Function that was executed on the worker; Unix seconds on the chief's clock."""
 
     begin: float
     end: float
