@@ -3,7 +3,7 @@
 A feature is one hook or one repair with the names that it needs. It is checked when it is about to be put in place:
 a TensorFlow that lacks one of its names loses this feature alone, and the console shows why. No other module imports
 `tensorflow.python`, `tensorflow.core`, `keras.src` or `tf_keras.src`, or uses an attribute with an underscore that is
-not listed here (`tests/trainer/test_tf_internals.py`). `scripts/versions --names` asks other versions for the list.
+not listed here (`tests/trainer/test_tf_internals.py`). `scripts/docs/versions.py --names` asks other versions.
 """
 
 from __future__ import annotations
