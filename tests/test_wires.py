@@ -24,7 +24,7 @@ from tfscale.core.wire.json_records import frame_from_json, frame_to_json
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import wire as probe_wire
 from tfscale.trainer.probe.report.progress import Progress
-from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.steps import remote_workers
 from tfscale.trainer.probe.steps.step import Step
 
@@ -46,7 +46,7 @@ SAID = Coordinator(
 def heard() -> Frame:
     steps = [Step(index, 1000.0 + index, 0.125, 0.25, 0.5, 1.0, UNKNOWN) for index in range(2)]
     measured = remote_workers.Measured("worker:1", steps, [UNKNOWN, 0.75], lost=4)
-    message = probe_wire.message(IDENTITY, Report(Collective(0, 0, None), workers=[measured], coordinator=SAID))
+    message = probe_wire.message(IDENTITY, ProbeReport(Collective(0, 0, None), workers=[measured], coordinator=SAID))
     report, steps = agent_wire.report(message.SerializeToString())
     frame = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), coordinator=report.coordinator)
     return frames.frame(agent_wire.encoded(frame, steps).message)
@@ -62,7 +62,7 @@ def test_what_a_program_logs_comes_to_the_lines_of_the_console() -> None:
     progress = Progress()
     progress.epoch_begun(2)
     progress.batch_ended({"loss": 0.5, "grad_norm": 1.25}, None)
-    message = probe_wire.serialised(IDENTITY, Report(Collective(0, 0), training=progress.read()))
+    message = probe_wire.serialised(IDENTITY, ProbeReport(Collective(0, 0), training=progress.read()))
     report, _ = agent_wire.report(message)
     sent = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), training=report.training)
     frame = frames.frame(agent_wire.encoded(sent, ()).message)

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH
-from tfscale.trainer.probe.steps.spans import Counter, Kind, Program, Sites
+from tfscale.trainer.probe.steps.spans import Counter, Distribution, Kind, Sites
 
 MS = 0.001
 
@@ -22,7 +22,7 @@ class Loop:
         self.kinds = kinds or RowKinds()
         self.input = self.sites.traced(Kind.INPUT, examples=32)
         self.gradients = self.sites.traced(Kind.REDUCE, bytes=1000, in_run=True, collective=collective)
-        self.run = self.sites.traced(Kind.RUN, trains=True, counter=Counter(7), program=Program("A", 2, 1))
+        self.run = self.sites.traced(Kind.RUN, trains=True, counter=Counter(7), distribution=Distribution("A", 2, 1))
         self.metric = self.sites.traced(Kind.REDUCE, bytes=4, overlaps_updates=True, collective=True)
         self.test = self.sites.traced(Kind.RUN)
         self.row = self._kind_of_step()
@@ -44,7 +44,9 @@ class Loop:
         collective = self.gradients.collective
         self.input = self.sites.traced(Kind.INPUT, examples=16)
         self.gradients = self.sites.traced(Kind.REDUCE, bytes=1000, in_run=True, collective=collective)
-        self.run = self.sites.traced(Kind.RUN, trains=True, counter=self.run.counter, program=self.run.program)
+        self.run = self.sites.traced(
+            Kind.RUN, trains=True, counter=self.run.counter, distribution=self.run.distribution
+        )
         self.row = self._kind_of_step()
 
     def step(

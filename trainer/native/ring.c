@@ -247,9 +247,9 @@ static const char *const attributes[] = {"T: list(type) >= 0", "row: int",    "p
 const char *tfscale_register(void *library, int width) {
     if (width != WIDTH) return "WIDTH";
     for (size_t index = 0; index < sizeof functions / sizeof *functions; index++) {
-        void *found = dlsym(library, functions[index].name);
-        if (!found) return functions[index].name;
-        memcpy(functions[index].where, &found, sizeof found);
+        void *address = dlsym(library, functions[index].name);
+        if (!address) return functions[index].name;
+        memcpy(functions[index].where, &address, sizeof address);
     }
     void *op = tf.new_op(OP), *status = tf.new_status();
     tf.add_input(op, "tensors: T");

@@ -137,18 +137,18 @@ static Span span_of(const double *row, const int64_t *fields) {
     };
 }
 
-/* Writes the spans of the rows in the order of their ends, but for spans of the first `known` rows that ended by
- * `until`. Returns how many, or -1 if a row is of no kind, or the rows are out of order. */
-static int64_t sorted_spans(const double *rows, int64_t count, int64_t known, double until, const Layout *layouts,
+/* Writes the spans of the rows in the order of their ends, but for spans of the first `partly_taken` rows that ended
+ * by `until`. Returns how many, or -1 if a row is of no kind, or the rows are out of order. */
+static int64_t sorted_spans(const double *rows, int64_t count, int64_t partly_taken, double until, const Layout *layouts,
                             int64_t kinds, Span *spans) {
     int64_t number = 0, moves = 0;
     for (int64_t row = 0; row < count; row++) {
         const double *numbers = rows + WIDTH * row;
         if (!(numbers[0] >= 0.0 && numbers[0] < (double)kinds)) return -1;
         const Layout *layout = &layouts[(int64_t)numbers[0]];
-        for (int each = 0; each < MOST_SPANS && (*layout)[each][FIELD_BEGIN]; each++) {
-            Span span = span_of(numbers, (*layout)[each]);
-            if (row < known && span.end <= until) continue;
+        for (int index = 0; index < MOST_SPANS && (*layout)[index][FIELD_BEGIN]; index++) {
+            Span span = span_of(numbers, (*layout)[index]);
+            if (row < partly_taken && span.end <= until) continue;
             int64_t place = number++;
             for (; place && spans[place - 1].end > span.end; place--) spans[place] = spans[place - 1];
             spans[place] = span;
@@ -166,8 +166,8 @@ static int64_t kept_rows(double *rows, int64_t count, double until, const Layout
         const double *numbers = rows + WIDTH * row;
         const Layout *layout = &layouts[(int64_t)numbers[0]];
         bool is_kept = false;
-        for (int each = 0; each < MOST_SPANS && (*layout)[each][FIELD_BEGIN]; each++)
-            is_kept |= numbers[(*layout)[each][FIELD_END]] > until;
+        for (int index = 0; index < MOST_SPANS && (*layout)[index][FIELD_BEGIN]; index++)
+            is_kept |= numbers[(*layout)[index][FIELD_END]] > until;
         if (is_kept) memmove(rows + WIDTH * kept++, numbers, WIDTH * sizeof *rows);
     }
     return kept;
@@ -203,16 +203,16 @@ static Result assemble(const Span *spans, int64_t number, double horizon, double
 
 /* Assembles the usual steps that ended by `horizon`, up to the first span that is of none, and takes their rows away.
  *
- * `rows` are (*count, WIDTH) in the order in which they were written; spans of the first `known` that ended by `until`
- * were taken before. `layouts` has each kind of row. `tail` is where the steps so far end, and then where these do:
+ * `rows` are (*count, WIDTH) in the order in which they were written; spans of the first `partly_taken` that ended by
+ * `until` were taken before. `layouts` has each kind of row. `tail` is where the steps so far end, and then where these do:
  * all spans up to its update were taken, and `*count` rows are left that have others. `idle` seconds on the host may
  * be a pause. `columns` are (COLUMNS, *count). `groups` are those of the steps' run and gradients.
  *
  * Returns the number of steps; if something else than usual steps ended by `horizon`, -1 minus this number. */
-int64_t tfscale_usual_steps(double *rows, int64_t *count, int64_t known, double until, const Layout *layouts, int64_t kinds,
-                            double horizon, double idle, int64_t *groups, double *tail, double *columns) {
+int64_t tfscale_usual_steps(double *rows, int64_t *count, int64_t partly_taken, double until, const Layout *layouts,
+                            int64_t kinds, double horizon, double idle, int64_t *groups, double *tail, double *columns) {
     Span *spans = malloc((size_t)(*count * MOST_SPANS) * sizeof *spans + 1);
-    int64_t number = spans ? sorted_spans(rows, *count, known, until, layouts, kinds, spans) : -1;
+    int64_t number = spans ? sorted_spans(rows, *count, partly_taken, until, layouts, kinds, spans) : -1;
     Result result = {0, false};
     if (number >= 0) result = assemble(spans, number, horizon, idle, groups, tail, columns, *count);
     free(spans);

@@ -153,6 +153,8 @@ class PackedSteps(_message.Message):
     attempt: _builtins.int
     reporter: _builtins.str
     subject: _builtins.str
+    sequence: _builtins.bytes
+    global_step: _builtins.bytes
     end: _builtins.bytes
     update: _builtins.bytes
     host: _builtins.bytes
@@ -160,10 +162,6 @@ class PackedSteps(_message.Message):
     compute: _builtins.bytes
     reduce: _builtins.bytes
     lost: _builtins.int
-    @_builtins.property
-    def sequence(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
-    @_builtins.property
-    def global_step(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
@@ -171,8 +169,8 @@ class PackedSteps(_message.Message):
         attempt: _builtins.int = ...,
         reporter: _builtins.str = ...,
         subject: _builtins.str = ...,
-        sequence: _abc.Iterable[_builtins.int] | None = ...,
-        global_step: _abc.Iterable[_builtins.int] | None = ...,
+        sequence: _builtins.bytes = ...,
+        global_step: _builtins.bytes = ...,
         end: _builtins.bytes = ...,
         update: _builtins.bytes = ...,
         host: _builtins.bytes = ...,

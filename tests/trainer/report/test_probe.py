@@ -18,7 +18,7 @@ from report_listener import ReportListener
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report.activities import CHECKPOINT
 from tfscale.trainer.probe.report.reporter import Reporter
-from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.rows.row_layout import WIDTH
 from tfscale.trainer.probe.steps.spans import Kind, Span
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
@@ -45,7 +45,7 @@ class Training:
         self.reporter = Reporter(Identity(str(path), "worker:1", generation=3, attempt=2), lambda *_: None)
         wait_until(lambda: self.heard)
         self.probe = Probe(PERIOD, read_offset=0.0)
-        self.probe.recorder.staging = RowBuffer([], ring)
+        self.probe.recorder.buffer = RowBuffer([], ring)
         self.probe.add(self.reporter)
         self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.row_kinds)
         # The first row of a kind takes long to write, as its writer is traced.
@@ -196,9 +196,9 @@ class Reports:
     refused = None
 
     def __init__(self) -> None:
-        self.kept: list[Report] = []
+        self.kept: list[ProbeReport] = []
 
-    def send(self, report: Report) -> None:
+    def send(self, report: ProbeReport) -> None:
         self.kept.append(report)
 
     def close(self, _timeout: float) -> None:
@@ -213,7 +213,7 @@ class Seconds:
         from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 
         self.probe, self.reports = Probe(), Reports()
-        self.probe.recorder.staging = RowBuffer([], ring)
+        self.probe.recorder.buffer = RowBuffer([], ring)
         self.probe.add(self.reports)
         self.loop = Loop(sites=self.probe.recorder.sites, kinds=self.probe.recorder.row_kinds)
         # Activities go by the clock.
@@ -221,7 +221,7 @@ class Seconds:
         self._write = write
         self._read_until = 0.0
 
-    def next(self, amount: float = 0.0) -> list[Report]:
+    def next(self, amount: float = 0.0) -> list[ProbeReport]:
         """Return what is reported of 25 steps."""
         for _ in range(25):
             self.loop.step((2, 3, 5, 20, 10), amount=amount)
@@ -264,7 +264,7 @@ def test_a_loss_or_an_activity_keeps_no_steps_from_the_fast_path(seconds: Second
 
 
 def test_the_size_of_a_step_is_reported_when_it_changes(seconds: Seconds) -> None:
-    def sizes(reports: list[Report]) -> list[tuple[int | None, int | None]]:
+    def sizes(reports: list[ProbeReport]) -> list[tuple[int | None, int | None]]:
         return [
             (report.status.reduced_bytes_per_step, report.status.examples_per_step)
             for report in reports

@@ -16,9 +16,9 @@ from tfscale.core.records import Collective, ProfileOrder, ProfileReport, Profil
 from tfscale.core.wire.framing import framed
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report.reporter import Reporter
-from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.status import Status
-from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2
@@ -64,8 +64,8 @@ def identity(tmp_path: Path) -> Identity:
 NOWHERE = Collective(0, 0, None)
 
 
-def steps(first: int) -> Report:
-    return Report(NOWHERE, steps=[Step(first, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1)])
+def steps(first: int) -> ProbeReport:
+    return ProbeReport(NOWHERE, steps=[Step(first, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1)])
 
 
 def sequences(agent: Agent) -> list[int]:
@@ -88,7 +88,9 @@ def test_hello_comes_first_and_all_is_delivered_at_the_end(identity: Identity) -
 def test_a_later_agent_hears_what_was_kept_and_what_the_probe_is(identity: Identity) -> None:
     first = Agent(Path(identity.socket))
     reporter = Reporter(identity, obey)
-    reporter.send(Report(NOWHERE, Status(program=Program("MirroredStrategy", replicas=2, local_replicas=2)).record))
+    reporter.send(
+        ProbeReport(NOWHERE, Status(distribution=Distribution("MirroredStrategy", replicas=2, local_replicas=2)).record)
+    )
     first.wait_for(2)
     first.kill()
     second = Agent(Path(identity.socket))
@@ -123,7 +125,7 @@ def test_a_process_that_is_refused_says_no_more(identity: Identity) -> None:
     agent.kill()
 
 
-def usual_steps(first: int, number: int = 1) -> Report:
+def usual_steps(first: int, number: int = 1) -> ProbeReport:
     steps = UsualSteps(
         first=first,
         end=np.ones(number),
@@ -131,9 +133,9 @@ def usual_steps(first: int, number: int = 1) -> Report:
         bytes=np.zeros(number),
         examples=np.zeros(number),
         global_step=None,
-        program=Program(),
+        distribution=Distribution(),
     )
-    return Report(NOWHERE, steps=steps)
+    return ProbeReport(NOWHERE, steps=steps)
 
 
 @pytest.mark.parametrize("connected", [True, False])

@@ -22,7 +22,7 @@ from tfscale.trainer.probe.steps.spans import Kind, Sites
 from tfscale.trainer.probe.steps.step import Step, Tail
 from tfscale.trainer.probe.steps.step_reader import StepReader
 from tfscale.trainer.probe.steps.timeline import Interval
-from tfscale.trainer.probe.steps.usual_steps import FastPath, Taken, UsualSteps
+from tfscale.trainer.probe.steps.usual_steps import FastPath, TakenSteps, UsualSteps
 
 if library() is None and shutil.which(os.environ.get("CC", "cc").split()[0]) is None:
     pytest.skip("no C compiler here: there is no fast path", allow_module_level=True)
@@ -68,7 +68,7 @@ def both_ways(loop: Loop, *arguments: Any) -> tuple[Read, Read]:
     """Return what is read with the fast path, and what the assembler reads alone."""
     fast, _ = read(loop, *arguments)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FastPath, "take", lambda _, rows, *__: Taken(None, rows, False))
+        patch.setattr(FastPath, "take", lambda _, rows, *__: TakenSteps(None, rows, False))
         alone, _ = read(loop, *arguments)
     return fast, alone
 
@@ -172,7 +172,7 @@ def test_what_is_unusual_goes_to_the_assembler_and_only_that() -> None:
 def test_the_steps_before_what_is_unusual_are_assembled_fast_in_the_same_read(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
 
-    def noted(*arguments: Any) -> Taken:
+    def noted(*arguments: Any) -> TakenSteps:
         result = take(*arguments)
         taken.append(len(result.steps or ()))
         return result
@@ -240,20 +240,6 @@ def test_usual_steps_are_reported_as_their_steps_would_be(
     (mine,), (theirs,) = batches("worker:1", seen(steps), 3), batches("worker:1", seen(list(steps)), 3)
     assert {"clamped": 0, **mine} == theirs
     assert Status().after(steps) == Status().after(list(steps))
-
-
-def test_reductions_without_a_run_do_not_wait_for_one_for_ever() -> None:
-    loop = usual(30)
-    assembler = StepAssembler()
-    reader = StepReader(loop.sites.all, loop.kinds, assembler)
-    reader.read(loop.read(0.0, np.inf), [], [], np.inf)
-    assert assembler.sequence == 30
-    metric = [
-        [loop.row_of_metric, loop.at + MS * each, loop.at + MS * (each + 1), 0, 0, 0, 0, 0] for each in range(3000)
-    ]
-    for _ in range(2):
-        reader.read(np.array(metric), [], [], np.inf)
-    assert len(reader._rows) == 0
 
 
 def test_without_a_library_or_with_another_one_there_is_no_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:

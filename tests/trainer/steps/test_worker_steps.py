@@ -4,11 +4,11 @@ import math
 from itertools import count
 
 import pytest
-from tfscale.trainer.probe.steps.spans import Kind, Program, Site, Span
+from tfscale.trainer.probe.steps.spans import Distribution, Kind, Site, Span
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.worker_steps import Call, WorkerSteps
 
-PROGRAM = Program("ParameterServerStrategy")
+PROGRAM = Distribution("ParameterServerStrategy")
 _numbers = count()
 CLOCK = 1000.0
 """The worker's clock is so much ahead of the chief's."""
@@ -21,9 +21,9 @@ def site(kind: Kind, **traits: object) -> Site:
 INPUT = site(Kind.INPUT, examples=16)
 EXCHANGE = site(Kind.EXCHANGE)
 REDUCE = site(Kind.REDUCE, in_run=True)
-RUN = site(Kind.RUN, trains=True, program=PROGRAM)
-BY_HAND = site(Kind.RUN, trains=True, program=PROGRAM)
-TEST = site(Kind.RUN, program=PROGRAM)
+RUN = site(Kind.RUN, trains=True, distribution=PROGRAM)
+BY_HAND = site(Kind.RUN, trains=True, distribution=PROGRAM)
+TEST = site(Kind.RUN, distribution=PROGRAM)
 
 
 def function(at: float, pulled: float = 0.004) -> tuple[list[Span], Call]:
@@ -44,7 +44,7 @@ def feed(steps: WorkerSteps, *functions: tuple[list[Span], Call]) -> list[tuple[
 
 def test_a_function_is_a_step_without_a_reduction() -> None:
     _, (step, pull) = feed(WorkerSteps(PROGRAM), function(0.0), function(0.02))
-    assert step.sequence == 1 and step.program == PROGRAM and step.examples == 16
+    assert step.sequence == 1 and step.distribution == PROGRAM and step.examples == 16
     phases = (step.update, step.host, step.input, step.compute)
     assert phases == pytest.approx((0.006, 0.002, 0.002, 0.010), abs=1e-6)
     assert math.isnan(step.reduce) and step.global_step is None
@@ -85,7 +85,7 @@ def test_functions_that_tell_no_step_are_steps_themselves() -> None:
     told = [step for step, _ in steps.feed([Span(BY_HAND, 0.4, 0.4)], calls)]
     assert [(step.sequence, step.end) for step in told] == [(0, 0.5), (1, 1.0), (2, 2.4)]
     assert math.isnan(told[0].host) and told[1].host == pytest.approx(0.1) and math.isnan(told[2].host)
-    assert all(math.isnan(step.compute) and step.program == PROGRAM for step in told)
+    assert all(math.isnan(step.compute) and step.distribution == PROGRAM for step in told)
 
 
 def test_evaluation_is_no_step() -> None:

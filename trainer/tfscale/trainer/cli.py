@@ -12,7 +12,7 @@ from tfscale.trainer import programs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the named program with the rest of the arguments; the exit status."""
+    """Run the named program with the rest of the arguments, and return the exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if not words or words[0] in ("-h", "--help"):
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def names() -> list[str]:
-    """The programs, by the name that the command line takes."""
+    """Return the programs, by the names that the command line takes."""
     return sorted(module.name for module in pkgutil.iter_modules(programs.__path__))
 
 

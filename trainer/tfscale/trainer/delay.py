@@ -1,4 +1,4 @@
-"""A delay of one phase of a training step, as it is written on a command line."""
+"""Delay of one phase of a training step, as it is written on a command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PHASES = ("input", "host", "compute", "update")
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A delay of `60ms` or `1.3x` in a phase, which begins `start` seconds after the first step."""
+    """Delay of `60ms` or `1.3x` in a phase, which begins `start` seconds after the first step."""
 
     phase: str = "compute"
     seconds: float = 0.0

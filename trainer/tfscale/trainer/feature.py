@@ -20,7 +20,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A private name: `path` leads from a module to an attribute, `parameters` are those relied upon, in this order."""
+    """Private name: `path` leads from a module to an attribute, `parameters` are those relied upon, in this order."""
 
     module: str
     path: str
@@ -68,7 +68,7 @@ def find(text: str) -> Any:
 def _is_set_by_method(owner: Any, attribute: str) -> bool:
     """Return whether a method of a class sets the attribute: its instances have it, but not the class."""
     kinds = inspect.getmro(owner) if inspect.isclass(owner) else ()
-    methods = [inspect.unwrap(each) for kind in kinds for each in vars(kind).values() if callable(each)]
+    methods = [inspect.unwrap(member) for kind in kinds for member in vars(kind).values() if callable(member)]
     codes = [code for method in methods if (code := getattr(method, "__code__", None)) and attribute in code.co_names]
     return any(
         step.opname == "STORE_ATTR" and step.argval == attribute

@@ -43,21 +43,21 @@ def measure(path: str | Path) -> Iterator[None]:
 
 
 def measure_callback(path: str | Path) -> Any:
-    """A callback for `fit`, of the Keras that the program uses, that writes its steps to `path`."""
+    """Return a callback for `fit`, of the Keras that the program uses, that writes its steps to `path`."""
     keras = sys.modules.get("tf_keras") or sys.modules["keras"]
     measuring = measure(path)
 
-    class Measure(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+    class MeasureCallback(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
         def on_train_begin(self, _: Any = None) -> None:
             measuring.__enter__()
 
         def on_train_end(self, _: Any = None) -> None:
             measuring.__exit__(None, None, None)
 
-    return Measure()
+    return MeasureCallback()
 
 
 def _task() -> str:
-    """This process's task by TF_CONFIG; `worker:0` without."""
+    """Return this process's task by TF_CONFIG, `worker:0` without."""
     task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {})
     return f"{task.get('type', 'worker')}:{task.get('index', 0)}"

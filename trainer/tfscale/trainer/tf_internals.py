@@ -103,7 +103,7 @@ GATHERS = Feature(
 )
 
 GRADIENTS = Feature(
-    "training not told from evaluation",
+    "training not distinguished from evaluation",
     "tensorflow.python.eager.backprop:GradientTape.gradient(self, target, sources)",
 )
 

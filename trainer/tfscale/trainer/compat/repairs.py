@@ -1,4 +1,4 @@
-"""The repairs of each module of TensorFlow and Keras."""
+"""Repairs of each module of TensorFlow and Keras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The default meaning of SIGTERM, restored in MultiWorkerMirrored tasks.
+"""Default meaning of SIGTERM, restored in MultiWorkerMirrored tasks.
 
 The coordination service of TensorFlow (seen with 2.21.0) installs a handler for SIGTERM which only notifies a
 PreemptionCheckpointHandler. A script without one trains on until it is killed, so that each stop and each restart of

@@ -61,7 +61,7 @@ def train(epochs: int, batch: int, slow: Delay | None) -> None:
 
 
 def digits(batch: int, shards: int, shard: int) -> tf.data.Dataset:
-    """This worker's share of the images, shuffled anew each time round, without end; pixels are 0 to 1."""
+    """Return this worker's share of the images, shuffled anew each time round, without end; pixels are 0 to 1."""
     images, labels = load_digits(return_X_y=True)
     images = (images / 16).astype(np.float32).reshape(-1, 8, 8, 1)
     examples = tf.data.Dataset.from_tensor_slices((images[shard::shards], labels[shard::shards]))
@@ -69,7 +69,7 @@ def digits(batch: int, shards: int, shard: int) -> tf.data.Dataset:
 
 
 def build_model(keras: Any, first: list[Any]) -> Any:
-    """Three convolutions and a classifier, about 240,000 weights."""
+    """Build three convolutions and a classifier, about 240,000 weights."""
     layers = keras.layers
     return keras.Sequential(
         [
@@ -87,7 +87,7 @@ def build_model(keras: Any, first: list[Any]) -> Any:
 
 
 class _Due:
-    """The delay of a phase now; its start is counted from the first step."""
+    """Delay of a phase now; its start is counted from the first step."""
 
     def __init__(self, slow: Delay | None) -> None:
         self._slow = slow

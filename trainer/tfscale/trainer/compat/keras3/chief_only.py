@@ -1,4 +1,4 @@
-"""A stand-in for ParameterServerStrategy with which Keras 3 computes on the chief: `predict`, and exact `evaluate`.
+"""Stand-in for ParameterServerStrategy with which Keras 3 computes on the chief: `predict`, and exact `evaluate`.
 
 Workers repeat and shuffle data at their own pace, so together they do not process each example exactly once.
 """
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 
 class ChiefOnlyStrategy:
-    """The part of a strategy that Keras's trainer uses: everything runs here, and variables stay on the servers."""
+    """Part of a strategy that Keras's trainer uses: everything runs here, and variables stay on the servers."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self._strategy = strategy

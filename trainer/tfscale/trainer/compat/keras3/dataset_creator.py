@@ -12,10 +12,10 @@ import tensorflow as tf
 
 
 class DatasetCreator:
-    """A function of a `tf.distribute.InputContext` that returns a worker's `tf.data.Dataset`."""
+    """Function of a `tf.distribute.InputContext` that returns a worker's `tf.data.Dataset`."""
 
     def __init__(self, dataset_fn: Callable[..., Any], input_options: Any = None) -> None:
-        """Raises TypeError where `dataset_fn` is no function."""
+        """Keep the function. Raises TypeError where it is none."""
         if not callable(dataset_fn):
             raise TypeError(f"`dataset_fn` for `DatasetCreator` must be a `callable`. Received: {dataset_fn}")
         self.dataset_fn = dataset_fn

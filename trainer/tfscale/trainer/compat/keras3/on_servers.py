@@ -53,21 +53,21 @@ class PendingLogs(Mapping[str, Any]):
 
     def names(self) -> set[str]:
         """Return the names of the logs without fetching any; empty where no step has ended well."""
-        return next((set(each._values) for each in self._ended() if each._values), set())
+        return next((set(value._values) for value in self._ended() if value._values), set())
 
     def _ended(self) -> list[Any]:
         """Return the executions that have ended, newest first."""
-        return [each for each in reversed(self._scheduled.copy()) if each._status_available_event.is_set()]
+        return [value for value in reversed(self._scheduled.copy()) if value._status_available_event.is_set()]
 
     @functools.cached_property
     def _logs(self) -> dict[str, Any]:
-        for each in [*self._ended(), *self._scheduled.copy()]:
+        for value in [*self._ended(), *self._scheduled.copy()]:
             try:
-                found: dict[str, Any] = each.fetch()
+                fetched: dict[str, Any] = value.fetch()
             except tf.errors.OpError:
                 # The worker that holds it has gone; another failure is raised when the next step is scheduled.
                 continue
-            return found
+            return fetched
         return {}
 
     def __getitem__(self, name: str) -> Any:
@@ -135,9 +135,9 @@ def _repair_epochs(kind: Any) -> None:
         # The workers' iterators stay: a new epoch continues where the last one ended.
         if self._current_iterator is None:
             self._current_iterator = iter(self._distributed_dataset)
-        total, each = self._distributed_dataset.steps, self.steps_per_execution
-        for begin in range(0, total, each):
-            yield begin, begin + each - 1, PartialExecution(self._current_iterator, min(each, total - begin))
+        total, count = self._distributed_dataset.steps, self.steps_per_execution
+        for begin in range(0, total, count):
+            yield begin, begin + count - 1, PartialExecution(self._current_iterator, min(count, total - begin))
         self.data_adapter.on_epoch_end()
 
     def tf_sync(self: Any) -> None:
@@ -212,9 +212,9 @@ def _repair_logs(kind: Any) -> None:
         if not isinstance(logs, PendingLogs):
             return original(self, logs)
         names = dict.fromkeys(logs.names())
-        found = original(self, names)
+        fetched = original(self, names)
         # A train step that the user has written has other logs than the metrics.
-        return dict(logs) if found is names else found
+        return dict(logs) if fetched is names else fetched
 
     kind._get_metrics_result_or_logs = get_metrics_result_or_logs
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 
 class PartialExecution:
-    """An iterator for one execution with fewer steps than usual."""
+    """Iterator for one execution with fewer steps than usual."""
 
     def __init__(self, iterator: Any, steps: int) -> None:
         self.iterator = iterator

@@ -47,7 +47,7 @@ class WorkerData:
 
 
 class _Staggered(coordinator_values.PerWorkerDatasetFromDatasetFunction):  # type: ignore[misc]
-    """A finite data set that repeats without end, and in which each worker begins at another place.
+    """Finite data set that repeats without end, and in which each worker begins at another place.
 
     Every worker has all of the data. If all began at the same place, an epoch would be the first part of the data, once
     for each worker; this way, an epoch of equally fast workers is the whole data set once.

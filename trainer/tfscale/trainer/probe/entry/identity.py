@@ -1,4 +1,4 @@
-"""The attempt of a task that this process is."""
+"""Attempt of a task that this process is."""
 
 from __future__ import annotations
 

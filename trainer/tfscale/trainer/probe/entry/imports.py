@@ -1,4 +1,4 @@
-"""The modules that concern the probe, and a call after the import of each; needs the standard library alone."""
+"""Modules that concern the probe, and a call after the import of each; needs the standard library alone."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def after_import(attach: Callable[[str], None]) -> None:
 
 
 class _AfterImport:
-    """A finder that leaves finding to others, and adds a call to the loading of some modules."""
+    """Finder that leaves finding to others, and adds a call to the loading of some modules."""
 
     def __init__(self, waiting: set[str], attach: Callable[[str], None]) -> None:
         self._waiting = waiting

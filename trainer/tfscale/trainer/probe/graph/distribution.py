@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from tfscale.core.cluster.strategy import DEFAULT, LOCAL, RING, Strategy, find_strategy
-from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.steps.spans import Distribution
 
-_CACHE = "_tfscale_program"
+_CACHE = "_tfscale_distribution"
 
 
-def program_of(strategy: Any) -> Program:
+def distribution_of(strategy: Any) -> Distribution:
     """Return how any strategy distributes, the default one included; it is read once."""
-    program: Program | None = strategy.__dict__.get(_CACHE)
-    if program is None:
-        program = _read(strategy)
-        object.__setattr__(strategy, _CACHE, program)
-    return program
+    distribution: Distribution | None = strategy.__dict__.get(_CACHE)
+    if distribution is None:
+        distribution = _read(strategy)
+        object.__setattr__(strategy, _CACHE, distribution)
+    return distribution
 
 
-def _read(strategy: Any) -> Program:
+def _read(strategy: Any) -> Distribution:
     row = find_strategy(kind.__name__ for kind in type(strategy).__mro__)
     if row is DEFAULT:
-        return Program()
+        return Distribution()
     replicas: int = strategy.num_replicas_in_sync
     local_replicas = len(getattr(strategy.extended, "worker_devices", ())) or 1
-    return Program(
+    return Distribution(
         strategy=row.name if row is not None else type(strategy).__name__,
         replicas=replicas,
         local_replicas=local_replicas,

@@ -34,7 +34,7 @@ _CALLS = frozenset(
 
 @dataclass
 class Exchange:
-    """The tensors that travel, by server."""
+    """Tensors that travel, by server."""
 
     pulled: dict[str, list[tf.Tensor]] = field(default_factory=dict)
     pushed: dict[str, list[tf.Tensor]] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Exchange:
 
 def exchange_of(graph: Any) -> Exchange:
     """Return the exchange of all ops of a graph so far."""
-    found = Exchange()
+    exchange = Exchange()
     places = _Places()
     operations: Sequence[tf.Operation] = graph.get_operations()
     late = _after_updates(operations)
@@ -55,20 +55,20 @@ def exchange_of(graph: Any) -> Exchange:
         source = places.of(tensor.op)
         for destination, user in users.items():
             if destination == WORKER != source:
-                found.pulled.setdefault(source, []).append(tensor)
-                found.first += [(tensor, user)] if tensor.op not in late else []
+                exchange.pulled.setdefault(source, []).append(tensor)
+                exchange.first += [(tensor, user)] if tensor.op not in late else []
             elif source == WORKER != destination and tensor.op.type != "Const":
-                found.pushed.setdefault(destination, []).append(tensor)
-    return found
+                exchange.pushed.setdefault(destination, []).append(tensor)
+    return exchange
 
 
 def sizes(tensors: dict[str, list[tf.Tensor]]) -> dict[str, int]:
     """Return the bytes by server, as far as the shapes are fixed."""
-    return {server: fixed_bytes(found) for server, found in tensors.items()}
+    return {server: fixed_bytes(moved) for server, moved in tensors.items()}
 
 
 class _Places:
-    """The places where ops run: `ps:1`, or the worker."""
+    """Places where ops run: `ps:1`, or the worker."""
 
     def __init__(self) -> None:
         self._handles: dict[int, str] = {}

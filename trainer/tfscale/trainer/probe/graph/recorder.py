@@ -7,61 +7,35 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tfscale.core.cluster.strategy import LOCAL
+from tfscale.trainer.probe.graph.row_writer import RowWriter
 from tfscale.trainer.probe.graph.structures import (
     after,
     count_examples,
     dense_tensors,
-    descendants,
     eager_examples,
     fixed_bytes,
     is_looped,
     other_bytes,
     replica_tensors,
     updates_fed_by,
-    variable_updates,
 )
+from tfscale.trainer.probe.graph.traced_run import Reduction, TracedRun, reduced_updates
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
-from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds, SpanTable
-from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH
-from tfscale.trainer.probe.steps.spans import Counter, Kind, Program, Site, Sites, Span
+from tfscale.trainer.probe.rows.row_kinds import SpanTable
+from tfscale.trainer.probe.rows.row_layout import NO_ROWS
+from tfscale.trainer.probe.steps.spans import Counter, Distribution, Kind, Site, Sites, Span
 from tfscale.trainer.tf_internals import context, is_in_xla
 
 Call = Callable[[], Any]
 
 
-class _Reduction(NamedTuple):
-    site: Site
-    results: set[tf.Operation]
-    stamp: tf.Operation
-
-
-class _Stamped(NamedTuple):
-    """A span of a graph: its stamps, and the numbers to write with them."""
-
-    site: Site
-    values: list[tf.Operation | tf.Tensor]
-
-
-@dataclass
-class _Run:
-    """Observations inside one run, while it was traced or while it went on eagerly."""
-
-    trains: bool = False
-    unsplit: bool = False
-    counter: Counter | None = None
-    reductions: list[_Reduction] = field(default_factory=list)
-    gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
-    """Gradients of each local replica."""
-
-
 class _Surroundings(threading.local):
-    """The kinds of recorded calls that the current thread is in."""
+    """Kinds of recorded calls that the current thread is in."""
 
     def __init__(self) -> None:
         self.kinds: set[Kind] = set()
@@ -71,30 +45,29 @@ class Recorder:
     """Records what the hooks see, until it is read. TensorFlow's own errors pass through.
 
     `on_failure` is called with a failure of the recorder's own; `on_run` once, when the program first runs or traces a
-    step; `on_news` when there is something to read besides rows.
+    step.
     """
 
     def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
         self.sites = Sites()
-        self.row_kinds = RowKinds()
-        self.staging: RowBuffer | None = None
+        self._writer = RowWriter()
+        self.row_kinds = self._writer.kinds
+        self.buffer: RowBuffer | None = None
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
         self.xla_seen = False
         self.stamps_graphs = True
         """True if this TensorFlow has all names that stamps in graphs need."""
-        self.splits: Callable[[Program], bool] = lambda _: True
+        self.splits: Callable[[Distribution], bool] = lambda _: True
         """Returns whether the reductions of a program are hooked; otherwise its steps are shown whole."""
         self.before_writing: list[Callable[[Any], None]] = []
         """Called with each graph that has been traced, before its stamps are written."""
         self._on_failure = on_failure
         self._on_run = on_run
         self._around = _Surroundings()
-        self._eager_run: _Run | None = None
-        self._graph_runs: dict[int, _Run] = {}
-        self._unresolved: list[_Reduction] = []
-        self._unwritten: dict[int, list[_Stamped]] = {}
-        """Spans whose stamps are not written yet, by the id of the graph that is being traced."""
+        self._eager_run: TracedRun | None = None
+        self._graph_runs: dict[int, TracedRun] = {}
+        self._unresolved: list[Reduction] = []
         self._lock = threading.Lock()
         self._enabled = True
         self._paused = False
@@ -136,28 +109,28 @@ class Recorder:
                 return self._input_eagerly(call)
             return self._in_graph(call, Kind.INPUT)
 
-    def reduction(self, call: Call, handed: Any, program: Program) -> Any:
+    def reduction(self, call: Call, handed: Any, distribution: Distribution) -> Any:
         """Record `call`, which reduces what is `handed` to it; its span begins when that is ready."""
         with self._within(Kind.REDUCE) as first:
             if not first:
                 return call()
             if tf.executing_eagerly():
-                return self._reduce_eagerly(call, handed, program)
-            return self._in_graph(call, Kind.REDUCE, handed, program)
+                return self._reduce_eagerly(call, handed, distribution)
+            return self._in_graph(call, Kind.REDUCE, handed, distribution)
 
-    def run(self, call: Call, program: Program, key: Hashable, lone: bool = False) -> Any:
+    def run(self, call: Call, distribution: Distribution, key: Hashable, standalone: bool = False) -> Any:
         """Record `call`, which is a step or a part of one; in eager code `key` identifies the place in the program.
 
-        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `lone` run.
+        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run.
         """
         if not self._is_on or self._current_run() is not None:
             return call()
         self._note_run()
         if tf.executing_eagerly():
-            return self._run_eagerly(call, program, key)
+            return self._run_eagerly(call, distribution, key)
         if not self._can_stamp():
             return call()
-        return self._run_in_graph(call, program, lone)
+        return self._run_in_graph(call, distribution, standalone)
 
     def gradient(self, call: Call) -> Any:
         """Record `call`, which computes gradients."""
@@ -176,20 +149,20 @@ class Recorder:
     @property
     def entered(self) -> int:
         """Number of collectives entered so far; readable while the main thread is blocked in one."""
-        return self.eager_entered + (self.staging.entered if self.staging else 0)
+        return self.eager_entered + (self.buffer.entered if self.buffer else 0)
 
     def drain(self) -> tuple[np.ndarray, list[Span], int]:
         """Return the rows since the last call, the spans of eager code, and the number of rows that were lost."""
         eager = [self.eager.popleft() for _ in range(len(self.eager))]
-        rows, lost = self.staging.read() if self.staging else (NO_ROWS, 0)
+        rows, lost = self.buffer.read() if self.buffer else (NO_ROWS, 0)
         if len(rows):
             self._resolve()
         return rows, eager, lost
 
     def forget(self) -> None:
         """Throw away the rows that graphs with stamps still write once the recorder is disabled."""
-        if self.staging:
-            self.staging.clear()
+        if self.buffer:
+            self.buffer.clear()
 
     def table_of(self, rows: np.ndarray) -> SpanTable:
         """Return the spans in rows of a worker on another machine."""
@@ -198,43 +171,21 @@ class Recorder:
         return self.row_kinds.table(rows)
 
     def traced(self, graph: Any) -> None:
-        """Write the stamps of a graph that has been traced, in as few rows as possible.
-
-        A reduction that overlaps the updates may wait for other workers long after the run has ended, so it has a row
-        of its own.
-        """
+        """Write the stamps of a graph that has been traced."""
         with self.own_work():
             for call in self.before_writing:
                 call(graph)
-        stamped = _one_run(self._unwritten.pop(id(graph), []))
         with self.own_work():
-            for beside in (False, True):
-                together = [each for each in stamped if each.site.overlaps_updates is beside]
-                while together:
-                    self._write_row(self._made_staging(), together)
+            self._writer.write(graph, self._made_buffer)
 
     @property
-    def graph_staging(self) -> RowBuffer | None:
-        """RowBuffer of the graph that is being traced, None where it cannot be stamped."""
-        return self._made_staging() if self._is_on and self._can_stamp() else None
+    def graph_buffer(self) -> RowBuffer | None:
+        """Buffer for the rows of the graph that is being traced, None where it cannot be stamped."""
+        return self._made_buffer() if self._is_on and self._can_stamp() else None
 
     def add(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
         """Have a span written together with those of its graph."""
-        self._write(site, *values)
-
-    def _write_row(self, staging: RowBuffer, stamped: list[_Stamped]) -> None:
-        """Write as many spans as fit into one row, and remove them from the list."""
-        members: list[Member] = []
-        values: list[tf.Operation | tf.Tensor] = []
-        while stamped and len(values) + len(stamped[0].values) < WIDTH:
-            site, numbers = stamped.pop(0)
-            members.append(Member(site, len(numbers)))
-            values += numbers
-        staging.write(self.row_kinds.add(members), values)
-
-    def _write(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
-        """Have a span written when its graph has been traced."""
-        self._unwritten.setdefault(id(values[0].graph), []).append(_Stamped(site, list(values)))
+        self._writer.add(site, *values)
 
     def _resolve(self) -> None:
         """Decide whether updates wait for reductions that lie in another graph than their run; all are traced now."""
@@ -254,7 +205,7 @@ class Recorder:
         finally:
             self._around.kinds.discard(kind)
 
-    def _current_run(self) -> _Run | None:
+    def _current_run(self) -> TracedRun | None:
         graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         while graph is not None:
             if (run := self._graph_runs.get(id(graph))) is not None:
@@ -276,18 +227,18 @@ class Recorder:
             self.eager.append(Span(self.sites.eager(Kind.INPUT), begin, end, eager_examples(result)))
         return result
 
-    def _reduce_eagerly(self, call: Call, handed: Any, program: Program) -> Any:
-        self.eager_entered += program.replicas > 1
+    def _reduce_eagerly(self, call: Call, handed: Any, distribution: Distribution) -> Any:
+        self.eager_entered += distribution.replicas > 1
         begin = time.time()
         result = call()
         end = time.time()
         with self.own_work():
-            traits = self._reduction_traits(handed, program)
+            traits = self._reduction_traits(handed, distribution)
             self.eager.append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
         return result
 
-    def _run_eagerly(self, call: Call, program: Program, key: Hashable) -> Any:
-        run = self._eager_run = _Run(unsplit=not self.splits(program))
+    def _run_eagerly(self, call: Call, distribution: Distribution, key: Hashable) -> Any:
+        run = self._eager_run = TracedRun(unsplit=not self.splits(distribution))
         begin = time.time()
         try:
             result = call()
@@ -295,7 +246,7 @@ class Recorder:
             self._eager_run = None
         end = time.time()
         with self.own_work():
-            site = self.sites.eager(Kind.RUN, key, program=program)
+            site = self.sites.eager(Kind.RUN, key, distribution=distribution)
             # What was traced in the first pass is not seen again in the next ones.
             site.trains |= run.trains
             site.unsplit |= run.unsplit
@@ -315,20 +266,20 @@ class Recorder:
             now = time.time()
             self.eager.append(Span(self.sites.eager(Kind.GRADIENT), now, now))
         elif self._can_stamp():
-            staging = self._made_staging()
-            stamp = staging.stamp(dense_tensors(result))
-            self._write(self.sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
+            buffer = self._made_buffer()
+            stamp = buffer.stamp(dense_tensors(result))
+            self._writer.add(self.sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
 
-    def _in_graph(self, call: Call, kind: Kind, handed: Any = None, program: Program | None = None) -> Any:
+    def _in_graph(self, call: Call, kind: Kind, handed: Any = None, distribution: Distribution | None = None) -> Any:
         if not self._can_stamp():
             return call()
         begun: tuple[RowBuffer, Site, tf.Operation] | None = None
         with self.own_work():
-            staging = self._made_staging()
-            traits = {} if program is None else self._reduction_traits(handed, program)
+            buffer = self._made_buffer()
+            traits = {} if distribution is None else self._reduction_traits(handed, distribution)
             site = self.sites.traced(kind, looped=is_looped(tf.compat.v1.get_default_graph()), **traits)
-            ready = [*dense_tensors(handed), *self._stamp_replicas(staging, site, handed)]
-            begun = staging, site, staging.stamp(ready, enters=site.collective)
+            ready = [*dense_tensors(handed), *self._stamp_replicas(buffer, site, handed)]
+            begun = buffer, site, buffer.stamp(ready, enters=site.collective)
         result = call()
         if begun is None:
             return result
@@ -339,74 +290,76 @@ class Recorder:
                 return self._end_input(*begun, result)
         return result
 
-    def _reduction_traits(self, handed: Any, program: Program) -> dict[str, Any]:
+    def _reduction_traits(self, handed: Any, distribution: Distribution) -> dict[str, Any]:
         in_run = self._current_run() is not None
         return {
             "bytes": fixed_bytes(replica_tensors(handed)[0]),
             "in_run": in_run,
             "overlaps_updates": not in_run,
-            "collective": program.replicas > 1,
-            "local": program.collective == LOCAL,
+            "collective": distribution.replicas > 1,
+            "local": distribution.collective == LOCAL,
         }
 
-    def _end_input(self, staging: RowBuffer, site: Site, begin: tf.Operation, result: Any) -> Any:
+    def _end_input(self, buffer: RowBuffer, site: Site, begin: tf.Operation, result: Any) -> Any:
         made = _made_in(begin.graph, result)
-        end = staging.stamp(made, carrier=next(iter(made), None))
+        end = buffer.stamp(made, carrier=next(iter(made), None))
         site.examples, more = count_examples(result)
-        self._write(site, begin, end, *more)
-        return after(end, result, whole=staging.delays_whole_batch(made))
+        self._writer.add(site, begin, end, *more)
+        return after(end, result, whole=buffer.delays_whole_batch(made))
 
-    def _end_reduction(self, staging: RowBuffer, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
+    def _end_reduction(self, buffer: RowBuffer, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
         waited_for = _made_in(begin.graph, result)
-        end = staging.stamp([*waited_for, begin]) if site.collective else begin
+        end = buffer.stamp([*waited_for, begin]) if site.collective else begin
         if (run := self._current_run()) is not None:
-            run.reductions.append(_Reduction(site, {tensor.op for tensor in waited_for}, end))
+            run.reductions.append(Reduction(site, {tensor.op for tensor in waited_for}, end))
         replica = replica_tensors(handed)[0]
         # Variables that are handed over are read inside the reduction, so it is unknown when they were ready. Between
         # hosts it was the end of the collective before.
         ready = begin if replica or not site.local else end
-        self._write(site, *([ready, end, *other_bytes(replica)] if site.collective else [begin]))
+        self._writer.add(site, *([ready, end, *other_bytes(replica)] if site.collective else [begin]))
 
-    def _stamp_gradients(self, site: Site, graph: Any, run: _Run) -> None:
+    def _stamp_gradients(self, site: Site, graph: Any, run: TracedRun) -> None:
         """Stamp the gradients of each of several replicas in a micro-batch, which reduces nothing."""
         gradients = [_made_in(graph, tensors) for tensors in run.gradients.values()]
-        if len(gradients) == site.program.local_replicas > 1 and all(gradients):
-            self._write_ready(self._made_staging(), site, gradients)
+        if len(gradients) == site.distribution.local_replicas > 1 and all(gradients):
+            self._write_ready(self._made_buffer(), site, gradients)
 
-    def _stamp_replicas(self, staging: RowBuffer, site: Site, handed: Any) -> list[tf.Operation]:
+    def _stamp_replicas(self, buffer: RowBuffer, site: Site, handed: Any) -> list[tf.Operation]:
         """Return a stamp of each of several replicas that hand something to a reduction inside a run."""
         replicas = replica_tensors(handed) if site.in_run else []
-        return self._write_ready(staging, site, replicas) if len(replicas) > 1 and all(replicas) else []
+        return self._write_ready(buffer, site, replicas) if len(replicas) > 1 and all(replicas) else []
 
-    def _write_ready(self, staging: RowBuffer, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
-        stamps = [staging.stamp(tensors) for tensors in replicas]
+    def _write_ready(self, buffer: RowBuffer, site: Site, replicas: list[list[tf.Tensor]]) -> list[tf.Operation]:
+        stamps = [buffer.stamp(tensors) for tensors in replicas]
         for index, ready in enumerate(stamps):
-            self._write(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
+            self._writer.add(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
         return stamps
 
-    def _run_in_graph(self, call: Call, program: Program, lone: bool) -> Any:
+    def _run_in_graph(self, call: Call, distribution: Distribution, standalone: bool) -> Any:
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
-        run = self._graph_runs[id(graph)] = _Run(unsplit=not self.splits(program))
+        run = self._graph_runs[id(graph)] = TracedRun(unsplit=not self.splits(distribution))
         try:
             result = call()
         finally:
             del self._graph_runs[id(graph)]
         with self.own_work():
-            site = self.sites.traced(Kind.RUN, looped=is_looped(graph), standalone_optimizer=lone, program=program)
+            site = self.sites.traced(
+                Kind.RUN, looped=is_looped(graph), standalone_optimizer=standalone, distribution=distribution
+            )
             self._end_run(site, graph, run, result, graph.get_operations()[before:])
         return result
 
-    def _end_run(self, site: Site, graph: Any, run: _Run, result: Any, added: list[tf.Operation]) -> None:
+    def _end_run(self, site: Site, graph: Any, run: TracedRun, result: Any, added: list[tf.Operation]) -> None:
         site.trains, site.unsplit, site.counter = run.trains, run.unsplit, run.counter
         here = [reduction for reduction in run.reductions if reduction.stamp.graph is graph]
         self._unresolved += [reduction for reduction in run.reductions if reduction.stamp.graph is not graph]
         if not run.reductions:
             self._stamp_gradients(site, graph, run)
-        waited_for = _reduced_updates(here, added) or _made_in(graph, result)
+        waited_for = reduced_updates(here, added) or _made_in(graph, result)
         # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
         awaited = [reduction for reduction in here if not reduction.site.overlaps_updates] or here
-        self._write(site, self._made_staging().stamp([*waited_for, *(reduction.stamp for reduction in awaited)]))
+        self._writer.add(site, self._made_buffer().stamp([*waited_for, *(reduction.stamp for reduction in awaited)]))
 
     def _is_xla(self) -> bool:
         return self.stamps_graphs and bool(is_in_xla(tf.compat.v1.get_default_graph()))
@@ -417,38 +370,18 @@ class Recorder:
         if self._is_xla():
             self.xla_seen = True
             return False
-        if self.staging is None and context.context()._context_handle is None:
+        if self.buffer is None and context.context()._context_handle is None:
             # TensorFlow has run nothing yet: a question about GPUs now would prevent a strategy from being made later.
             return False
         return tf.compat.v1.get_default_graph().experimental_acd_manager is not None
 
-    def _made_staging(self) -> RowBuffer:
+    def _made_buffer(self) -> RowBuffer:
         with self._lock:
-            if self.staging is None:
-                self.staging = RowBuffer()
-            return self.staging
+            if self.buffer is None:
+                self.buffer = RowBuffer()
+            return self.buffer
 
 
 def _made_in(graph: Any, result: Any) -> list[tf.Tensor]:
     """Return the tensors of a result that lie in this graph."""
     return [tensor for tensor in dense_tensors(result) if tensor.graph is graph]
-
-
-def _reduced_updates(reductions: list[_Reduction], added: list[tf.Operation]) -> list[tf.Operation]:
-    """Return the variable updates among a run's ops that depend on a reduction; all updates if none does.
-
-    Reductions that feed no update are marked as overlapping the updates.
-    """
-    updates = set(variable_updates(added))
-    reduced: set[tf.Operation] = set()
-    for reduction in reductions:
-        fed = updates & descendants(reduction.results)
-        reduction.site.overlaps_updates = not fed
-        reduced |= fed
-    return list(reduced or updates)
-
-
-def _one_run(stamped: list[_Stamped]) -> list[_Stamped]:
-    """Make one run of several optimizers that follow one another in a graph: it ends with the last of them."""
-    lone = [each for each in stamped if each.site.standalone_optimizer]
-    return [each for each in stamped if each not in lone[:-1]]

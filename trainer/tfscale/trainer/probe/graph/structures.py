@@ -11,18 +11,19 @@ from tfscale.trainer.tf_internals import RESOURCE_READ_OPS, DistributedValues, W
 
 def dense_tensors(value: Any) -> list[tf.Tensor]:
     """Return the tensors of this process in a structure of tensors, composites and distributed values."""
-    found: list[tf.Tensor] = []
+    tensors: list[tf.Tensor] = []
     for leaf in tf.nest.flatten(value, expand_composites=True):
         if isinstance(leaf, DistributedValues):
-            found += dense_tensors(list(leaf.values))
+            tensors += dense_tensors(list(leaf.values))
         elif isinstance(leaf, tf.Tensor):
-            found.append(leaf)
-    return found
+            tensors.append(leaf)
+    return tensors
 
 
 def after(stamp: tf.Operation, batch: Any, whole: bool) -> Any:
-    """Return the batch such that it depends on the stamp: all components if `whole` and of a single replica, otherwise
-    the first component of each replica.
+    """Return the batch such that it depends on the stamp.
+
+    All components depend on it if `whole` and of a single replica, otherwise the first component of each replica.
     """
     first = next(iter(tf.nest.flatten(batch)), None)
     replicas = len(first.values) if isinstance(first, DistributedValues) else 1
@@ -114,10 +115,10 @@ def _written_resources(op: tf.Operation) -> bool:
     return any(tensor.dtype == tf.resource for tensor in op.inputs)
 
 
-def descendants(found: Iterable[tf.Operation]) -> set[tf.Operation]:
+def descendants(ops: Iterable[tf.Operation]) -> set[tf.Operation]:
     """Return these ops and all ops of the same graph that use their outputs, directly or not."""
     seen: set[tf.Operation] = set()
-    todo = list(found)
+    todo = list(ops)
     while todo:
         op = todo.pop()
         if op not in seen:

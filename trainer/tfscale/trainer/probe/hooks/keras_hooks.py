@@ -1,4 +1,4 @@
-"""The probe's hooks in Keras 3 and tf_keras: into each module right after its import."""
+"""Probe's hooks in Keras 3 and tf_keras: into each module right after its import."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfscale.core.records import ActivityKind
 from tfscale.trainer import tf_internals
 from tfscale.trainer.feature import Feature
-from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.report.activities import CHECKPOINT, EVALUATION, Activities
@@ -54,7 +54,7 @@ class KerasHooks:
                     recorder.applied(self._counter(optimizer))
                 return method(optimizer, *args, **kwargs)
 
-            return recorder.run(call, program_of(tf.distribute.get_strategy()), path, lone=True)
+            return recorder.run(call, distribution_of(tf.distribute.get_strategy()), path, standalone=True)
 
         return {path: apply}
 

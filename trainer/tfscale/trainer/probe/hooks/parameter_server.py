@@ -1,4 +1,4 @@
-"""The probe's hooks for ParameterServerStrategy: all in the chief, but the one by which other tasks report themselves.
+"""Probe's hooks for ParameterServerStrategy: all in the chief, but the one by which other tasks report themselves.
 
     Closure.execute_on                 executes a function on a worker, synchronously in a thread of the chief
     _CoordinatedClosureQueue.get       waits in the worker's thread for the next function
@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 from tfscale.core.cluster.strategy import ASYNCHRONOUS, find_strategy
 from tfscale.trainer import tf_internals
-from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.exchange import Exchange, arrived, exchange_of, sizes
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.graph.structures import is_looped, other_bytes
@@ -28,7 +28,7 @@ from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.rows.remote_row_buffer import RemoteRowBuffer
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
 from tfscale.trainer.probe.steps.remote_workers import Account, Traffic, Workers
-from tfscale.trainer.probe.steps.spans import Kind, Program
+from tfscale.trainer.probe.steps.spans import Distribution, Kind
 
 _PERIOD = 0.5
 """Seconds between two reads of what a worker has staged."""
@@ -41,7 +41,7 @@ class ParameterServer:
         self._recorder = recorder
         self._on_server = on_server
         self.workers = Workers()
-        self._staging: RemoteRowBuffer | None = None
+        self._buffer: RemoteRowBuffer | None = None
         self._emptied: dict[int, float] = {}
         """Time at which a worker's staged rows were last thrown away, by the worker's index."""
         self._executions = Patches(on_fault=lambda _: None)
@@ -57,10 +57,10 @@ class ParameterServer:
 
     def strategy_made(self, strategy: Any) -> None:
         """Have stamps written on the workers of this strategy, if it is asynchronous."""
-        row = find_strategy([program_of(strategy).strategy or ""])
-        if self._measures_workers and row is not None and row.family is ASYNCHRONOUS and self._staging is None:
-            self._staging = self._recorder.staging = RemoteRowBuffer(strategy.extended._num_gpus_per_worker)
-            self.workers.begin(strategy.extended._num_workers, program_of(strategy))
+        row = find_strategy([distribution_of(strategy).strategy or ""])
+        if self._measures_workers and row is not None and row.family is ASYNCHRONOUS and self._buffer is None:
+            self._buffer = self._recorder.buffer = RemoteRowBuffer(strategy.extended._num_gpus_per_worker)
+            self.workers.begin(strategy.extended._num_workers, distribution_of(strategy))
 
     def settle(self) -> None:
         """Wait a moment for what workers have recorded."""
@@ -68,32 +68,32 @@ class ParameterServer:
 
     def stop(self) -> None:
         """Measure no more. Workers that may run graphs with stamps are still emptied: their rows would fill memory."""
-        self.workers.begin(0, Program())
-        if self._staging is None:
+        self.workers.begin(0, Distribution())
+        if self._buffer is None:
             self._executions.undo()
 
     def _stamp_exchange(self, graph: Any) -> None:
         if not self.workers:
             return
         recorder = self._recorder
-        staging = recorder.graph_staging
-        if staging is None or not (exchange := exchange_of(graph)):
+        buffer = recorder.graph_buffer
+        if buffer is None or not (exchange := exchange_of(graph)):
             return
-        begun = staging.stamp([])
+        begun = buffer.stamp([])
         site = recorder.sites.traced(Kind.EXCHANGE, looped=is_looped(graph))
-        recorder.add(site, begun, staging.stamp(arrived(exchange.first)) if exchange.first else begun)
+        recorder.add(site, begun, buffer.stamp(arrived(exchange.first)) if exchange.first else begun)
         self.workers.traffic[site.number] = Traffic(sizes(exchange.pulled), sizes(exchange.pushed))
         self._stamp_other_bytes(exchange, begun)
 
     def _stamp_other_bytes(self, exchange: Exchange, begun: tf.Tensor) -> None:
         """Stamp bytes that only the run knows, as those of the rows that an embedding uses."""
         for tensors, pulls in ((exchange.pulled, True), (exchange.pushed, False)):
-            for server, found in tensors.items():
-                if amount := other_bytes(found):
+            for server, moved in tensors.items():
+                if amount := other_bytes(moved):
                     site = self._recorder.sites.traced(Kind.TRAFFIC)
                     self._recorder.add(site, begun, begun, *amount)
-                    each = {server: 1}
-                    self.workers.traffic[site.number] = Traffic(each, {}) if pulls else Traffic({}, each)
+                    one_byte = {server: 1}
+                    self.workers.traffic[site.number] = Traffic(one_byte, {}) if pulls else Traffic({}, one_byte)
 
     def _hook_workers(self, patches: Patches) -> None:
         def execute_on(method: Method, closure: Any, worker: Any) -> Any:
@@ -140,7 +140,7 @@ class ParameterServer:
         """Return what a worker has staged since its last read, and how many rows were lost."""
         try:
             with tf.device(worker.device_name), tf_internals.context.executor_scope(worker.executor):
-                return self._staging.read_worker() if self._staging is not None else (NO_ROWS, 0)
+                return self._buffer.read_worker() if self._buffer is not None else (NO_ROWS, 0)
         except tf.errors.OpError:
             # The worker has just died, which the next function will notice.
             return NO_ROWS, 0
@@ -148,7 +148,7 @@ class ParameterServer:
     def _empty(self, worker: Any) -> None:
         """Throw away what graphs with stamps still stage once nothing is measured any more."""
         now = time.monotonic()
-        if self._staging is not None and now - self._emptied.get(worker.worker_index, -math.inf) >= _PERIOD:
+        if self._buffer is not None and now - self._emptied.get(worker.worker_index, -math.inf) >= _PERIOD:
             self._emptied[worker.worker_index] = now
             with self._recorder.own_work():
                 self._read(worker)

@@ -22,7 +22,7 @@ class _Patch(NamedTuple):
 
 
 class Patches:
-    """The attributes that are replaced at present.
+    """Attributes that are replaced at present.
 
     `on_fault` is called with one line for each feature that cannot be put in place.
     """

@@ -1,4 +1,4 @@
-"""The probe's hooks in TensorFlow: methods through which every step passes.
+"""Probe's hooks in TensorFlow: methods through which every step passes.
 
 `tf_internals.py` lists them by feature. In `fit` Python passes through them once a trace, so they leave stamps in the
 graph; in eager loops it passes through them at each step, and they take the time themselves.
@@ -14,12 +14,12 @@ import tensorflow as tf
 from tfscale.core.cluster.strategy import STRATEGIES
 from tfscale.core.records import ActivityKind
 from tfscale.trainer import tf_internals
-from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.export import write_nothing
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.report.activities import CHECKPOINT, COMPILE, Activities
-from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.steps.spans import Distribution
 
 
 def install(patches: Patches, recorder: Recorder, activities: Activities, on_strategy: Callable[[Any], None]) -> None:
@@ -60,11 +60,11 @@ def _hook_strategies(patches: Patches, recorder: Recorder, on_strategy: Callable
     def made(method: Method, strategy: Any, *args: Any, **kwargs: Any) -> None:
         method(strategy, *args, **kwargs)
         with recorder.own_work():
-            if program_of(strategy).strategy is not None:
+            if distribution_of(strategy).strategy is not None:
                 on_strategy(strategy)
 
     def run(method: Method, strategy: Any, fn: Any, *args: Any, **kwargs: Any) -> Any:
-        return recorder.run(lambda: method(strategy, fn, *args, **kwargs), program_of(strategy), _code_of(fn))
+        return recorder.run(lambda: method(strategy, fn, *args, **kwargs), distribution_of(strategy), _code_of(fn))
 
     if not patches.put(tf_internals.RUNS, {"StrategyBase.__init__": made, "StrategyBase.run": run}):
         recorder.disable()
@@ -84,12 +84,12 @@ def _hook_input(patches: Patches, recorder: Recorder) -> None:
 
 
 def _hook_reductions(patches: Patches, recorder: Recorder) -> None:
-    def program(extended: Any) -> Program:
-        return program_of(extended._container_strategy())
+    def distribution(extended: Any) -> Distribution:
+        return distribution_of(extended._container_strategy())
 
     def batch_reduce(method: Method, extended: Any, op: Any, pairs: Any, options: Any) -> Any:
         handed = [pair[0] for pair in pairs]
-        return recorder.reduction(lambda: method(extended, op, pairs, options), handed, program(extended))
+        return recorder.reduction(lambda: method(extended, op, pairs, options), handed, distribution(extended))
 
     def reduce(method: Method, extended: Any, op: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
         return over_replicas(lambda: method(extended, op, value, *args, **kwargs), extended, value)
@@ -98,7 +98,7 @@ def _hook_reductions(patches: Patches, recorder: Recorder) -> None:
         return over_replicas(lambda: method(extended, value, *args, **kwargs), extended, value)
 
     def over_replicas(call: Callable[[], Any], extended: Any, value: Any) -> Any:
-        distributed = program(extended)
+        distributed = distribution(extended)
         return recorder.reduction(call, value, distributed) if distributed.replicas > 1 else call()
 
     hooks: dict[str, Method] = {"_batch_reduce_to": batch_reduce, "_reduce_to": reduce}
@@ -109,7 +109,7 @@ def _hook_reductions(patches: Patches, recorder: Recorder) -> None:
         split[row.name] = patches.put(tf_internals.REDUCTIONS_OF[row.name], own)
     others = patches.put(tf_internals.REDUCTIONS, {"StrategyExtendedV2._batch_reduce_to": batch_reduce})
     patches.put(tf_internals.GATHERS, {"StrategyExtendedV2._gather_to": gather})
-    recorder.splits = lambda program: split.get(program.strategy or "", others)
+    recorder.splits = lambda distribution: split.get(distribution.strategy or "", others)
 
 
 def _hook_training(patches: Patches, recorder: Recorder) -> None:
@@ -119,8 +119,8 @@ def _hook_training(patches: Patches, recorder: Recorder) -> None:
     def call(method: Method, function: Any, *args: Any, **kwargs: Any) -> Any:
         if not function._jit_compile or not tf.executing_eagerly():
             return method(function, *args, **kwargs)
-        program = program_of(tf.distribute.get_strategy())
-        return recorder.run(lambda: method(function, *args, **kwargs), program, _code_of(function))
+        distribution = distribution_of(tf.distribute.get_strategy())
+        return recorder.run(lambda: method(function, *args, **kwargs), distribution, _code_of(function))
 
     patches.put(tf_internals.GRADIENTS, {"GradientTape.gradient": gradient})
     patches.put(tf_internals.XLA, {"Function.__call__": call})

@@ -38,8 +38,10 @@ def obey(
 
 
 def begin(folder: str) -> None:
-    """Begin to record what TensorFlow's ops and devices do. Python's own calls are left out: to trace them slows every
-    one of them. Raises ProfileError."""
+    """Begin to record the work of TensorFlow's ops and devices. Raises ProfileError.
+
+    Python's own calls are left out: each would be slower while it is traced.
+    """
     options = tf.profiler.experimental.ProfilerOptions(
         host_tracer_level=2, python_tracer_level=0, device_tracer_level=1
     )

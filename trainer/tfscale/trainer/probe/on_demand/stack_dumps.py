@@ -1,4 +1,4 @@
-"""The Python stacks of all threads on demand, also while the main thread is blocked or the interpreter is."""
+"""Python stacks of all threads on demand, also while the main thread is blocked or the interpreter is."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Announcer:
 
         Hooks have noted the first; the second were inferred from the spans, and count where no hook noted one.
         """
-        self._ends |= {_key(each): each.end or math.inf for each in noted if each.kind in _INFERRED}
+        self._ends |= {_key(activity): activity.end or math.inf for activity in noted if activity.kind in _INFERRED}
         self._ends = dict(list(self._ends.items())[-_REMEMBERED:])
         changes = [*noted, *(activity for activity in inferred if not self._is_noted(activity))]
         over = {_key(activity) for activity in changes if activity.end is not None}

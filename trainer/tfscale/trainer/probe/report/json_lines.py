@@ -20,7 +20,7 @@ from tfscale.core.records import (
 )
 from tfscale.core.version import installed_version
 from tfscale.core.wire.json_records import frame_to_json
-from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.step_columns import step_batches
 
 
@@ -43,7 +43,7 @@ class Lines:
         self._file: TextIO = path.open("w", encoding="utf-8")
         self._write({"type": "header", "schema": SCHEMA_VERSION, "version": installed_version(), "tasks": [task]})
 
-    def send(self, report: Report) -> None:
+    def send(self, report: ProbeReport) -> None:
         """Write a frame."""
         if not self._is_broken:
             self._write(frame_to_json(self._task, self._frame(report)))
@@ -63,7 +63,7 @@ class Lines:
             why = f"{self._path}: {error.strerror}"
             print(f"tfscale: nothing more is written to {why}; the training goes on", file=sys.stderr)
 
-    def _frame(self, report: Report) -> Frame:
+    def _frame(self, report: ProbeReport) -> Frame:
         self._probe = report.status or self._probe
         self._training = report.training or self._training
         self._sequence += 1

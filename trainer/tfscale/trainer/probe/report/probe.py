@@ -16,7 +16,7 @@ import numpy as np
 from tfscale.core.records import Activity, Collective, Coordinator, Training
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
-from tfscale.trainer.probe.graph.distribution import program_of
+from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu
 from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
@@ -25,7 +25,7 @@ from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.report.activities import Activities, Announcer
 from tfscale.trainer.probe.report.clock import ClockWatch
 from tfscale.trainer.probe.report.progress import Progress
-from tfscale.trainer.probe.report.sink import Report, Sink
+from tfscale.trainer.probe.report.sink import ProbeReport, Sink
 from tfscale.trainer.probe.report.status import Status, keras_version, tensorflow_version
 from tfscale.trainer.probe.report.step_columns import without_phases
 from tfscale.trainer.probe.steps.assembler import StepAssembler
@@ -73,7 +73,7 @@ class Probe:
         self._thread: threading.Thread | None = None
 
     def install(self) -> None:
-        """Hook into TensorFlow, before the script makes its strategy."""
+        """Put the hooks into TensorFlow, before the script makes its strategy."""
         with self.recorder.own_work():
             tensorflow_hooks.install(self._patches, self.recorder, self._activities, self._strategy_made)
             self._parameter_server.install(self._patches)
@@ -81,7 +81,7 @@ class Probe:
         sigterm.watch_preemption_handlers()
 
     def install_keras(self, module: str) -> None:
-        """Hook into a module of Keras."""
+        """Put the hooks into a module of Keras."""
         with self.recorder.own_work():
             self._keras.install(module)
 
@@ -153,7 +153,7 @@ class Probe:
         self._report(math.inf)
 
     def _strategy_made(self, strategy: Any) -> None:
-        self._status = replace(self._status, program=program_of(strategy))
+        self._status = replace(self._status, distribution=distribution_of(strategy))
         self._parameter_server.strategy_made(strategy)
         self.start()
 
@@ -182,13 +182,13 @@ class Probe:
 
     def _report(self, horizon: float) -> None:
         try:
-            report = Report(self._collective()) if self._status.disabled else self._read(horizon)
+            report = ProbeReport(self._collective()) if self._status.disabled else self._read(horizon)
         except Exception as error:
             self.fail(error)
-            report = Report(self._collective())
+            report = ProbeReport(self._collective())
         self._send(report)
 
-    def _read(self, horizon: float) -> Report:
+    def _read(self, horizon: float) -> ProbeReport:
         """Return the steps that were over by `horizon`, and what else there is to report."""
         changes = self._activities.drain()
         rows, eager, lost = self.recorder.drain()
@@ -199,11 +199,11 @@ class Probe:
         measured = self._parameter_server.workers.drain()
         if self._clock.jumped():
             steps = without_phases(steps)
-            measured = [each._replace(steps=without_phases(each.steps)) for each in measured]
-        self._update_status(steps or [step for each in measured for step in each.steps])
+            measured = [worker._replace(steps=without_phases(worker.steps)) for worker in measured]
+        self._update_status(steps or [step for worker in measured for step in worker.steps])
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
         activities = self._announcer.to_report(changes, inferred)
-        return Report(
+        return ProbeReport(
             self._collective(), None, self._progress.read(), steps, lost, activities, measured, self._coordinator()
         )
 
@@ -230,7 +230,7 @@ class Probe:
     def _collective(self) -> Collective:
         return Collective(self._entered, self._left, self._entered_at)
 
-    def _send(self, report: Report) -> None:
+    def _send(self, report: ProbeReport) -> None:
         """Send the report to every sink, unless it has nothing new."""
         status = None if self._status == self._reported_status else self._status.record
         training = None if report.training == self._reported_training else report.training

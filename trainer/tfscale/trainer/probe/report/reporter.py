@@ -15,7 +15,7 @@ from tfscale.core.wire.framing import AT_ONCE, HEADER_BYTES, FramingError, frame
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.on_demand import stack_dumps
 from tfscale.trainer.probe.report import wire
-from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.sink import ProbeReport
 
 _RETRY_SECONDS = 0.5
 
@@ -61,7 +61,7 @@ class Reporter:
         self._thread = threading.Thread(target=self._deliver, name="tfscale-reporter", daemon=True)
         self._thread.start()
 
-    def send(self, report: Report) -> None:
+    def send(self, report: ProbeReport) -> None:
         """Queue a report; the oldest gives way when the queue is full. Never blocks."""
         message = wire.serialised(self._identity, report)
         with self._changed:
@@ -167,7 +167,7 @@ def _is_sent(agent: socket.socket, frame: bytes) -> bool:
     return sent == len(frame)
 
 
-def _next(replies: BinaryIO) -> wire.Reply | None:
+def _next(replies: BinaryIO) -> wire.AgentReply | None:
     """Return the next reply, None at the end. Raises FramingError and WireError."""
     header = replies.read(HEADER_BYTES)
     if len(header) < HEADER_BYTES:

@@ -10,7 +10,7 @@ from tfscale.trainer.probe.steps.remote_workers import Measured
 from tfscale.trainer.probe.steps.step import Step
 
 
-class Report(NamedTuple):
+class ProbeReport(NamedTuple):
     """Report of one second. `status` and `training` are None where they have not changed."""
 
     collective: Collective
@@ -31,7 +31,7 @@ class Sink(Protocol):
     refused: str | None
     """Why it takes no more reports; None while it takes them."""
 
-    def send(self, report: Report) -> None:
+    def send(self, report: ProbeReport) -> None:
         """Take a report; never blocks."""
 
     def close(self, timeout: float, /) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfscale.core.records import ProbeState, ProbeStatus
-from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 
@@ -20,7 +20,7 @@ class Status:
 
     measuring: bool = False
     disabled: str = ""
-    program: Program | None = None
+    distribution: Distribution | None = None
     reduced_bytes_per_step: int | None = None
     examples_per_step: int | None = None
     tensorflow: str | None = None
@@ -40,12 +40,12 @@ class Status:
         if isinstance(steps, UsualSteps):
             local = steps.examples.max().item()
         else:
-            local = max(step.examples for step in steps if step.program is newest.program)
-        return replace(self, measuring=True, program=newest.program).with_step(newest.bytes, local)
+            local = max(step.examples for step in steps if step.distribution is newest.distribution)
+        return replace(self, measuring=True, distribution=newest.distribution).with_step(newest.bytes, local)
 
     def with_step(self, reduced_bytes: int, examples: float) -> Status:
         """Return the status once a step has reduced so many bytes, of so many examples on this worker."""
-        workers = self.program.replicas / self.program.local_replicas if self.program else 1
+        workers = self.distribution.replicas / self.distribution.local_replicas if self.distribution else 1
         return replace(
             self,
             reduced_bytes_per_step=reduced_bytes or None,
@@ -55,20 +55,20 @@ class Status:
     @property
     def record(self) -> ProbeStatus:
         """The status as it is reported."""
-        program = self.program
+        distribution = self.distribution
         return ProbeStatus(
             state=self._state,
             message=self.disabled,
-            strategy=program.strategy if program else None,
-            replicas=program.replicas if program else None,
-            local_replicas=program.local_replicas if program else None,
-            ranks=program.replicas if program else None,
+            strategy=distribution.strategy if distribution else None,
+            replicas=distribution.replicas if distribution else None,
+            local_replicas=distribution.local_replicas if distribution else None,
+            ranks=distribution.replicas if distribution else None,
             reduced_bytes_per_step=self.reduced_bytes_per_step,
             examples_per_step=self.examples_per_step,
             tensorflow=self.tensorflow,
             keras=self.keras,
             warnings=(*([_XLA] if self.xla else []), *self.faults),
-            collective=program.collective if program else None,
+            collective=distribution.collective if distribution else None,
             checkpoint=self.checkpoint,
         )
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from tfscale.core.records import PHASES, StepBatch
-from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.timeline import UNKNOWN
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
@@ -31,14 +31,14 @@ def batches(task: str, steps: Sequence[Step], lost: int) -> Iterator[Columns]:
         lost = 0
 
 
-def report_batches(task: str, report: Report) -> Iterator[Columns]:
+def report_batches(task: str, report: ProbeReport) -> Iterator[Columns]:
     """Yield the fields of all batches in a report of `task`, its own and those of its workers, but for the reporter."""
     yield from batches(task, report.steps, report.lost)
     for measured in report.workers:
         yield {**_columns(measured.worker, measured.steps, measured.lost), "pull": _column(measured.pulls)}
 
 
-def step_batches(task: str, generation: int, attempt: int, report: Report) -> Iterator[StepBatch]:
+def step_batches(task: str, generation: int, attempt: int, report: ProbeReport) -> Iterator[StepBatch]:
     """Yield all batches in a report of `task`, its own and those of its workers."""
     for columns in report_batches(task, report):
         phases: dict[str, Any] = {name: array("f", columns.pop(name)) for name in (*PHASES, "pull") if name in columns}

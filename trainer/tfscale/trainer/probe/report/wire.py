@@ -20,15 +20,16 @@ from tfscale.core.records import (
     Training,
 )
 from tfscale.core.wire.convert import message_of, parsed, record_of
+from tfscale.core.wire.fields import consecutive
 from tfscale.trainer.probe.entry.identity import Identity
-from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.step_columns import step_batches
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class AgentReply:
     """Reply of the agent: one of the three."""
 
     accepted: bool
@@ -37,7 +38,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class _Report:
+class _TaskReport:
     probe: ProbeStatus | None
     collective: Collective
     training: Training | None
@@ -46,14 +47,15 @@ class _Report:
     steps: tuple[StepBatch, ...]
 
 
-def message(identity: Identity, report: Report) -> report_pb2.TaskReport:
+def message(identity: Identity, report: ProbeReport) -> report_pb2.TaskReport:
+    """Return the report's message."""
     batches = step_batches(identity.task, identity.generation, identity.attempt, report)
     activities = tuple(report.activities)
-    record = _Report(report.status, report.collective, report.training, activities, report.coordinator, tuple(batches))
-    return message_of(report_pb2.TaskReport, record)
+    others = report.status, report.collective, report.training, activities, report.coordinator
+    return message_of(report_pb2.TaskReport, _TaskReport(*others, tuple(batches)))
 
 
-def serialised(identity: Identity, report: Report) -> bytes:
+def serialised(identity: Identity, report: ProbeReport) -> bytes:
     """Return the bytes of the report's message.
 
     Columns of usual steps are copied as they are, which takes a third of the CPU of numbers that are converted one by
@@ -78,8 +80,8 @@ def _packed(identity: Identity, steps: UsualSteps, lost: int) -> report_pb2.Pack
         attempt=identity.attempt,
         reporter=identity.task,
         subject=identity.task,
-        sequence=range(steps.first, steps.first + len(steps)),
-        global_step=steps.global_step,
+        sequence=consecutive(steps.first, len(steps)),
+        global_step=b"" if steps.global_step is None else consecutive(steps.global_step.start, len(steps)),
         end=steps.end.astype("<f8").tobytes(),
         lost=lost,
         **phases,
@@ -116,13 +118,14 @@ def hello(identity: Identity, stack_signal: int | None, probe: ProbeStatus | Non
 
 
 def profile_report(record: ProfileReport) -> bytes:
+    """Return the message of how far an ordered profile is."""
     return report_pb2.TaskReport(profile=message_of(report_pb2.ProfileReport, record)).SerializeToString()
 
 
-def reply(data: bytes) -> Reply:
+def reply(data: bytes) -> AgentReply:
     """Return the reply in these bytes. Raises WireError."""
     message = parsed(report_pb2.ReportReply, data)
-    return Reply(
+    return AgentReply(
         accepted=message.HasField("accepted"),
         refused=message.refused if message.HasField("refused") else None,
         profile=record_of(ProfileOrder, message.profile) if message.HasField("profile") else None,

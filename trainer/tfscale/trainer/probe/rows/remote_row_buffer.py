@@ -61,8 +61,8 @@ class RemoteRowBuffer(RowBuffer):
 def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:
     """Return the same, with one op for each server in place of all ops that are done there."""
     by_server: dict[str, list[tf.Tensor | tf.Operation]] = {}
-    for each in after:
-        by_server.setdefault(each.device if "/job:ps" in each.device else "", []).append(each)
+    for dependency in after:
+        by_server.setdefault(dependency.device if "/job:ps" in dependency.device else "", []).append(dependency)
     waited_for = by_server.pop("", [])
     for server, done in by_server.items():
         with ops.control_dependencies(None), ops.device(server), ops.control_dependencies(done):

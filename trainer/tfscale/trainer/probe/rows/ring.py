@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tfscale.trainer.probe.graph.independent_ops import independent
 from tfscale.trainer.probe.rows.native import library
-from tfscale.trainer.probe.rows.row_layout import WIDTH, Taken, joined_rows
+from tfscale.trainer.probe.rows.row_layout import WIDTH, TakenRows, joined_rows
 from tfscale.trainer.tf_internals import AttrValue, op_def_registry, ops
 
 OP = "TfscaleStamp"
@@ -63,7 +63,7 @@ class Ring:
             tensors = [value for value in values if isinstance(value, tf.Tensor)]
             _stamp_op(tensors, {**row, "places": others}, timed=False, enters=False)
 
-    def take(self) -> Taken:
+    def take(self) -> TakenRows:
         """Take the rows since the last call away; only the newest are left of rows that were not taken in time."""
         parts, lost = [], ctypes.c_uint64()
         while True:
@@ -71,7 +71,7 @@ class Ring:
             parts.append(self._rows[:taken].copy())
             if taken < _AT_ONCE:
                 # Counted after the rows were taken: what was left had been entered before.
-                return Taken(joined_rows(parts), lost.value, self._entered())
+                return TakenRows(joined_rows(parts), lost.value, self._entered())
 
     def clear(self) -> None:
         """Throw away what was written."""

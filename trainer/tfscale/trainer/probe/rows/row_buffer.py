@@ -42,7 +42,8 @@ class RowBuffer:
         stamp for which other ops wait takes a tensor, if it can.
 
         Args:
-            enters: whether a collective is entered, and counted, at that time.
+            after: tensors and ops that the stamp waits for.
+            enters: True if a collective is entered, and counted, at that time.
             carrier: the tensor of `after` that the stamp takes.
         """
         with outside(self._done_on_devices(after)):
@@ -69,7 +70,7 @@ class RowBuffer:
         is queued, whose result is copied to the host. An assertion there needs it: without one, the copy would be
         removed from the graph.
         """
-        devices = {device for each in after if (device := self._accelerator(each)) is not None}
+        devices = {device for dependency in after if (device := self._accelerator(dependency)) is not None}
         arrived = []
         for device in sorted(devices):
             with outside(after):
@@ -80,13 +81,13 @@ class RowBuffer:
                 arrived.append(independent(gen_logging_ops._assert(last > 0.0, [last])))
         return [*after, *arrived]
 
-    def _accelerator(self, each: tf.Tensor | tf.Operation) -> str | None:
-        """Return the accelerator on which this is made, None on a CPU; the first one where the device is not known."""
+    def _accelerator(self, dependency: tf.Tensor | tf.Operation) -> str | None:
+        """Return the accelerator on which this is made, None on a CPU; the first one where the device is unknown."""
         if not self._accelerators:
             return None
-        if not each.device:
+        if not dependency.device:
             return self._accelerators[0]
-        spec = tf.DeviceSpec.from_string(each.device)
+        spec = tf.DeviceSpec.from_string(dependency.device)
         kind, number = spec.device_type, spec.device_index
         found = (name for name in self._accelerators if name.endswith(f"{kind}:{number or 0}"))
         return next(found, None)

@@ -40,7 +40,7 @@ def joined_tables(tables: Sequence[SpanTable]) -> SpanTable:
 
 
 class Member(NamedTuple):
-    """A span's part of a row: `width` numbers, of its begin, end and amount as many as there are."""
+    """Span's part of a row: `width` numbers, of its begin, end and amount as many as there are."""
 
     site: Site
     width: int
@@ -118,7 +118,7 @@ class RowKinds:
     def collectives(self, rows: np.ndarray) -> int:
         """Return the number of spans in these rows in which replicas exchange data."""
         counts = np.bincount(rows[:, 0].astype(np.int64)).tolist()
-        return sum(count * kind.collectives for count, kind in zip(counts, self._kinds, strict=False))
+        return sum(count * self._kinds[number].collectives for number, count in enumerate(counts) if count)
 
 
 def numbers_in(numbers: np.ndarray) -> list[int]:

@@ -12,7 +12,7 @@ WIDTH = 8
 NO_ROWS = np.empty((0, WIDTH))
 
 
-class Taken(NamedTuple):
+class TakenRows(NamedTuple):
     """Rows that were written since the call before."""
 
     rows: np.ndarray

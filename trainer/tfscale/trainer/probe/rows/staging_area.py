@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 from tfscale.trainer.probe.graph.independent_ops import independent, outside
-from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH, Taken, joined_rows
+from tfscale.trainer.probe.rows.row_layout import NO_ROWS, WIDTH, TakenRows, joined_rows
 from tfscale.trainer.tf_internals import (
     AttrValue,
     FunctionDef,
@@ -35,7 +35,7 @@ _BATCHES = (64, 16, 4, 1)
 
 
 class StagingArea:
-    """RowBuffer area of this name, on the device on which its graphs run, and on which it is read."""
+    """Staging area of this name, on the device on which its graphs run, and on which it is read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -59,7 +59,7 @@ class StagingArea:
         row = [first, *values, *[first] * (WIDTH - 1 - len(values))]
         independent(gen_data_flow_ops.stage(row, shared_name=self._name))
 
-    def take(self) -> Taken:
+    def take(self) -> TakenRows:
         """Take the rows since the last call away.
 
         Raises tf.errors.OpError where the device is another machine's and is not there any more.
@@ -68,7 +68,7 @@ class StagingArea:
             left = int(gen_data_flow_ops.stage_size(_TYPES, shared_name=self._name).numpy())
             if left > MOST_ROWS:
                 self.clear()
-                return Taken(NO_ROWS, left)
+                return TakenRows(NO_ROWS, left)
             parts = [NO_ROWS]
             for count in _BATCHES:
                 for _ in range(left // count):
@@ -77,7 +77,7 @@ class StagingArea:
                 left %= count
         rows = joined_rows(parts)
         enters = rows[:, 0] == _ENTERED
-        return Taken(rows[~enters], 0, int(np.count_nonzero(enters)))
+        return TakenRows(rows[~enters], 0, int(np.count_nonzero(enters)))
 
     def clear(self) -> None:
         """Throw away what was staged."""

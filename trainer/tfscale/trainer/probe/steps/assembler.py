@@ -114,7 +114,7 @@ class StepAssembler:
 
     def _add_batch(self, batch: Span) -> None:
         if not batch.site.looped:
-            self._batches = [each for each in self._batches if self._is_pending(each, batch)]
+            self._batches = [older for older in self._batches if self._is_pending(older, batch)]
             if self._batches and self.sequence and batch.begin - self._batches[-1].end > _SAME_BATCH_SECONDS:
                 self.evaluation.add(self._batches[0].begin, batch.begin)
                 self._batches = []
@@ -164,7 +164,7 @@ class StepAssembler:
             final = self._parts.pop().batches
         global_step = self._count(run)
         step = self._cut(run, final, inside) if inside else self._whole(run, final)
-        step = step._replace(global_step=global_step, program=run.site.program)
+        step = step._replace(global_step=global_step, distribution=run.site.distribution)
         self._remember(step, run)
         return step
 

@@ -13,7 +13,7 @@ _PATIENCE_BATCHES = 3
 
 @dataclass
 class Evaluation:
-    """The evaluation in progress, if any. It ends with the next training batch, or when no batch comes for long."""
+    """Evaluation in progress, if any. It ends with the next training batch, or when no batch comes for long."""
 
     _begin: float | None = None
     _end: float = 0.0
@@ -23,7 +23,7 @@ class Evaluation:
 
     @property
     def is_open(self) -> bool:
-        """Whether an evaluation is in progress."""
+        """True while an evaluation is in progress."""
         return self._begin is not None
 
     def add(self, begin: float, end: float) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tfscale.core.records import Coordinator, ServerTraffic, WorkerFunctions
-from tfscale.trainer.probe.steps.spans import Kind, Program, Span
+from tfscale.trainer.probe.steps.spans import Distribution, Kind, Span
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.worker_steps import Call, WorkerSteps
 
@@ -114,7 +114,7 @@ class Account:
 
 
 class Workers:
-    """The workers of a chief; none before it has made its strategy."""
+    """Workers of a chief; none before it has made its strategy."""
 
     def __init__(self) -> None:
         self.traffic: dict[int, Traffic] = {}
@@ -131,10 +131,10 @@ class Workers:
     def __bool__(self) -> bool:
         return bool(self._accounts)
 
-    def begin(self, count: int, program: Program) -> None:
+    def begin(self, count: int, distribution: Distribution) -> None:
         """Begin to account for this number of workers of a program."""
         self._accounts = [Account(f"worker:{index}") for index in range(count)]
-        self._steps = {account.name: WorkerSteps(program) for account in self._accounts}
+        self._steps = {account.name: WorkerSteps(distribution) for account in self._accounts}
         self._bytes = {account.name: (Counter(), Counter()) for account in self._accounts}
 
     def account(self, index: int | None) -> Account | None:
@@ -158,7 +158,7 @@ class Workers:
     def settle(self, patience: float) -> None:
         """Wait until the workers' threads have read all records, which they do between two functions."""
         until = time.monotonic() + patience
-        while time.monotonic() < until and any(each.unread for each in self._accounts):
+        while time.monotonic() < until and any(account.unread for account in self._accounts):
             time.sleep(_POLL_SECONDS)
 
     def drain(self) -> list[Measured]:
@@ -197,8 +197,8 @@ class Workers:
         for span in spans:
             if (traffic := self.traffic.get(span.site.number)) is not None:
                 times = 1.0 if span.site.kind is Kind.EXCHANGE else span.amount
-                pulled.update({server: round(each * times) for server, each in traffic.pulled.items()})
-                pushed.update({server: round(each * times) for server, each in traffic.pushed.items()})
+                pulled.update({server: round(size * times) for server, size in traffic.pulled.items()})
+                pushed.update({server: round(size * times) for server, size in traffic.pushed.items()})
 
     def _functions(self, account: Account, now: float) -> WorkerFunctions:
         pulled, pushed = self._bytes[account.name]

@@ -30,7 +30,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class Distribution:
     """Distribution of a program. `strategy` is None without any, `collective` where nothing is reduced."""
 
     strategy: str | None = None
@@ -54,33 +54,33 @@ class Site:
     number: int
     kind: Kind
     eager: bool = False
-    """Whether Python passes here in each step, and not once a trace."""
+    """True if Python passes here in each step, and not once a trace."""
     looped: bool = False
-    """Whether the site lies in a loop inside the graph, whose iterations may overlap."""
+    """True if the site lies in a loop inside the graph, whose iterations may overlap."""
     bytes: int = 0
     """Bytes that one replica hands to a reduction, elements x dtype, as far as the shapes are fixed."""
     examples: int = 0
     """Examples in this worker's part of a batch of an INPUT, as far as its size is fixed."""
     in_run: bool = False
-    """Whether a reduction lies inside a run."""
+    """True if a reduction lies inside a run."""
     overlaps_updates: bool = False
-    """Whether no update of a variable waits for this reduction (a metric's, for example)."""
+    """True if no update of a variable waits for this reduction (a metric's, for example)."""
     collective: bool = False
-    """Whether replicas exchange data in this reduction; with one replica nothing is reduced."""
+    """True if replicas exchange data in this reduction; with one replica nothing is reduced."""
     local: bool = False
-    """Whether all of these replicas are in this process, so that nothing goes over a network."""
+    """True if all of these replicas are in this process, so that nothing goes over a network."""
     replica: int = 0
     """Replica of a READY, counted within this process."""
     reduction: Site | None = None
     """Reduction that a READY belongs to, or run that reduces nothing."""
     standalone_optimizer: bool = False
-    """Whether a run is an optimizer outside of `Strategy.run`."""
+    """True if a run is an optimizer outside of `Strategy.run`."""
     trains: bool = False
-    """Whether a run computes or applies gradients."""
+    """True if a run computes or applies gradients."""
     unsplit: bool = False
-    """Whether nothing is stamped inside of a run: XLA compiled it, or the reductions of its strategy have no hooks."""
-    program: Program = Program()
-    """Program of a run."""
+    """True if nothing is stamped inside of a run: XLA compiled it, or its strategy's reductions have no hooks."""
+    distribution: Distribution = Distribution()
+    """Distribution of a run's program."""
     counter: Counter | None = None
     """Iterations of the optimizer of a run."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.steps.spans import Distribution
 
 
 class Step(NamedTuple):
@@ -27,7 +27,7 @@ class Step(NamedTuple):
     earlier: tuple[float, ...] = ()
     """Seconds by which each local replica's gradients were ready before the slowest one's; empty for one replica."""
     global_step: int | None = None
-    program: Program = Program()
+    distribution: Distribution = Distribution()
 
 
 class Tail(NamedTuple):

@@ -32,7 +32,7 @@ class StepReader:
         self._assembler = assembler
         self._fast_path = FastPath(sites, kinds, assembler)
         self._rows = NO_ROWS
-        self._known = 0
+        self._partly_taken = 0
         """Number of rows, from the first on, whose spans up to `_until` were taken."""
         self._until = -math.inf
         self._spans: list[Span] = []
@@ -59,9 +59,9 @@ class StepReader:
         if self._spans:
             return [], False
         before = min([horizon, *(begin for begin, _ in pauses)])
-        steps, rows, is_complete = self._fast_path.take(self._rows, self._known, self._until, before)
+        steps, rows, is_complete = self._fast_path.take(self._rows, self._partly_taken, self._until, before)
         if steps is not None and (tail := self._assembler.tail) is not None:
-            self._rows, self._known, self._until = rows, len(rows), tail.updated
+            self._rows, self._partly_taken, self._until = rows, len(rows), tail.updated
         return steps or [], is_complete and not pauses and not self._holds_too_much
 
     @property
@@ -82,12 +82,12 @@ class StepReader:
 
     def _settled(self, horizon: float) -> SpanTable:
         """Take the spans of rows that are settled."""
-        known = self._kinds.table(self._rows[: self._known])
-        fresh = self._kinds.table(self._rows[self._known :])
-        table = joined_tables([known.where(known.end > self._until), fresh])
+        partly = self._kinds.table(self._rows[: self._partly_taken])
+        fresh = self._kinds.table(self._rows[self._partly_taken :])
+        table = joined_tables([partly.where(partly.end > self._until), fresh])
         self._until = self._end_of_settled(table, horizon)
         self._rows = self._rows[self._kinds.last_ends(self._rows) > self._until]
-        self._known = len(self._rows)
+        self._partly_taken = len(self._rows)
         return table.where(table.end <= self._until)
 
     def _end_of_settled(self, table: SpanTable, horizon: float) -> float:

@@ -28,7 +28,7 @@ class Timeline:
     waited: float = 0.0
     """Seconds of waits so far."""
     clamped: bool = False
-    """Whether an edge was moved."""
+    """True once an edge was moved."""
     legs: list[tuple[str, float, float, float]] = field(default_factory=list)
     """(phase, begin, end, net seconds) of all legs so far."""
     _at: float = field(init=False)

@@ -19,7 +19,7 @@ from tfscale.trainer.probe.rows.native import library
 from tfscale.trainer.probe.rows.row_kinds import RowKinds, numbers_in
 from tfscale.trainer.probe.rows.row_layout import WIDTH
 from tfscale.trainer.probe.steps.assembler import IDLE_SECONDS, REMEMBERED, StepAssembler
-from tfscale.trainer.probe.steps.spans import Kind, Program, Site
+from tfscale.trainer.probe.steps.spans import Distribution, Kind, Site
 from tfscale.trainer.probe.steps.step import Step, Tail
 from tfscale.trainer.probe.steps.timeline import UNKNOWN
 
@@ -48,8 +48,8 @@ class UsualSteps(Sequence[Step]):
     """(k,) of each step's reductions of gradients."""
     examples: np.ndarray
     """(k,) of each step's batch."""
-    global_step: Sequence[int] | None
-    program: Program
+    global_step: range | None
+    distribution: Distribution
 
     def __len__(self) -> int:
         return len(self.end)
@@ -75,7 +75,7 @@ class UsualSteps(Sequence[Step]):
             bytes=round(self.bytes[index].item()),
             examples=self.examples[index].item(),
             global_step=None if self.global_step is None else self.global_step[index],
-            program=self.program,
+            distribution=self.distribution,
         )
 
     def without_phases(self) -> UsualSteps:
@@ -115,19 +115,19 @@ def part_of(site: Site) -> Part:
 def are_usual(sites: Sequence[Site]) -> bool:
     """Decide whether these can be the sites of one program's usual steps; its function may have been traced again."""
     parts = [part_of(site) for site in sites]
-    programs = {site.program for site, part in zip(sites, parts, strict=True) if part is Part.RUN}
+    distributions = {site.distribution for site, part in zip(sites, parts, strict=True) if part is Part.RUN}
     collectives = {site.collective for site, part in zip(sites, parts, strict=True) if part is Part.REDUCE}
-    return Part.OTHER not in parts and len(programs) <= 1 and len(collectives) <= 1
+    return Part.OTHER not in parts and len(distributions) <= 1 and len(collectives) <= 1
 
 
-class Taken(NamedTuple):
+class TakenSteps(NamedTuple):
     """Steps that the fast path has assembled, None without any."""
 
     steps: UsualSteps | None
     rows: np.ndarray
     """Rows that are left, which have spans after the steps."""
     is_complete: bool
-    """Whether nothing else but usual steps ended by the horizon."""
+    """True if nothing else but usual steps ended by the horizon."""
 
 
 class FastPath:
@@ -144,24 +144,26 @@ class FastPath:
         self._layouts_at: int | None = None
         """Address of the layouts."""
 
-    def take(self, rows: np.ndarray, known: int, until: float, horizon: float) -> Taken:
+    def take(self, rows: np.ndarray, partly_taken: int, until: float, horizon: float) -> TakenSteps:
         """Take the usual steps that ended by `horizon`, up to the first span that belongs to none.
 
         Args:
             rows: (k, WIDTH) in the order in which they were written.
-            known: number of the rows at the start whose spans up to `until` were taken before.
+            partly_taken: number of the rows at the start whose spans up to `until` were taken before.
+            until: Unix seconds.
+            horizon: Unix seconds; later spans are not settled.
         """
         tail = self._assembler.tail
         if self._library is None or tail is None:
-            return Taken(None, rows, False)
+            return TakenSteps(None, rows, False)
         rows, count = np.array(rows), ctypes.c_int64(len(rows))
-        self._describe(set(numbers_in(rows[:, 0].astype(np.int64))))
+        self._describe(numbers_in(rows[:, 0].astype(np.int64)))
         columns = np.empty((len(_COLUMNS), len(rows)))
         groups, edges = (ctypes.c_int64 * 2)(), (ctypes.c_double * 3)(*tail[1:])
         result: int = self._library.tfscale_usual_steps(
             rows.ctypes.data,
             ctypes.byref(count),
-            known,
+            partly_taken,
             until,
             self._layouts_at,
             len(self._layouts),
@@ -173,34 +175,36 @@ class FastPath:
         )
         number = result if result >= 0 else -1 - result
         if not number:
-            return Taken(None, rows, result >= 0)
+            return TakenSteps(None, rows, result >= 0)
         steps = _steps(columns[:, :number], tail.sequence, self._sites[groups[0]], bool(groups[1]))
-        ends = [tail.exit] * (number <= REMEMBERED) + steps.end[-REMEMBERED - 1 :].tolist()
+        ends = [tail.exit, *steps.end[-REMEMBERED - 1 :].tolist()][-REMEMBERED - 1 :]
         durations = list(map(sub, ends[1:], ends))
-        self._assembler.go_on(Tail(tail.sequence + number, *edges), durations, round(steps.bytes.max().item()))
-        return Taken(steps, rows[: count.value], result >= 0)
+        after = Tail(tail.sequence + number, *edges)
+        self._assembler.go_on(after, durations, round(steps.bytes.max().item()))
+        return TakenSteps(steps, rows[: count.value], result >= 0)
 
-    def _describe(self, numbers: set[int]) -> None:
+    def _describe(self, numbers: Iterable[int]) -> None:
         """Describe these kinds of rows: once they have come, their sites are final."""
-        if numbers <= self._described:
+        new = set(numbers) - self._described
+        if not new:
             return
-        more = max(numbers) + 1 - len(self._layouts)
+        more = max(new) + 1 - len(self._layouts)
         if more > 0:
             self._layouts = np.concatenate([self._layouts, np.zeros((more, *self._layouts.shape[1:]), np.int64)])
-        for number in numbers - self._described:
+        for number in new:
             for index, (site, place) in enumerate(self._kinds.spans(number)):
                 fixed = site.examples if site.kind is Kind.INPUT else site.bytes
                 self._layouts[number, index] = part_of(site), *place, fixed, self._group(site)
-        self._described |= numbers
+        self._described |= new
         self._layouts_at = self._layouts.ctypes.data
 
     def _group(self, site: Site) -> int:
         if site.kind is not Kind.RUN:
             return int(site.collective)
         alike = (
-            each
-            for each in self._sites
-            if each.kind is Kind.RUN and each.counter is site.counter and each.program == site.program
+            run
+            for run in self._sites
+            if run.kind is Kind.RUN and run.counter is site.counter and run.distribution == site.distribution
         )
         return next(alike).number
 
@@ -234,4 +238,4 @@ def _steps(columns: np.ndarray, first: int, run: Site, collective: bool) -> Usua
         count = range(begin, begin + number)
         counter.count += number
     reduced_bytes, examples = columns[-2:]
-    return UsualSteps(first, columns[0], columns[1 : 1 + len(PHASES)], reduced_bytes, examples, count, run.program)
+    return UsualSteps(first, columns[0], columns[1 : 1 + len(PHASES)], reduced_bytes, examples, count, run.distribution)

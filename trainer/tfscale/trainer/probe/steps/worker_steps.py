@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tfscale.trainer.probe.steps.assembler import StepAssembler
-from tfscale.trainer.probe.steps.spans import Kind, Program, Span
+from tfscale.trainer.probe.steps.spans import Distribution, Kind, Span
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.timeline import UNKNOWN, Interval, overlap, union
 
@@ -23,7 +23,7 @@ _OFFSETS = 64
 
 
 class Call(NamedTuple):
-    """A function that was executed on the worker; Unix seconds on the chief's clock."""
+    """Function that was executed on the worker; Unix seconds on the chief's clock."""
 
     begin: float
     end: float
@@ -34,7 +34,7 @@ class Call(NamedTuple):
 class WorkerSteps:
     """Assembler of one worker's steps."""
 
-    program: Program
+    distribution: Distribution
     _assembler: StepAssembler = field(default_factory=StepAssembler)
     _offsets: deque[float] = field(default_factory=lambda: deque(maxlen=_OFFSETS))
     """Seconds between the last stamp of a function there and its end here; the least is the offset of the clocks."""
@@ -73,7 +73,7 @@ class WorkerSteps:
                     input=UNKNOWN,
                     compute=UNKNOWN,
                     reduce=UNKNOWN,
-                    program=self.program,
+                    distribution=self.distribution,
                 )
                 self._assembler.sequence += 1
             self._ended = UNKNOWN if call.failed else call.end

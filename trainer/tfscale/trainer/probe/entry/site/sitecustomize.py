@@ -1,4 +1,4 @@
-"""The probe's entry into an unmodified script: the agent puts this folder on the task's PYTHONPATH.
+"""Entry of the probe into an unmodified script: the agent puts this folder on the task's PYTHONPATH.
 
 Python imports `sitecustomize` at start-up, from the first folder that has one; so this one runs the user's own, too.
 In a process that no agent started it does nothing else. Every Python program that the task starts imports this module,
@@ -17,7 +17,7 @@ _PACKAGE = "tfscale"
 
 
 class _Portions:
-    """A finder of `tfscale` in the agent's installation, for scripts that run in another environment."""
+    """Finder of `tfscale` in the agent's installation, for scripts that run in another environment."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> ModuleSpec | None:

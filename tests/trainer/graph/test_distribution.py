@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tfscale.trainer.probe.graph.distribution import program_of
-from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.graph.distribution import distribution_of
+from tfscale.trainer.probe.steps.spans import Distribution
 
 CPUS, GPUS = ("/device:CPU:0", "/device:CPU:1"), ("/device:GPU:0", "/device:GPU:1")
 
@@ -38,25 +38,25 @@ def strategy(
 def test_workers_exchange_by_what_was_asked_for_where_it_can_be(
     replicas: int, devices: tuple[str, ...], asks: str, collective: str | None
 ) -> None:
-    made = program_of(strategy("CollectiveAllReduceStrategy", replicas, devices, asks))
-    assert made == Program("MultiWorkerMirroredStrategy", replicas, len(devices), collective)
+    made = distribution_of(strategy("CollectiveAllReduceStrategy", replicas, devices, asks))
+    assert made == Distribution("MultiWorkerMirroredStrategy", replicas, len(devices), collective)
 
 
 def test_other_strategies_reduce_within_the_process() -> None:
-    assert program_of(strategy("MirroredStrategy", 2, GPUS)).collective == "LOCAL"
-    assert program_of(strategy("CentralStorageStrategyV1", 2, CPUS)).collective == "LOCAL"
+    assert distribution_of(strategy("MirroredStrategy", 2, GPUS)).collective == "LOCAL"
+    assert distribution_of(strategy("CentralStorageStrategyV1", 2, CPUS)).collective == "LOCAL"
     # Its replicas are the GPUs of one worker, however many workers there are.
-    assert program_of(strategy("ParameterServerStrategyV2", 2, CPUS[:1])).collective == "LOCAL"
+    assert distribution_of(strategy("ParameterServerStrategyV2", 2, CPUS[:1])).collective == "LOCAL"
 
 
 def test_a_subclass_is_its_base_and_a_stranger_is_itself() -> None:
     base = type("MirroredStrategy", (), {})
-    assert program_of(strategy("MyStrategy", 2, CPUS, bases=(base,))).strategy == "MirroredStrategy"
-    assert program_of(strategy("MyStrategy", 2, CPUS)) == Program("MyStrategy", 2, 2, "LOCAL")
-    assert program_of(strategy("MyStrategy", 4, CPUS)) == Program("MyStrategy", 4, 2, None)
+    assert distribution_of(strategy("MyStrategy", 2, CPUS, bases=(base,))).strategy == "MirroredStrategy"
+    assert distribution_of(strategy("MyStrategy", 2, CPUS)) == Distribution("MyStrategy", 2, 2, "LOCAL")
+    assert distribution_of(strategy("MyStrategy", 4, CPUS)) == Distribution("MyStrategy", 4, 2, None)
 
 
 def test_the_default_strategy_is_none_and_is_read_once() -> None:
     default = strategy("_DefaultDistributionStrategy", 1, ())
-    assert program_of(default) == Program()
-    assert program_of(default) is program_of(default)
+    assert distribution_of(default) == Distribution()
+    assert distribution_of(default) is distribution_of(default)

@@ -10,8 +10,8 @@ import pytest
 from tfscale.core.records import Collective, Training
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import wire
-from tfscale.trainer.probe.report.sink import Report
-from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.report.sink import ProbeReport
+from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2
 
@@ -23,14 +23,14 @@ STEPS = UsualSteps(
     bytes=np.full(5, 8.0),
     examples=np.full(5, 32.0),
     global_step=range(400, 405),
-    program=Program(),
+    distribution=Distribution(),
 )
 
 
 @pytest.mark.parametrize("more", [{}, {"global_step": None}, {"phases": np.full((5, 5), np.nan)}], ids=str)
 def test_usual_steps_are_the_same_message_as_any_others(more: dict[str, Any]) -> None:
     steps = replace(STEPS, **more)
-    report = Report(Collective(7, 6, 1000.5), training=Training(loss=0.5), steps=steps, lost=3)
+    report = ProbeReport(Collective(7, 6, 1000.5), training=Training(loss=0.5), steps=steps, lost=3)
     message = report_pb2.TaskReport.FromString(wire.serialised(IDENTITY, report))
     assert message == wire.message(IDENTITY, report._replace(steps=list(steps)))
     assert message.steps[0].lost == 3 and message.training.loss == 0.5

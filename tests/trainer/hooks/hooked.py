@@ -60,7 +60,7 @@ def kept() -> list[int]:
     return [
         len(recorder.eager),
         len(recorder.sites.all),
-        len(recorder._unwritten),
+        len(recorder._writer._unwritten),
         len(assembler._parts),
         len(probe()._activities._ended),
     ]

@@ -5,13 +5,13 @@ import time
 import pytest
 from tfscale.core.records import ServerTraffic, WorkerFunctions
 from tfscale.trainer.probe.steps.remote_workers import Account, Traffic, Workers
-from tfscale.trainer.probe.steps.spans import Kind, Program, Site, Span
+from tfscale.trainer.probe.steps.spans import Distribution, Kind, Site, Span
 
 
 @pytest.fixture
 def workers() -> Workers:
     made = Workers()
-    made.begin(2, Program("ParameterServerStrategy"))
+    made.begin(2, Distribution("ParameterServerStrategy"))
     return made
 
 

@@ -12,13 +12,15 @@ from tfscale.core.wire.json_records import frame_from_json
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.json_lines import Lines
-from tfscale.trainer.probe.report.sink import Report
+from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.status import Status
-from tfscale.trainer.probe.steps.spans import Program
+from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 
-STATUS = Status(measuring=True, program=Program("MirroredStrategy", 2, 2, "LOCAL"), checkpoint=1234.5, xla=True)
-REPORT = Report(
+STATUS = Status(
+    measuring=True, distribution=Distribution("MirroredStrategy", 2, 2, "LOCAL"), checkpoint=1234.5, xla=True
+)
+REPORT = ProbeReport(
     Collective(7, 6, 1000.5),
     STATUS.record,
     Training(epoch=2, loss=0.5, finite=True),
@@ -27,7 +29,7 @@ REPORT = Report(
 )
 
 
-def written(path: Path, *reports: Report) -> list[Frame]:
+def written(path: Path, *reports: ProbeReport) -> list[Frame]:
     lines = Lines(path, "worker:1", 3, 2)
     for report in reports:
         lines.send(report)
@@ -50,7 +52,7 @@ def test_the_lines_hold_the_records_that_the_socket_carries(tmp_path: Path) -> N
 
 
 def test_what_has_not_changed_is_written_again(tmp_path: Path) -> None:
-    first, second = written(tmp_path / "lines.jsonl", REPORT, Report(Collective(8, 7)))
+    first, second = written(tmp_path / "lines.jsonl", REPORT, ProbeReport(Collective(8, 7)))
     assert (first.sequence, second.sequence) == (0, 1)
     assert (second.probe, second.training) == (first.probe, first.training)
 

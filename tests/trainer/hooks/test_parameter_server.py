@@ -16,7 +16,7 @@ def hooks() -> Any:
     from tfscale.trainer.probe.hooks.parameter_server import ParameterServer
     from tfscale.trainer.probe.hooks.patches import Patches
 
-    recorder = Recorder(on_failure=pytest.fail, on_run=lambda: None, on_news=lambda: None)
+    recorder = Recorder(on_failure=pytest.fail, on_run=lambda: None)
     server, patches = ParameterServer(recorder, on_server=lambda: None), Patches(on_fault=pytest.fail)
     server.install(patches)
     yield server
@@ -39,6 +39,6 @@ def test_workers_without_stamps_need_no_hook_any_more(hooks: Any) -> None:
 def test_workers_whose_graphs_have_stamps_are_still_emptied(hooks: Any) -> None:
     from tfscale.trainer.probe.rows.remote_row_buffer import RemoteRowBuffer
 
-    hooks._staging = RemoteRowBuffer()
+    hooks._buffer = RemoteRowBuffer()
     hooks.stop()
     assert is_hooked()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.tensorflow
-PROGRAM = Path(__file__).parent / "hooked.py"
+PROGRAM = Path(__file__).with_name("hooked.py")
 
 
 def run(how: str, folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -1,0 +1,90 @@
+"""Spans that a recorder makes of the calls in a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tfscale.trainer.probe.steps.spans import Counter, Distribution, Kind
+
+pytestmark = pytest.mark.tensorflow
+
+ONE = Distribution("OneDeviceStrategy")
+
+
+@pytest.fixture
+def recorder() -> Any:
+    from tfscale.trainer.probe.graph.recorder import Recorder
+
+    return Recorder(on_failure=pytest.fail, on_run=lambda: None)
+
+
+def train(recorder: Any, variable: Any) -> Any:
+    """Record one step: a batch, its gradients, and their reduction."""
+    import tensorflow as tf
+
+    batch = recorder.input(lambda: tf.ones([4, 2]))
+
+    def step() -> Any:
+        gradients = recorder.gradient(lambda: [tf.reduce_mean(batch)])
+        recorder.applied(Counter(7))
+        reduced = recorder.reduction(lambda: tf.identity(gradients[0]), gradients, ONE)
+        return variable.assign_add(reduced)
+
+    return recorder.run(step, ONE, key="step")
+
+
+def test_eager_calls_are_timed_by_the_clock(recorder: Any) -> None:
+    import tensorflow as tf
+
+    train(recorder, tf.Variable(0.0))
+    _, spans, lost = recorder.drain()
+    assert [span.site.kind for span in spans] == [Kind.INPUT, Kind.REDUCE, Kind.RUN]
+    assert lost == 0 and spans[0].amount == 4.0
+    assert all(span.begin <= span.end for span in spans) and spans[1].site.in_run
+    run = spans[2].site
+    assert run.trains and run.counter is not None and run.counter.base == 7 and run.distribution is ONE
+
+
+def test_a_graph_writes_all_spans_of_a_step_in_one_row(recorder: Any, ring: Any) -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
+
+    recorder.buffer = RowBuffer([], ring)
+    variable = tf.Variable(0.0)
+
+    @tf.function
+    def step() -> Any:
+        result = train(recorder, variable)
+        recorder.traced(tf.compat.v1.get_default_graph())
+        return result
+
+    for _ in range(3):
+        step()
+    rows, spans, _ = recorder.drain()
+    assert len(rows) == 3 and spans == []
+    table = recorder.table_of(rows)
+    kinds = [recorder.sites.all[number].kind for number in table.site[:3]]
+    assert sorted(kind.value for kind in kinds) == ["input", "reduce", "run"]
+    assert np.all(table.begin <= table.end)
+
+
+def test_a_paused_recorder_records_nothing(recorder: Any) -> None:
+    import tensorflow as tf
+
+    with recorder.paused():
+        train(recorder, tf.Variable(0.0))
+    assert recorder.drain()[1] == [] and not recorder.has_run
+
+
+def test_a_failure_of_its_own_disables_it() -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.graph.recorder import Recorder
+
+    failures: list[Exception] = []
+    recorder = Recorder(on_failure=failures.append, on_run=lambda: None)
+    with recorder.own_work():
+        raise RuntimeError("broken on purpose")
+    train(recorder, tf.Variable(0.0))
+    assert len(failures) == 1 and recorder.drain()[1] == []

@@ -1,0 +1,26 @@
+"""The line about a TPU that does not answer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+
+def test_an_error_is_explained_once_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    from tfscale.trainer.probe.hooks import tpu
+
+    hooks: dict[str, Any] = {}
+    tpu.install(SimpleNamespace(put=lambda _, new: hooks.update(new)))  # type: ignore[arg-type]
+
+    def fail() -> None:
+        raise RuntimeError("no answer\nand a long trace")
+
+    # The start of the system makes a resolver, so that one error passes through both hooks.
+    with pytest.raises(RuntimeError, match="no answer"):
+        hooks["initialize_tpu_system_impl"](lambda: hooks["TPUClusterResolver.__init__"](fail))
+    error = capsys.readouterr().err
+    assert error.count("no TPU to train on (no answer)") == 1 and "long trace" not in error

@@ -1,0 +1,37 @@
+"""Status that the probe reports of its program."""
+
+from __future__ import annotations
+
+from tfscale.core.records import ProbeState
+from tfscale.trainer.probe.report.status import Status
+from tfscale.trainer.probe.steps.spans import Distribution
+from tfscale.trainer.probe.steps.step import Step
+
+TWO = Distribution("MultiWorkerMirroredStrategy", replicas=2, local_replicas=1)
+
+
+def step(examples: float, reduced_bytes: int = 1000) -> Step:
+    return Step(0, 10.0, 0.1, 0.1, 0.1, 0.1, 0.1, bytes=reduced_bytes, examples=examples, distribution=TWO)
+
+
+def test_steps_tell_what_one_step_reduces_and_how_many_examples_all_workers_have() -> None:
+    status = Status().after([step(32.0), step(7.0)])
+    assert status.record.state is ProbeState.MEASURING
+    assert (status.reduced_bytes_per_step, status.examples_per_step) == (1000, 64)
+    assert status.record.replicas == 2
+
+
+def test_without_steps_nothing_changes() -> None:
+    status = Status(distribution=TWO)
+    assert status.after([]) is status
+    assert status.record.state is ProbeState.WAITING
+
+
+def test_an_unknown_number_of_examples_keeps_the_one_before() -> None:
+    assert Status(distribution=TWO, examples_per_step=64).with_step(0, 0.0).examples_per_step == 64
+
+
+def test_a_probe_that_gave_up_has_its_reason_and_xla_its_warning() -> None:
+    record = Status(disabled="no more", xla=True, faults=("input not measured",)).record
+    assert (record.state, record.message) == (ProbeState.DISABLED, "no more")
+    assert "XLA" in record.warnings[0] and record.warnings[1] == "input not measured"

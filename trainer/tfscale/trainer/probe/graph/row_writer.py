@@ -1,0 +1,60 @@
+"""Writer of rows: the stamps of a graph, in as few rows as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tfscale.trainer.probe.rows.row_buffer import RowBuffer
+from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds
+from tfscale.trainer.probe.rows.row_layout import WIDTH
+from tfscale.trainer.probe.steps.spans import Site
+
+
+class StampedSpan(NamedTuple):
+    """Span of a graph: its stamps, and the numbers to write with them."""
+
+    site: Site
+    values: list[tf.Operation | tf.Tensor]
+
+
+class RowWriter:
+    """Keeps the spans of graphs that are being traced, and writes them when a graph is complete."""
+
+    def __init__(self) -> None:
+        self.kinds = RowKinds()
+        self._unwritten: dict[int, list[StampedSpan]] = {}
+        """Spans whose stamps are not written yet, by the id of the graph that is being traced."""
+
+    def add(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
+        """Have a span written when its graph has been traced."""
+        self._unwritten.setdefault(id(values[0].graph), []).append(StampedSpan(site, list(values)))
+
+    def write(self, graph: Any, row_buffer: Callable[[], RowBuffer]) -> None:
+        """Write the spans of a graph that has been traced.
+
+        A reduction that overlaps the updates may wait for other workers long after the run has ended, so it has a row
+        of its own. `row_buffer` returns where the rows wait; it is made only for a graph that has spans.
+        """
+        stamped = _one_run(self._unwritten.pop(id(graph), []))
+        for overlaps in (False, True):
+            together = [span for span in stamped if span.site.overlaps_updates is overlaps]
+            while together:
+                self._write_row(row_buffer(), together)
+
+    def _write_row(self, buffer: RowBuffer, stamped: list[StampedSpan]) -> None:
+        """Write as many spans as fit into one row, and remove them from the list."""
+        members: list[Member] = []
+        values: list[tf.Operation | tf.Tensor] = []
+        while stamped and len(values) + len(stamped[0].values) < WIDTH:
+            site, numbers = stamped.pop(0)
+            members.append(Member(site, len(numbers)))
+            values += numbers
+        buffer.write(self.kinds.add(members), values)
+
+
+def _one_run(stamped: list[StampedSpan]) -> list[StampedSpan]:
+    """Make one run of several optimizers that follow one another in a graph: it ends with the last of them."""
+    standalone = [span for span in stamped if span.site.standalone_optimizer]
+    return [span for span in stamped if span not in standalone[:-1]]

@@ -1,0 +1,44 @@
+"""Run of a program while its graph is traced, or while it goes on eagerly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import tensorflow as tf
+from tfscale.trainer.probe.graph.structures import descendants, variable_updates
+from tfscale.trainer.probe.steps.spans import Counter, Site
+
+
+class Reduction(NamedTuple):
+    """Reduction in a graph: the ops of its results, and the stamp of its end."""
+
+    site: Site
+    results: set[tf.Operation]
+    stamp: tf.Operation
+
+
+@dataclass
+class TracedRun:
+    """Observations inside one run, while it was traced or while it went on eagerly."""
+
+    trains: bool = False
+    unsplit: bool = False
+    counter: Counter | None = None
+    reductions: list[Reduction] = field(default_factory=list)
+    gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
+    """Gradients of each local replica."""
+
+
+def reduced_updates(reductions: list[Reduction], added: list[tf.Operation]) -> list[tf.Operation]:
+    """Return the variable updates among a run's ops that depend on a reduction; all updates if none does.
+
+    Reductions that feed no update are marked as overlapping the updates.
+    """
+    updates = set(variable_updates(added))
+    reduced: set[tf.Operation] = set()
+    for reduction in reductions:
+        fed = updates & descendants(reduction.results)
+        reduction.site.overlaps_updates = not fed
+        reduced |= fed
+    return list(reduced or updates)
