@@ -76,8 +76,8 @@ def decode(kind: type[Record], document: Mapping[str, Any]) -> Record:
     """Return the record of this kind in a parsed JSON object; unknown keys are ignored. Raises SchemaError."""
     try:
         hints: dict[str, Any] = _hints(kind)  # type: ignore[arg-type]  # mypy takes a class for unhashable
-        known = {name: hint for name, hint in hints.items() if name in document}
-        return kind(**{name: _decode(name, hint, document[name]) for name, hint in known.items()})
+        present = {name: hint for name, hint in hints.items() if name in document}
+        return kind(**{name: _decode(name, hint, document[name]) for name, hint in present.items()})
     except (TypeError, ValueError, KeyError) as error:
         raise SchemaError(f"not a {kind.__name__}: {error}") from None
 
@@ -103,22 +103,19 @@ def _encode_field(name: str, value: Any) -> Any:
     if name in _INTEGER_COLUMNS:
         return list(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [round(each, 9) if math.isfinite(each) else None for each in value]
+        return [round(number, 9) if math.isfinite(number) else None for number in value]
     return encode(value)
 
 
 def _decode(name: str, hint: Any, value: Any) -> Any:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        return (
-            None
-            if value is None
-            else _decode(name, next(arm for arm in get_args(hint) if arm is not type(None)), value)
-        )
+        present = next(option for option in get_args(hint) if option is not type(None))
+        return None if value is None else _decode(name, present, value)
     if origin is Sequence:
         return _decode_column(name, value)
     if origin is tuple:
-        return tuple(_decode(name, get_args(hint)[0], each) for each in value)
+        return tuple(_decode(name, get_args(hint)[0], item) for item in value)
     if isinstance(hint, type) and is_dataclass(hint):
         return decode(hint, value)
     if isinstance(hint, type) and issubclass(hint, Enum):

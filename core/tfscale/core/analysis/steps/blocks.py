@@ -33,10 +33,10 @@ class RowHistory:
     def append(self, rows: Floats) -> None:
         stop = self._stop + len(rows)
         if stop > len(self._rows):
-            kept = self.rows
-            stop = len(kept) + len(rows)
+            old = self.rows
+            stop = len(old) + len(rows)
             grown = np.empty((stop + min(stop, KEEP // 4), self._rows.shape[1]), self._rows.dtype)
-            grown[: len(kept)] = kept
+            grown[: len(old)] = old
             self._rows = grown
         self._rows[stop - len(rows) : stop] = rows
         self._stop = stop
@@ -120,10 +120,10 @@ class Blocks:
 
     def forget(self, subjects: set[str]) -> None:
         """Forget these subjects, and keep the history of the others."""
-        kept = [column for column, subject in enumerate(self.subjects) if subject not in subjects]
-        self.subjects = tuple(self.subjects[column] for column in kept)
+        remaining = [column for column, subject in enumerate(self.subjects) if subject not in subjects]
+        self.subjects = tuple(self.subjects[column] for column in remaining)
         for history in self._each:
-            history.keep(kept)
+            history.keep(remaining)
 
     def _series(self, most: int = KEEP) -> RowHistory:
         """Return a new history with a column for each subject."""

@@ -58,7 +58,7 @@ class Pace(NamedTuple):
 
 
 PacesSince = Callable[[float], Sequence[Pace]]
-"""Returns each worker's steps that ended after a time, Unix seconds, as far as they are kept."""
+"""Function of a time in Unix seconds: each worker's kept steps that ended after it."""
 
 
 class PaceBlocks(Blocks):

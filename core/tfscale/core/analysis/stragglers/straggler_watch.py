@@ -19,7 +19,7 @@ from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdi
 from tfscale.core.records import Diagnosis
 
 StepsSince = Callable[[float], AlignedSteps]
-"""Returns the steps that ended after a time, Unix seconds, as far as they are kept."""
+"""Function of a time in Unix seconds: the kept steps that ended after it."""
 
 
 @dataclass(slots=True)
