@@ -150,9 +150,7 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tup
     own_keys = {key: document[key] for key in _KEYS if key in document}
     spec = parse_cluster(own_keys, name="tf-config", where="TF_CONFIG", base=Path.cwd())
     own = document.get("task")
-    if own is None:
-        return spec, None
-    return spec, _own_task(own, spec)
+    return spec, None if own is None else _own_task(own, spec)
 
 
 def _own_task(own: object, spec: ClusterSpec) -> Task:

@@ -10,7 +10,7 @@ import math
 import types
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -58,9 +58,9 @@ def diagnosis_to_json(diagnosis: Diagnosis) -> Json:
 def encode(record: Any) -> Any:
     """Return a record, or the value of one of its fields, in the types that `json.dumps` accepts."""
     if isinstance(record, StepBatch):
-        return {name: _encode_field(name, getattr(record, name)) for name in _names(StepBatch)}
+        return {name: _encode_field(name, getattr(record, name)) for name in _hints(StepBatch)}
     if is_dataclass(record) and not isinstance(record, type):
-        return {name: encode(getattr(record, name)) for name in _names(type(record))}
+        return {name: encode(getattr(record, name)) for name in _hints(type(record))}
     if isinstance(record, float):
         return record if math.isfinite(record) else None
     if isinstance(record, Enum):
@@ -87,11 +87,6 @@ def _check_is_frame(document: Mapping[str, Any]) -> None:
         raise SchemaError(f"not a frame: type is {document.get('type')!r}")
     if not {"task", "time"} <= document.keys():
         raise SchemaError("not a frame: task or time is missing")
-
-
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
 
 
 @cache

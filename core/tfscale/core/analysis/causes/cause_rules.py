@@ -118,8 +118,8 @@ def is_of_figures(cause: Cause) -> bool:
 
 def with_cause(diagnosis: Diagnosis, cause: Cause) -> Diagnosis:
     """Return a straggler's diagnosis with its cause in the evidence and in the middle of the sentence."""
-    who, mark, cost = diagnosis.sentence.partition("; ")
-    sentence = f"{who}: {cause.clause}{mark}{cost}" if cause.clause else diagnosis.sentence
+    comparison, mark, cost = diagnosis.sentence.partition("; ")
+    sentence = f"{comparison}: {cause.clause}{mark}{cost}" if cause.clause else diagnosis.sentence
     return replace(diagnosis, sentence=sentence, evidence={**diagnosis.evidence, "cause": cause.kind, **cause.evidence})
 
 

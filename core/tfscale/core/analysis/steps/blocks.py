@@ -57,7 +57,7 @@ class Blocks:
         """Sequence of the newest step that is in a block."""
         self._origin: float | None = None
         """End of the first step, Unix seconds: blocks begin at whole lengths after it."""
-        self._each: list[RowHistory] = []
+        self._histories: list[RowHistory] = []
         self._lag, self._level = self._series(WINDOW), self._series()
         self._end, self._step, self._spread = RowHistory(1), RowHistory(1), RowHistory(1)
 
@@ -122,13 +122,13 @@ class Blocks:
         """Forget these subjects, and keep the history of the others."""
         remaining = [column for column, subject in enumerate(self.subjects) if subject not in subjects]
         self.subjects = tuple(self.subjects[column] for column in remaining)
-        for history in self._each:
+        for history in self._histories:
             history.keep(remaining)
 
     def _series(self, most: int = KEEP) -> RowHistory:
         """Return a new history with a column for each subject."""
-        self._each.append(RowHistory(len(self.subjects), most))
-        return self._each[-1]
+        self._histories.append(RowHistory(len(self.subjects), most))
+        return self._histories[-1]
 
     def _condense(self, fresh: AlignedSteps, edges: Integers) -> None:
         own = fresh.lag[: edges[-1]]

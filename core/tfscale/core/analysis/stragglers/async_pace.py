@@ -106,7 +106,7 @@ class PaceBlocks(Blocks):
 
 @dataclass(slots=True)
 class PaceWatch:
-    """Remembers the paces of workers, and reports who straggles among them."""
+    """Memory of the paces of workers, and the stragglers among them."""
 
     rule: Rule = field(default_factory=Rule)
     named: NamedStragglers = field(init=False)

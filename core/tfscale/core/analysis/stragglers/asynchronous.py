@@ -64,7 +64,7 @@ class AsynchronousWorkers:
         return (StepTable(), (), "") if one is None else (self._tables[one], (one,), one)
 
     def judge(self, tasks: dict[str, ObservedTask]) -> None:
-        """Compare the paces of the workers that run, and judge who straggles."""
+        """Compare the paces of the workers that run, and find the stragglers among them."""
         running = self._forget_restarted([name for name in self._tables if self._is_judged(name, tasks)], tasks)
         recent = {subject: self._tables[subject].recent(subject, SECONDS, STEPS) for subject in running}
         heard = tuple(sorted(_heard(recent), key=subject_order))

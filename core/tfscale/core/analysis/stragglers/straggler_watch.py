@@ -24,7 +24,7 @@ StepsSince = Callable[[float], AlignedSteps]
 
 @dataclass(slots=True)
 class StragglerWatch:
-    """Remembers the steps of one set of subjects that do equal work, and reports who straggles among them."""
+    """Memory of the steps of one set of subjects that do equal work, and the stragglers among them."""
 
     rule: Rule = field(default_factory=Rule)
     named: NamedStragglers = field(init=False)

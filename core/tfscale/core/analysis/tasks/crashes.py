@@ -69,16 +69,8 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
         return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
     if status.state is not TaskState.EXITED or ended is None or ended.well:
         return None
-    return Failure(
-        task,
-        status.generation,
-        status.attempt,
-        ended.at,
-        ended.code,
-        ended.signal,
-        log=ended.log,
-        clue=find_clue(ended.log),
-    )
+    when, how = (status.generation, status.attempt, ended.at), (ended.code, ended.signal)
+    return Failure(task, *when, *how, log=ended.log, clue=find_clue(ended.log))
 
 
 def culprit(failures: list[Failure]) -> Failure:
@@ -190,5 +182,5 @@ def _why(first: Failure) -> str:
 def _followed(first: Failure, followers: list[Failure]) -> str:
     later = max(0.0, followers[-1].at - first.at)
     when = f"{duration(later)} later" if later >= 0.05 else "at once"
-    who = listing([f"{failure.task} {failure.how}" for failure in followers])
-    return f"{who}, {when}, because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
+    victims = listing([f"{failure.task} {failure.how}" for failure in followers])
+    return f"{victims}, {when}, because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
