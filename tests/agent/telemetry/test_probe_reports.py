@@ -148,7 +148,7 @@ async def test_columns_of_unequal_length_are_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (b"PRI * HTTP/2.0\r\n\r\n", "a message of 1,347,569,952 bytes: whoever sends this speaks another protocol"),
+        (b"PRI * HTTP/2.0\r\n\r\n", "a message of 1,347,569,952 bytes: the sender speaks another protocol"),
         (b"\0\0\0\3abc", "Error parsing message"),
     ],
     ids=["another protocol", "no message"],
