@@ -47,9 +47,9 @@ def heard() -> Frame:
     steps = [Step(index, 1000.0 + index, 0.125, 0.25, 0.5, 1.0, UNKNOWN) for index in range(2)]
     measured = remote_workers.Measured("worker:1", steps, [UNKNOWN, 0.75], lost=4)
     message = probe_wire.message(IDENTITY, ProbeReport(Collective(0, 0, None), workers=[measured], coordinator=SAID))
-    report, steps = agent_wire.report(message.SerializeToString())
+    report, steps = agent_wire.read_report(message.SerializeToString())
     frame = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), coordinator=report.coordinator)
-    return frames.frame(agent_wire.encoded(frame, steps).message)
+    return frames.frame(agent_wire.encode_frame(frame, steps).message)
 
 
 def test_a_coordinator_arrives_as_it_was_said(heard: Frame) -> None:
@@ -63,9 +63,9 @@ def test_what_a_program_logs_comes_to_the_lines_of_the_console() -> None:
     progress.epoch_begun(2)
     progress.batch_ended({"loss": 0.5, "grad_norm": 1.25}, None)
     message = probe_wire.serialised(IDENTITY, ProbeReport(Collective(0, 0), training=progress.read()))
-    report, _ = agent_wire.report(message)
+    report, _ = agent_wire.read_report(message)
     sent = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), training=report.training)
-    frame = frames.frame(agent_wire.encoded(sent, ()).message)
+    frame = frames.frame(agent_wire.encode_frame(sent, ()).message)
     assert frame.training == Training(epoch=2, loss=0.5, finite=True, grad_norm=1.25)
     event = FrameArrived(1001.0, Task.parse("chief:0"), frame)
     assert rows.frame_line(event)["training"]["grad_norm"] == rows.frame_row(event)["training_grad_norm"] == 1.25

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tfscale.agent.serving.servers import ReportServer
-from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.wire.framing import HEADER_BYTES, framed, length
 from tfscale.v1 import report_pb2
 
 
 @asynccontextmanager
-async def serving(socket: Path, reports: Reports) -> AsyncIterator[ReportServer]:
+async def serving(socket: Path, reports: ProbeReports) -> AsyncIterator[ReportServer]:
     """Who hears what is said on this socket, as often as if it made frames all the time."""
 
     async def hear() -> None:

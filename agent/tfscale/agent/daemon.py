@@ -25,7 +25,7 @@ from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.telemetry.feed import Feed
-from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.agent.telemetry.sampler import Sampler
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
@@ -52,7 +52,7 @@ class Daemon:
         self._journal = Journal(files.journal)
         self._feed = Feed()
         self._sampler = Sampler()
-        self._reports = Reports(settings.task)
+        self._reports = ProbeReports(settings.task)
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
         self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
         self._peers = {
@@ -243,7 +243,7 @@ class Daemon:
             coordinator=self._reports.coordinator,
         )
         self._sequence += 1
-        self._feed.publish(wire.encoded(frame, self._reports.take_steps()))
+        self._feed.publish(wire.encode_frame(frame, self._reports.take_steps()))
 
     def _describe(self) -> Description:
         settings = self._settings

@@ -57,7 +57,7 @@ class AgentSettings:
 
     @property
     def leads(self) -> bool:
-        """Whether this agent issues the cluster's generations."""
+        """True for the agent that issues the cluster's generations."""
         return self.task == self.cluster.lead
 
     @property
@@ -81,19 +81,21 @@ def _folder_name(text: str, place: str) -> str:
 
 
 OPTIONS: dict[str, Option] = {
-    "role": Option(placed(parse_role), "ROLE", "chief, worker, ps or evaluator; left out: TF_CONFIG's task"),
-    "index": Option(count_from_0, "N", "of the task within its role; left out: TF_CONFIG's task"),
-    "cluster": Option(path, "FILE", "the cluster file, TOML or JSON; left out: TF_CONFIG in the environment"),
-    "listen": Option(parse_address, "HOST:PORT", "default: the agent's address in the cluster file"),
+    "role": Option(placed(parse_role), "ROLE", "chief, worker, ps or evaluator; default: the task in TF_CONFIG"),
+    "index": Option(count_from_0, "N", "position of the task within its role, from 0; default: the task in TF_CONFIG"),
+    "cluster": Option(path, "FILE", "cluster file, TOML or JSON; default: TF_CONFIG in the environment"),
+    "listen": Option(parse_address, "HOST:PORT", "address to serve; default: the agent's address in the cluster file"),
     "insecure": Option(switch, "", "serve and dial in plain text, also beyond loopback and with [tls] in the file"),
-    "run": Option(_folder_name, "NAME", "names the folder of logs and state; default: the cluster's name"),
-    "state_dir": Option(path, "DIR", "default: $XDG_STATE_HOME/tfscale"),
-    "grace": Option(number_from_0, "SECONDS", "from SIGTERM to SIGKILL; default 30"),
-    "exit_with_task": Option(switch, "", "return the task's exit status"),
-    "restart": Option(switch, "", "run a task again that ended unattended"),
-    "script_tf_config": Option(switch, "", "let the script set its TF_CONFIG"),
+    "run": Option(_folder_name, "NAME", "name of the folder of logs and state; default: the cluster's name"),
+    "state_dir": Option(path, "DIR", "folder of all runs; default: $XDG_STATE_HOME/tfscale"),
+    "grace": Option(number_from_0, "SECONDS", "time from SIGTERM to SIGKILL; default 30"),
+    "exit_with_task": Option(switch, "", "end when the task ends, with its exit status"),
+    "restart": Option(switch, "", "start the task again if it ended while no agent ran"),
+    "script_tf_config": Option(switch, "", "keep a TF_CONFIG that the script itself assigns"),
     "log_size": Option(size(_LEAST_LOG), "SIZE", f"rotate the task's log at this size; default 64M ({SIZE_UNITS})"),
-    "log_keep": Option(count_from_0, "N", "rotated logs to keep; default 4"),
-    "log_level": Option(one_of(*LEVELS), "LEVEL", f"of the agent's log: {', '.join(LEVELS)}; default info"),
-    "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", "of the agent's log: text or json; default text"),
+    "log_keep": Option(count_from_0, "N", "number of rotated logs to keep; default 4"),
+    "log_level": Option(
+        one_of(*LEVELS), "LEVEL", f"lowest level of the agent's log: {', '.join(LEVELS)}; default info"
+    ),
+    "log_format": Option(one_of(*LOG_FORMATS), "FORMAT", "format of the agent's log: text or json; default text"),
 }

@@ -35,7 +35,7 @@ from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 
 _COLUMNS = ("global_step", *PHASES, "pull")
 """Columns of a batch that may be empty."""
-_NEWER_PROBE = Caution(instead={ProfileStage: ProfileStage.FAILED})
+_NEWER_PROBE = Caution(newer={ProfileStage: ProfileStage.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class EncodedSteps:
     """Batch of steps as the probe encoded it."""
 
     rows: int
@@ -60,8 +60,8 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Report of a probe beside its steps; None and empty where it has nothing new."""
+class ProbeReport:
+    """Report of a probe without its steps; None and empty where it has nothing new."""
 
     hello: Hello | None
     probe: ProbeStatus | None
@@ -73,7 +73,7 @@ class Report:
 
 
 class EncodedFrame(NamedTuple):
-    """Frame as it is sent, encoded once for all who watch."""
+    """Frame as it is sent, encoded once for all watchers."""
 
     at: float
     rows: int
@@ -87,35 +87,35 @@ class EncodedFrame(NamedTuple):
         return self._replace(message=self.message + more)
 
 
-def report(data: bytes) -> tuple[Report, list[Steps]]:
+def read_report(data: bytes) -> tuple[ProbeReport, list[EncodedSteps]]:
     """Return the report in these bytes and its steps. Raises WireError."""
     message = parsed(report_pb2.TaskReport, data)
-    return record_of(Report, message, _NEWER_PROBE), [_steps(batch) for batch in message.steps]
+    return record_of(ProbeReport, message, _NEWER_PROBE), [_steps(batch) for batch in message.steps]
 
 
-def _steps(batch: telemetry_pb2.StepBatch) -> Steps:
+def _steps(batch: telemetry_pb2.StepBatch) -> EncodedSteps:
     rows = len(batch.sequence)
     if len(batch.end) != rows:
         raise WireError(f"steps of {batch.subject}: end has {len(batch.end)} rows, not {rows}")
     for name in _COLUMNS:
         if len(getattr(batch, name)) not in (0, rows):
             raise WireError(f"steps of {batch.subject}: {name} has {len(getattr(batch, name))} rows, not {rows}")
-    return Steps(rows, batch.SerializeToString())
+    return EncodedSteps(rows, batch.SerializeToString())
 
 
-def accepted() -> bytes:
+def acceptance_reply() -> bytes:
     return report_pb2.ReportReply(accepted=report_pb2.Accepted()).SerializeToString()
 
 
-def refused(why: str) -> bytes:
+def refusal_reply(why: str) -> bytes:
     return report_pb2.ReportReply(refused=why).SerializeToString()
 
 
-def order(record: ProfileOrder) -> bytes:
+def order_reply(record: ProfileOrder) -> bytes:
     return report_pb2.ReportReply(profile=message_of(report_pb2.ProfileOrder, record)).SerializeToString()
 
 
-def encoded(frame: Frame, steps: Sequence[Steps]) -> EncodedFrame:
+def encode_frame(frame: Frame, steps: Sequence[EncodedSteps]) -> EncodedFrame:
     """Return the frame with these steps as it is sent."""
     message = message_of(telemetry_pb2.Frame, frame).SerializeToString()
     number = telemetry_pb2.Frame.STEPS_FIELD_NUMBER

@@ -43,7 +43,7 @@ class _TaskFormatter(logging.Formatter):
 class _TextFormatter(_TaskFormatter):
     def format(self, record: logging.LogRecord) -> str:
         # A message may quote another process: its control characters must not forge a line or move the cursor.
-        message = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), record.getMessage())
+        message = _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), record.getMessage())
         line = f"{_time(record)} {record.levelname} {self.task_of(record) or '-'} {message}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 

@@ -45,14 +45,14 @@ def elapsed(seconds: float | None) -> str:
     """Return the time since something began in its two largest units: `12 s`, `3 m 20 s`, `5 h 02 m`, `2 d 4 h`."""
     if seconds is None:
         return UNKNOWN
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} m {whole % 60:02} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02} m"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+    total_seconds = max(0, int(seconds))
+    if total_seconds < 60:
+        return f"{total_seconds} s"
+    if total_seconds < 3600:
+        return f"{total_seconds // 60} m {total_seconds % 60:02} s"
+    if total_seconds < 86400:
+        return f"{total_seconds // 3600} h {total_seconds % 3600 // 60:02} m"
+    return f"{total_seconds // 86400} d {total_seconds % 86400 // 3600} h"
 
 
 def elapsed_briefly(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Values that no agent can mean: refused where they arrive, so that no code behind that has to check again."""
+"""Checks of values that no healthy agent sends: made once where they arrive, so that no later code repeats them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_steps(batch: StepBatch) -> None:
 
 
 def check_counts(counts: list[int]) -> None:
-    """Raise ValueError where the number of a step is too large to be counted with."""
+    """Raise ValueError where the number of a step is beyond what can be counted with."""
     if counts and max(counts) > LARGEST:
         raise ValueError(f"step {max(counts)} is beyond what can be counted")
 
@@ -53,4 +53,4 @@ def _check_name(subject: str) -> None:
     except UsageError as error:
         raise ValueError(f"steps: {error}") from None
     if task is None:
-        raise ValueError("steps of the cluster: only tasks and their replicas make any")
+        raise ValueError("steps of the cluster: only tasks and their replicas have steps")

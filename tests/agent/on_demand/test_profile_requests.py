@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from report_connection import Connection, connected, serving
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, Profiler, ProfileTimeout, ProfileUnavailable
-from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
@@ -19,10 +19,10 @@ HELLO = report_pb2.Hello(schema_version=1, task="worker:1", generation=3, attemp
 
 
 @pytest.fixture
-async def socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Reports, Connection]]:
+async def socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[ProbeReports, Connection]]:
     """An agent's reports, and a process that has been heard by them."""
     path = tmp_path_factory.mktemp("s") / "r.sock"
-    reports = Reports(Task.parse("worker:1"))
+    reports = ProbeReports(Task.parse("worker:1"))
     reports.begin(3, 2)
     async with serving(path, reports), connected(path) as connection:
         connection.say(report_pb2.TaskReport(hello=HELLO))
@@ -39,7 +39,7 @@ async def listening(profiler: Profiler) -> asyncio.Task[ProfileOrder]:
     return waiting
 
 
-async def test_a_profile_is_ordered_told_of_and_found(socket: tuple[Reports, Connection], tmp_path: Path) -> None:
+async def test_a_profile_is_ordered_told_of_and_found(socket: tuple[ProbeReports, Connection], tmp_path: Path) -> None:
     reports, connection = socket
     file = tmp_path / "host.xplane.pb"
     file.write_bytes(b"12345")
@@ -62,7 +62,7 @@ async def test_a_profile_is_ordered_told_of_and_found(socket: tuple[Reports, Con
     assert (moments[-1].file, moments[-1].bytes) == (str(file), 5)
 
 
-async def test_a_process_that_goes_meanwhile_is_said(socket: tuple[Reports, Connection], tmp_path: Path) -> None:
+async def test_a_process_that_goes_meanwhile_is_said(socket: tuple[ProbeReports, Connection], tmp_path: Path) -> None:
     reports, connection = socket
     moments = reports.profiler.profile(2.0, tmp_path)
     await anext(moments)

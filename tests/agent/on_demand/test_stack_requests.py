@@ -23,7 +23,7 @@ from tfscale.agent.on_demand.stack_requests import (
 
 PROGRAM = """
 import sys, threading, time
-from tfscale.trainer.probe import stacks
+from tfscale.trainer.probe.on_demand import stack_dumps
 
 inside = threading.Semaphore(0)
 
@@ -34,7 +34,7 @@ def wait_here():
     # In one line, which is the one that the stack names, whether it waits already or not.
     print(number, flush=True); time.sleep(60)
 
-number = stacks.listen()
+number = stack_dumps.listen()
 for _ in range(int(sys.argv[1])):
     threading.Thread(target=wait_beside, daemon=True).start()
     inside.acquire()

@@ -12,7 +12,7 @@ from running_agents import W0, W1, agent, runs
 from tfscale.agent.daemon import Daemon
 from tfscale.agent.serving.servers import ReportServer, ServerError
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
@@ -40,4 +40,4 @@ async def test_a_busy_port_is_one_clear_error_before_anything_starts(settings_of
 
 async def test_a_socket_that_cannot_be_made_is_one_clear_error() -> None:
     with pytest.raises(ServerError, match=r"/proc/none/r\.sock"):
-        await ReportServer(Path("/proc/none/r.sock"), Reports(W1)).start()
+        await ReportServer(Path("/proc/none/r.sock"), ProbeReports(W1)).start()

@@ -11,7 +11,7 @@ from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
-from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.records import TaskState
 
 
@@ -20,7 +20,7 @@ async def task(settings_of: Callable[..., AgentSettings], spec: TaskSpec) -> Asy
     settings = settings_of(W1)
     settings.files.folder.mkdir(parents=True)
     supervisor = Supervisor(spec, lambda _: None)
-    task = LocalTask(settings, Journal(settings.files.journal), supervisor, Reports(W1))
+    task = LocalTask(settings, Journal(settings.files.journal), supervisor, ProbeReports(W1))
     await task.adopt()
     yield task
     await supervisor.stop("the test is over")

@@ -118,10 +118,3 @@ def test_the_shim_needs_the_standard_library_alone() -> None:
     )
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert loaded - set(sys.stdlib_module_names) <= {"__main__", "__mp_main__"}
-
-
-def test_a_state_that_is_none_is_none(tmp_path: Path) -> None:
-    for text in (b"", b"{", b"[]", b'{"boot": "x"}', b'{"argv": 3}'):
-        (tmp_path / "state").write_bytes(text)
-        assert read_state(tmp_path / "state") is None
-    assert read_state(tmp_path / "absent") is None

@@ -15,13 +15,13 @@ from tfscale.agent.supervision.task_environment import (
     report_socket,
     task_environment,
 )
-from tfscale.core.cluster.cluster_spec import ClusterSpec, Program
+from tfscale.core.cluster.cluster_spec import ClusterSpec, ProgramSpec
 from tfscale.core.cluster.task import Task
 
 
 @pytest.fixture
 def settings(make_cluster: Callable[[int], ClusterSpec], make_settings: Callable[..., AgentSettings]) -> AgentSettings:
-    cluster = replace(make_cluster(2), program=Program(environment={"COLOUR": "green", "TF_CONFIG": "theirs"}))
+    cluster = replace(make_cluster(2), program=ProgramSpec(environment={"COLOUR": "green", "TF_CONFIG": "theirs"}))
     return make_settings(cluster, Task.parse("worker:1"))
 
 

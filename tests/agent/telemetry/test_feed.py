@@ -1,14 +1,14 @@
 import asyncio
 
 from tfscale.agent.telemetry.feed import KEPT, KEPT_STEPS, RECENT, Feed
-from tfscale.agent.wire import EncodedFrame, Steps, encoded
+from tfscale.agent.wire import EncodedFrame, EncodedSteps, encode_frame
 from tfscale.core.records import Frame, TaskState, TaskStatus
 from tfscale.v1 import telemetry_pb2
 
 
 def frame(sequence: int, steps: int = 0) -> EncodedFrame:
     sent = Frame(sequence, float(sequence), TaskStatus(TaskState.RUNNING))
-    return encoded(sent, (Steps(steps, b""),) if steps else ())
+    return encode_frame(sent, (EncodedSteps(steps, b""),) if steps else ())
 
 
 def read(frame: EncodedFrame) -> telemetry_pb2.Frame:

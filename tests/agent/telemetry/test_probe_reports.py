@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from report_connection import connected, said, serving
 from tfscale.agent.serving.servers import ReportServer
-from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import Activity, ActivityKind, Collective, ProbeState, Training
 from tfscale.core.wire.framing import framed
@@ -20,9 +20,9 @@ TASK = Task.parse("worker:1")
 
 
 @asynccontextmanager
-async def served(path: Path) -> AsyncIterator[Reports]:
+async def served(path: Path) -> AsyncIterator[ProbeReports]:
     """Reports that expect generation 3, attempt 2."""
-    reports = Reports(TASK)
+    reports = ProbeReports(TASK)
     reports.begin(3, 2)
     async with serving(path, reports):
         yield reports
@@ -38,7 +38,7 @@ def hello(**changes: Any) -> report_pb2.TaskReport:
     return report_pb2.TaskReport(hello=report_pb2.Hello(**fields))
 
 
-def taken(reports: Reports) -> list[telemetry_pb2.StepBatch]:
+def taken(reports: ProbeReports) -> list[telemetry_pb2.StepBatch]:
     return [telemetry_pb2.StepBatch.FromString(batch.message) for batch in reports.take_steps()]
 
 
@@ -148,7 +148,7 @@ async def test_columns_of_unequal_length_are_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (b"PRI * HTTP/2.0\r\n\r\n", "a message of 1,347,569,952 bytes: whoever sends this speaks another protocol"),
+        (b"PRI * HTTP/2.0\r\n\r\n", "a message of 1,347,569,952 bytes: the sender speaks another protocol"),
         (b"\0\0\0\3abc", "Error parsing message"),
     ],
     ids=["another protocol", "no message"],
@@ -203,7 +203,7 @@ async def test_what_is_said_waits_until_a_frame_is_made_or_another_attempt_begin
         batch = telemetry_pb2.StepBatch(subject="worker:1", sequence=[number], end=[1.0])
         return report_pb2.TaskReport(steps=[batch])
 
-    reports = Reports(TASK)
+    reports = ProbeReports(TASK)
     reports.begin(3, 2)
     server = ReportServer(path, reports)
     await server.start()
@@ -224,7 +224,7 @@ async def test_what_is_said_waits_until_a_frame_is_made_or_another_attempt_begin
 
 
 async def test_an_agent_that_ends_lets_go_of_a_process_that_does_not(path: Path) -> None:
-    reports = Reports(TASK)
+    reports = ProbeReports(TASK)
     reports.begin(3, 2)
     async with serving(path, reports) as server, connected(path) as connection:
         connection.say(hello())

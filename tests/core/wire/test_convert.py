@@ -71,7 +71,7 @@ def test_a_state_that_is_unknown_is_refused_unless_another_stands_for_it(number:
     message = telemetry_pb2.TaskStatus(state=number)
     with pytest.raises(WireError, match=f"^task state {number} is unknown to this version of tfscale: upgrade it$"):
         record_of(TaskStatus, message)
-    caution = Caution(instead={TaskState: TaskState.PENDING})
+    caution = Caution(newer={TaskState: TaskState.PENDING})
     assert record_of(TaskStatus, message, caution).state is TaskState.PENDING
 
 
@@ -84,7 +84,7 @@ def test_bytes_that_are_no_message_are_refused() -> None:
 def test_caution_takes_only_numbers_that_are_finite_and_times_that_are_dates(at: float) -> None:
     status = message_of(telemetry_pb2.TaskStatus, TaskStatus(TaskState.RUNNING, started=at, reason="why"))
     training = message_of(telemetry_pb2.Training, Training(loss=at, learning_rate=0.0))
-    caution = Caution(text=str.upper, only_known=True)
+    caution = Caution(text=str.upper, only_plausible=True)
     assert record_of(TaskStatus, status, caution) == TaskStatus(TaskState.RUNNING, reason="WHY")
     assert record_of(Training, training, caution) == Training(loss=at if at == 1e15 else None, learning_rate=0.0)
     assert math.isclose(record_of(TaskStatus, status).started or 0.0, at) or math.isnan(at)

@@ -1,10 +1,14 @@
-"""Fields of protobuf messages that are written without a message."""
+"""Bytes of a field are those that protobuf itself writes and reads."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
-from tfscale.core.wire.fields import consecutive, delimited
+from tfscale.core.wire.fields import column, consecutive, delimited
 from tfscale.v1 import report_pb2, telemetry_pb2
+
+SUBJECT = telemetry_pb2.StepBatch.SUBJECT_FIELD_NUMBER
 
 
 @pytest.mark.parametrize("first", [0, 1, 126, 127, 128, 16_383, 16_384, (1 << 35) - 3])
@@ -14,8 +18,13 @@ def test_consecutive_numbers_are_written_as_protobuf_packs_them(first: int, coun
     assert list(telemetry_pb2.StepBatch.FromString(packed).sequence) == list(range(first, first + count))
 
 
-@pytest.mark.parametrize("length", [0, 127, 128, 20_000])
-def test_a_field_follows_its_number_and_its_length(length: int) -> None:
-    text = "a" * length
-    reply = report_pb2.ReportReply.FromString(delimited(2, text.encode()))
-    assert reply.refused == text
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 20_000])
+def test_a_field_with_a_length_is_read_by_protobuf(length: int) -> None:
+    assert telemetry_pb2.StepBatch.FromString(delimited(SUBJECT, b"x" * length)).subject == "x" * length
+
+
+def test_a_packed_column_is_its_numbers_and_none_that_is_cut() -> None:
+    data = telemetry_pb2.StepBatch(compute=[0.5, 2.0, math.inf]).SerializeToString()[-12:]
+    assert list(column("f", data)) == [0.5, 2.0, math.inf]
+    with pytest.raises(ValueError, match="multiple"):
+        column("d", data)

@@ -42,7 +42,7 @@ def written(path: Path, *reports: ProbeReport) -> list[Frame]:
 def test_the_lines_hold_the_records_that_the_socket_carries(tmp_path: Path) -> None:
     (frame,) = written(tmp_path / "lines.jsonl", REPORT)
     message = wire.serialised(Identity("", "worker:1", 3, 2), REPORT)
-    heard, _ = agent_wire.report(message)
+    heard, _ = agent_wire.read_report(message)
     assert frame.probe == heard.probe == REPORT.status
     assert frame.probe is not None and (frame.probe.state, frame.probe.checkpoint) == (ProbeState.MEASURING, 1234.5)
     assert (frame.collective, frame.training) == (heard.collective, heard.training) == REPORT[:1] + REPORT[2:3]

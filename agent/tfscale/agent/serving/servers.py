@@ -14,7 +14,7 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 from tfscale.agent.serving.service import SERVICE_NAME, AgentService
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.security import SERVER_OPTIONS, server_credentials
 from tfscale.core.errors import TfscaleError
@@ -77,7 +77,7 @@ def _try_port(address: Address) -> None:
 class ReportServer:
     """Server of the task's reports, on a socket that only this user may open."""
 
-    def __init__(self, path: Path, reports: Reports) -> None:
+    def __init__(self, path: Path, reports: ProbeReports) -> None:
         self._path = path
         self._reports = reports
         self._accepting: asyncio.Task[None] | None = None

@@ -42,7 +42,7 @@ _CODES = {
 
 
 class AgentService(agent_pb2_grpc.AgentServicer):
-    """Serves consoles, scripts and the agents of other tasks. `gang` is None on all agents but the lead's."""
+    """Service for consoles, scripts and the agents of other tasks. `gang` is None on all agents but the lead's."""
 
     def __init__(
         self,
@@ -126,9 +126,8 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
     ) -> telemetry_pb2.TaskStatus:
-        await context.send_initial_metadata(
-            ()
-        )  # the lead learns that the agent is there: the rest may take a grace period
+        # The lead learns at once that the agent is there: the rest may take a grace period.
+        await context.send_initial_metadata(())
         targets = {
             agent_pb2.ApplyRequest.TARGET_STOPPED: self._local.fence,
             agent_pb2.ApplyRequest.TARGET_RUNNING: self._local.run,

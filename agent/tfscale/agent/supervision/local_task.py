@@ -10,7 +10,7 @@ from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.supervisor import Launch, Supervisor
 from tfscale.agent.supervision.task_environment import report_socket, task_environment
-from tfscale.agent.telemetry.probe_reports import Reports
+from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.records import TaskStatus
 
 
@@ -21,7 +21,9 @@ def _never(_why: str) -> None:
 class LocalTask:
     """The own task as a gang.GangMember: carries out one request at a time."""
 
-    def __init__(self, settings: AgentSettings, journal: Journal, supervisor: Supervisor, reports: Reports) -> None:
+    def __init__(
+        self, settings: AgentSettings, journal: Journal, supervisor: Supervisor, reports: ProbeReports
+    ) -> None:
         self._settings = settings
         self._journal = journal
         self._supervisor = supervisor
@@ -42,8 +44,8 @@ class LocalTask:
             newest = max(entry.generation, status.generation)
             self._journal.update(generation=newest, task_generation=status.generation, attempt=status.attempt)
             self._reports.begin(status.generation, status.attempt)
-        kept = entry.socket if self._supervisor.alive else None
-        self.socket = kept or report_socket(self._settings)
+        running_socket = entry.socket if self._supervisor.alive else None
+        self.socket = running_socket or report_socket(self._settings)
         return status
 
     async def fence(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _never) -> TaskStatus:

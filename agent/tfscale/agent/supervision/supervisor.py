@@ -287,7 +287,7 @@ class Supervisor:
         )
 
     async def _lose(self) -> None:
-        """Kill a task whose shim died first: nobody can learn how it ends, so it must not go on."""
+        """Kill a task whose shim died first: its exit status would stay unknown."""
         state, killed = self._state, 0
         if state is not None and state.boot == shim.boot_id():
             killed = await asyncio.to_thread(shim.kill_session, state.shim_pid, state.shim_started)

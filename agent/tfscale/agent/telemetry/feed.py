@@ -90,8 +90,8 @@ class Feed:
             self._watchers.discard(watcher)
 
     def _past(self, since: float | None) -> list[EncodedFrame]:
-        kept = list(self._kept)
-        return kept[-RECENT:] if since is None else [frame for frame in kept if frame.at > since] or kept[-1:]
+        frames = list(self._kept)
+        return frames[-RECENT:] if since is None else [frame for frame in frames if frame.at > since] or frames[-1:]
 
     def close(self) -> None:
         """Let every watcher end after the frames that are queued for it."""

@@ -14,7 +14,7 @@ _READS = 64
 """Reads of one call at most, so that one process cannot keep the agent from others."""
 
 
-class Connection:
+class ProbeConnection:
     """Non-blocking connection, read when a frame is made instead of at every message. `own` is a connected socket."""
 
     def __init__(self, own: socket.socket) -> None:

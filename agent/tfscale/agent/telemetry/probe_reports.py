@@ -15,7 +15,7 @@ from dataclasses import replace
 from tfscale.agent import wire
 from tfscale.agent.on_demand.profile_requests import Profiler
 from tfscale.agent.on_demand.stack_requests import StackListener
-from tfscale.agent.telemetry.probe_connection import Connection
+from tfscale.agent.telemetry.probe_connection import ProbeConnection
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import (
@@ -40,19 +40,19 @@ class Refusal(TfscaleError):
     """A process whose reports are not accepted."""
 
 
-class Reports:
+class ProbeReports:
     """Collection of the reports of an attempt's one reporter; `take_steps` empties it."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._attempt: tuple[int, int] = (0, 0)
-        self._connections: dict[Connection, asyncio.Task[None] | None] = {}
+        self._connections: dict[ProbeConnection, asyncio.Task[None] | None] = {}
         """Connections, each with the job that sends it orders once its hello is accepted."""
-        self._reporter: Connection | None = None
+        self._reporter: ProbeConnection | None = None
         self.listener: StackListener | None = None
         """The process that reports, where it can be asked for its stacks."""
         self.profiler = Profiler()
-        self._steps: list[wire.Steps] = []
+        self._steps: list[wire.EncodedSteps] = []
         self.probe: ProbeStatus | None = None
         self.collective: Collective | None = None
         self.training: Training | None = None
@@ -71,7 +71,7 @@ class Reports:
             self.coordinator = None
             self._activities = {}
 
-    def take_steps(self) -> tuple[wire.Steps, ...]:
+    def take_steps(self) -> tuple[wire.EncodedSteps, ...]:
         """Return the batches since the last call, oldest first."""
         steps, self._steps = self._steps, []
         return tuple(steps)
@@ -84,7 +84,7 @@ class Reports:
 
     def accept(self, process: socket.socket) -> None:
         """Read a new connection: at once until its hello is accepted, then by `hear`."""
-        connection = Connection(process)
+        connection = ProbeConnection(process)
         self._connections[connection] = None
         asyncio.get_running_loop().add_reader(connection, self._hear, connection)
 
@@ -99,30 +99,30 @@ class Reports:
         for connection in tuple(self._connections):
             self._let_go(connection)
 
-    def _hear(self, connection: Connection) -> None:
+    def _hear(self, connection: ProbeConnection) -> None:
         try:
             for message in connection.messages():
-                report, steps = wire.report(message)
+                report, steps = wire.read_report(message)
                 if self._reporter is not connection:
                     self._greet(connection, self._admitted(report.hello))
                 self._collect(report, steps)
         except (Refusal, FramingError, WireError) as error:
             _logger.warning("refused the reports of a process: %s", error)
-            connection.reply(wire.refused(str(error)))
+            connection.reply(wire.refusal_reply(str(error)))
             self._let_go(connection)
         else:
             if connection.is_over:
                 self._let_go(connection)
 
-    def _greet(self, connection: Connection, hello: wire.Hello) -> None:
+    def _greet(self, connection: ProbeConnection, hello: wire.Hello) -> None:
         asyncio.get_running_loop().remove_reader(connection)
         self._reporter = connection
         self.listener = _listener(hello)
         _logger.info("process %d reports", hello.pid)
-        connection.reply(wire.accepted())
+        connection.reply(wire.acceptance_reply())
         self._connections[connection] = asyncio.create_task(self._give_orders(connection))
 
-    def _let_go(self, connection: Connection) -> None:
+    def _let_go(self, connection: ProbeConnection) -> None:
         orders = self._connections.pop(connection)
         if orders is None:
             asyncio.get_running_loop().remove_reader(connection)
@@ -133,10 +133,10 @@ class Reports:
             self._reporter = self.listener = None
         connection.close()
 
-    async def _give_orders(self, connection: Connection) -> None:
+    async def _give_orders(self, connection: ProbeConnection) -> None:
         async with aclosing(self.profiler.listen()) as orders:
             async for order in orders:
-                connection.reply(wire.order(order))
+                connection.reply(wire.order_reply(order))
 
     def _admitted(self, hello: wire.Hello | None) -> wire.Hello:
         """Return the hello if it is of the attempt that runs. Raises Refusal."""
@@ -152,7 +152,7 @@ class Reports:
             raise Refusal(f"another process already reports for {self._task}")
         return hello
 
-    def _collect(self, report: wire.Report, steps: list[wire.Steps]) -> None:
+    def _collect(self, report: wire.ProbeReport, steps: list[wire.EncodedSteps]) -> None:
         if report.probe is not None:
             probe = self._with_checkpoint(report.probe)
             _log_problems(self.probe, probe)

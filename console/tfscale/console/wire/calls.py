@@ -13,7 +13,7 @@ from tfscale.core.records import SCHEMA_VERSION, Description, Stage
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
 from tfscale.v1 import agent_pb2, arrival_pb2, report_pb2
 
-_PROGRESS = Caution(printable, instead={Stage: Stage.PLANNED})
+_PROGRESS = Caution(printable, newer={Stage: Stage.PLANNED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ from tfscale.v1 import arrival_pb2, telemetry_pb2
 
 CAUTION = Caution(
     text=printable,
-    only_known=True,
-    instead={TaskState: TaskState.PENDING, ProbeState: ProbeState.WAITING},
+    only_plausible=True,
+    newer={TaskState: TaskState.PENDING, ProbeState: ProbeState.WAITING},
 )
 _READ = tuple(field.name for field in arrival_pb2.ArrivingFrame.DESCRIPTOR.fields)
 """Fields that are read when a frame arrives."""

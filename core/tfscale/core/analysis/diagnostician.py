@@ -75,7 +75,7 @@ class Diagnostician:
         compared = [(group.window.subjects, group.figures) for group in self._groups]
         current += self._context.explain(slow, compared, self._tasks)
         current += not_finite(tasks)
-        straggles = any(each.kind == "straggler" for each in slow)
+        straggles = any(diagnosis.kind == "straggler" for diagnosis in slow)
         current += self._context.evaluate(self._main.window, self._tasks, straggles, now)
         self._context.count_steps(*self._main.counted)
         return self._findings(self._open.update(current, now), tasks)
@@ -120,11 +120,15 @@ def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subj
 
     A task of which every replica (of all `subjects`) is slow is slow itself; otherwise the replica alone is named.
     """
-    slow = {each.subject for each in replicas if each.kind == "straggler"}
+    slow = {diagnosis.subject for diagnosis in replicas if diagnosis.kind == "straggler"}
     entirely = {subject_task(name) for name in slow} - {subject_task(name) for name in subjects if name not in slow}
-    kept = [each for each in replicas if each.subject in slow and subject_task(each.subject) not in entirely]
-    named = {subject_task(each.subject) for each in kept}
-    return [each for each in workers if each.kind != "straggler" or subject_task(each.subject) not in named] + kept
+    partly = [
+        replica for replica in replicas if replica.subject in slow and subject_task(replica.subject) not in entirely
+    ]
+    named = {subject_task(replica.subject) for replica in partly}
+    return [
+        worker for worker in workers if worker.kind != "straggler" or subject_task(worker.subject) not in named
+    ] + partly
 
 
 def _is_moving(tasks: tuple[ObservedTask, ...]) -> bool:

@@ -1,6 +1,6 @@
-"""The cluster spec: who trains where, under which agents, over which links.
+"""The cluster spec: the address of each task and of its agent, and the speed of its link.
 
-It comes from a TOML or JSON file whose tasks have the shape of `TF_CONFIG`'s `cluster`, or from a `TF_CONFIG` in the
+It is read from a TOML or JSON file whose tasks have the shape of `TF_CONFIG`'s `cluster`, or from a `TF_CONFIG` in the
 environment as it is. docs/reference/cluster.md shows every key.
 """
 
@@ -42,8 +42,8 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """What the agents start when their command line names nothing."""
+class ProgramSpec:
+    """The program that an agent starts when its command line names none."""
 
     command: tuple[str, ...] = ()
     directory: str | None = None
@@ -61,15 +61,15 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """The whole cluster. `tasks` is ordered: chief, workers, ps, evaluator."""
+    """All tasks of a cluster; `tasks` is ordered: chief, workers, ps, evaluator."""
 
     name: str
-    """Names the run in state folders and recordings; the file's stem unless it says otherwise."""
+    """Name of the run in state folders and recordings; by default the stem of the file."""
     tasks: Mapping[Task, Address]
     agents: Mapping[Task, Address]
     link_speeds: Mapping[str, float] = field(default_factory=dict)
-    """Bits a second by task name or `default`; absent: unknown."""
-    program: Program = Program()
+    """Bits a second, by task name or `default`; a link that is absent has an unknown speed."""
+    program: ProgramSpec = ProgramSpec()
     tls: Tls | None = None
 
     @property
@@ -78,30 +78,31 @@ class ClusterSpec:
         return next(iter(self.tasks))
 
     def link_speed(self, task: Task) -> float | None:
-        """The speed of a task's link in bits a second, None where nobody said."""
+        """Return the speed of a task's link in bits a second, None where the file has none."""
         return self.link_speeds.get(str(task), self.link_speeds.get("default"))
 
     def tf_config(self, task: Task) -> str:
-        """`TF_CONFIG` for one task, as JSON."""
-        cluster: dict[str, list[str]] = {}
-        for each, address in self.tasks.items():
-            if each.role is not Role.EVALUATOR or task.role is Role.EVALUATOR:
-                cluster.setdefault(each.role, []).append(str(address))
+        """Return `TF_CONFIG` for one task, as JSON; only an evaluator's names the evaluators."""
+        cluster = self._addresses()
+        if task.role is not Role.EVALUATOR:
+            cluster.pop(Role.EVALUATOR, None)
         return json.dumps({"cluster": cluster, "task": {"type": str(task.role), "index": task.index}})
 
     def to_json(self) -> str:
-        """The spec as the JSON form of its file; `parse_cluster` gives it back, but for the program and TLS,
-        which stay local."""
-        cluster: dict[str, list[str]] = {}
-        for each, address in self.tasks.items():
-            cluster.setdefault(each.role, []).append(str(address))
-        document: dict[str, Any] = {
+        """Return the JSON form of the spec's file, without the program and TLS, which stay on this host."""
+        document = {
             "name": self.name,
-            "cluster": cluster,
+            "cluster": self._addresses(),
             "agents": {str(task): str(address) for task, address in self.agents.items()},
             "links": {name: f"{speed:.0f}bit/s" for name, speed in self.link_speeds.items()},
         }
         return json.dumps(document)
+
+    def _addresses(self) -> dict[str, list[str]]:
+        by_role: dict[str, list[str]] = {}
+        for task, address in self.tasks.items():
+            by_role.setdefault(task.role, []).append(str(address))
+        return by_role
 
 
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
@@ -111,7 +112,7 @@ _KEYS = {"name", "cluster", "agents", "links", "program", "tls"}
 def load_cluster(path: Path) -> ClusterSpec:
     """Read a cluster file, TOML or JSON by its suffix (anything but .json is TOML).
 
-    Raises ClusterError with one line for whatever is wrong with it.
+    Raises ClusterError, whose message is one line.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -128,14 +129,14 @@ def load_cluster(path: Path) -> ClusterSpec:
 
 
 def _run_name(path: Path) -> str:
-    """The file's stem, fit for a folder's name."""
+    """Return the stem of the file, without characters that a folder's name cannot have."""
     return re.sub(r"[^\w.-]+", "-", path.stem).lstrip(".-") or "cluster"
 
 
 def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[ClusterSpec, Task | None]:
-    """The cluster in `TF_CONFIG`, and the task that it names for this host, if any.
+    """Return the cluster in `TF_CONFIG`, and the task that it names for this host, None where it names none.
 
-    Raises ClusterError when there is none or it is malformed.
+    Raises ClusterError where `TF_CONFIG` is absent or malformed.
     """
     text = environment.get("TF_CONFIG")
     if not text:
@@ -146,12 +147,10 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tup
         raise ClusterError(f"TF_CONFIG: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ClusterError('TF_CONFIG: must be an object with "cluster" and "task"')
-    known = {key: document[key] for key in _KEYS if key in document}
-    spec = parse_cluster(known, name="tf-config", where="TF_CONFIG", base=Path.cwd())
+    own_keys = {key: document[key] for key in _KEYS if key in document}
+    spec = parse_cluster(own_keys, name="tf-config", where="TF_CONFIG", base=Path.cwd())
     own = document.get("task")
-    if own is None:
-        return spec, None
-    return spec, _own_task(own, spec)
+    return spec, None if own is None else _own_task(own, spec)
 
 
 def _own_task(own: object, spec: ClusterSpec) -> Task:
@@ -170,9 +169,9 @@ def _own_task(own: object, spec: ClusterSpec) -> Task:
 
 
 def parse_cluster(document: object, *, name: str, where: str, base: Path) -> ClusterSpec:
-    """A cluster document as a spec. `where` begins every error; `base` is what relative paths in it start from.
+    """Return the spec of a parsed cluster file; relative paths in it start from the folder `base`.
 
-    Raises ClusterError.
+    Raises ClusterError, whose message begins with `where`.
     """
     try:
         return _parse(document, name, base)
@@ -222,7 +221,7 @@ def _parse_tasks(table: Mapping[str, Any]) -> dict[Task, Address]:
 
 
 def parse_address(value: object, where: str = "address") -> Address:
-    """`host:port` or `[v6]:port` as an Address. Raises UsageError that begins with `where`."""
+    """Return the Address of the text `host:port` or `[v6]:port`. Raises UsageError that begins with `where`."""
     if not isinstance(value, str) or (match := re.fullmatch(r"(\[[^\]]+\]|[^:\s\[\]]+):(\S*)", value)) is None:
         raise UsageError(f"{where}: {value!r} is not host:port")
     if not match[2].isdecimal() or not 1 <= int(match[2]) <= 65535:
@@ -241,7 +240,7 @@ def _parse_speed(value: object, key: str) -> float:
     return speed
 
 
-def _parse_program(table: Mapping[str, Any]) -> Program:
+def _parse_program(table: Mapping[str, Any]) -> ProgramSpec:
     _refuse_unknown(table, {"command", "directory", "environment"}, "[program]")
     command = table.get("command", [])
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
@@ -253,7 +252,7 @@ def _parse_program(table: Mapping[str, Any]) -> Program:
     for key, value in environment.items():
         if not isinstance(value, str | int | float):
             raise UsageError(f"[program] environment {key} must be a string or a number")
-    return Program(tuple(command), directory, {key: str(value) for key, value in environment.items()})
+    return ProgramSpec(tuple(command), directory, {key: str(value) for key, value in environment.items()})
 
 
 def _parse_tls(table: Mapping[str, Any], base: Path) -> Tls:
@@ -280,10 +279,10 @@ def _member(key: str, tasks: Mapping[Task, Address], where: str) -> Task:
     return task
 
 
-def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> None:
+def _refuse_unknown(table: Mapping[str, Any], allowed: set[str], where: str) -> None:
     for key in table:
-        if key not in known:
-            raise UsageError(f"{where} has no key {key!r}: use one of {', '.join(sorted(known))}")
+        if key not in allowed:
+            raise UsageError(f"{where} has no key {key!r}: use one of {', '.join(sorted(allowed))}")
 
 
 def _refuse_duplicates(tasks: Mapping[Task, Address], agents: Mapping[Task, Address]) -> None:

@@ -1,4 +1,4 @@
-"""Which tasks restart together, and what that loses: both follow from the family of the strategy."""
+"""Tasks that restart together, and the training that this loses: both follow from the family of the strategy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plan_finish(spec: ClusterSpec, strategy: str | None) -> tuple[Task, ...]:
 
 
 def keeps_training(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task]) -> bool:
-    """Return whether all that `tasks` have trained survives their restart, because other tasks hold it."""
+    """Decide whether all that `tasks` have trained survives their restart, because other tasks hold it."""
     stateless = _family(spec, strategy).stateless
     return all(task.role in stateless for task in tasks)
 

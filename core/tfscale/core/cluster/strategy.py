@@ -1,7 +1,7 @@
 """The strategies of `tf.distribute` in one table: to support another one, add a row.
 
-The family of a strategy decides which tasks restart together and what a restart loses (`core/restart.py`); the other
-columns tell the probe how replicas exchange tensors (`probe/graph/distribution.py`) and which methods to hook
+The family of a strategy decides which tasks restart together and what a restart loses (`core/cluster/restart.py`).
+The other columns tell the probe how replicas exchange tensors (`probe/graph/distribution.py`) and which methods to hook
 (`probe/hooks/tensorflow_hooks.py`).
 
 A strategy is found by the name of its class or of a base class, so a subclass has the row of its base. One that has
@@ -23,7 +23,7 @@ RING = "RING"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How the tasks of a training depend on one another."""
+    """Dependence of the tasks of a training on one another."""
 
     name: str
     in_step: frozenset[Role] = frozenset()
@@ -31,7 +31,7 @@ class Family:
     with_chief: frozenset[Role] = frozenset()
     """Roles whose restart restarts the chief as well."""
     stateless: frozenset[Role] = frozenset({Role.EVALUATOR})
-    """Roles whose restart loses nothing: what was trained is held by other tasks."""
+    """Roles whose restart loses nothing: other tasks hold what was trained."""
     serving: frozenset[Role] = frozenset()
     """Roles that serve the lead and never end by themselves (`tf.distribute.Server.join` does not return)."""
 
@@ -60,11 +60,11 @@ class Strategy:
     reductions: tuple[str, ...] = ()
     """Reducing methods that `extended` does not inherit."""
     collective: str | None = LOCAL
-    """How replicas exchange tensors; None: across processes, as `CommunicationOptions` of the program say."""
+    """Way in which replicas exchange tensors; None: across processes, as `CommunicationOptions` of the program say."""
 
 
 DEFAULT = Strategy("_DefaultDistributionStrategy", ALONE, ("_DefaultDistributionStrategy",))
-"""What TensorFlow uses outside of any `Strategy.scope`."""
+"""Strategy that TensorFlow uses outside of any `Strategy.scope`."""
 
 STRATEGIES = (
     DEFAULT,
@@ -115,7 +115,7 @@ def find_strategy(names: Iterable[str]) -> Strategy | None:
 
 
 def family_of(name: str | None, roles: Iterable[Role]) -> Family:
-    """Return the family of the strategy of this name, or what the roles of the cluster suggest where it has none."""
+    """Return the family of the strategy of this name, or where it has none, the one that the roles suggest."""
     row = find_strategy(() if name is None else (name,))
     if row is not None and row.family is not None:
         return row.family

@@ -10,7 +10,7 @@ from functools import lru_cache
 from tfscale.core.errors import UsageError
 
 CLUSTER = "cluster"
-"""The subject of a diagnosis that blames nobody."""
+"""Subject of a diagnosis that concerns no single task."""
 
 
 class Role(StrEnum):
@@ -45,7 +45,7 @@ class Task:
 
     @classmethod
     def parse(cls, name: str) -> Task:
-        """`worker:1` as a Task. Raises UsageError for anything else."""
+        """Return the Task of a name such as `worker:1`. Raises UsageError for anything else."""
         match = re.fullmatch(r"([a-z]+):(\d+)", name)
         if match is None:
             raise UsageError(f"{name!r} is not a task: write role:index, for example worker:1")
@@ -53,7 +53,7 @@ class Task:
 
 
 def parse_role(name: str) -> Role:
-    """A task type as its Role; AI Platform's `master` is the chief. Raises UsageError for an unknown one."""
+    """Return the Role of a task type; AI Platform's `master` is the chief. Raises UsageError for an unknown one."""
     if name in _ALIASES:
         return _ALIASES[name]
     try:
@@ -64,16 +64,16 @@ def parse_role(name: str) -> Role:
 
 @lru_cache(maxsize=16_384)
 def subject_task(subject: str) -> Task | None:
-    """The task that a subject (`worker:1`, `worker:1/replica:0`, `cluster`) belongs to; None for the cluster."""
+    """Return the task of a subject (`worker:1`, `worker:1/replica:0`, `cluster`), None for the cluster."""
     return None if subject == CLUSTER else Task.parse(subject.partition("/")[0])
 
 
 @lru_cache(maxsize=16_384)
 def subject_owner(subject: str) -> str:
-    """The name of that task, as it is written everywhere."""
+    """Return the name of the task of a subject."""
     return str(subject_task(subject))
 
 
 def subject_order(subject: str) -> tuple[Task | None, str]:
-    """What subjects other than the cluster are sorted by: their task, and then their replica."""
+    """Return the key that sorts subjects other than the cluster: by task, then by replica."""
     return subject_task(subject), subject

@@ -1,4 +1,4 @@
-"""Layout of a run's folder on a task's host: what the agent writes, and where the console says that it is."""
+"""Layout of a run's folder on a task's host: what the agent writes, and the console names."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class TaskFiles:
 
     @property
     def log(self) -> Path:
-        return self._beside("log")
+        return self._file("log")
 
     @property
     def stacks(self) -> Path:
-        return self._beside("stacks")
+        return self._file("stacks")
 
     @property
     def profiles(self) -> Path:
@@ -35,19 +35,19 @@ class TaskFiles:
 
     @property
     def shim_state(self) -> Path:
-        return self._beside("state.json")
+        return self._file("state.json")
 
     @property
     def shim_lock(self) -> Path:
-        return self._beside("lock")
+        return self._file("lock")
 
     @property
     def journal(self) -> Path:
-        return self._beside("agent.json")
+        return self._file("agent.json")
 
     @property
     def agent_lock(self) -> Path:
-        return self._beside("agent.lock")
+        return self._file("agent.lock")
 
-    def _beside(self, ending: str) -> Path:
+    def _file(self, ending: str) -> Path:
         return self.folder / f"{self.stem}.{ending}"

@@ -1,4 +1,4 @@
-"""Order of a program's settings: flags, then `TFSCALE_*` variables, then the configuration file, then what is built in.
+"""Order of a program's settings: flags, then `TFSCALE_*` variables, then the configuration file, then the default.
 
 Each program has a table of `Option`s by name. `log_size` is the flag `--log-size`, the variable `TFSCALE_LOG_SIZE` and
 the key `log_size` or `log-size` in the program's table of the file; its text means the same in all three.
@@ -26,7 +26,7 @@ class Option:
     metavar: str
     help: str
     is_list: bool = False
-    """Whether the flag may be given several times; a variable separates the items by spaces."""
+    """True where the flag may be given several times; a variable separates the items by spaces."""
     otherwise: str | None = None
     """Text that the flag alone stands for; None: the flag needs a text."""
 
@@ -36,8 +36,8 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """The settings that were given somewhere; the others keep what is built in."""
+class ChosenSettings:
+    """The settings that were given somewhere; the others keep their default."""
 
     values: Mapping[str, Any]
     origins: Mapping[str, str]
@@ -72,7 +72,7 @@ def add_flags(parser: argparse.ArgumentParser, options: Mapping[str, Option]) ->
 
 def choose(
     options: Mapping[str, Option], table: str, flags: argparse.Namespace, environment: Mapping[str, str]
-) -> Chosen:
+) -> ChosenSettings:
     """Return the value of each option from the first place that gives one.
 
     `table` is the program's table of the configuration file. A value that another one outranks is checked, too: a
@@ -86,7 +86,7 @@ def choose(
         parsed = [_value(option, value, origin) for value, origin in given]
         if given:
             values[name], origins[name] = parsed[0], given[0][1]
-    return Chosen(values, origins, path if document else None)
+    return ChosenSettings(values, origins, path if document else None)
 
 
 def _given(

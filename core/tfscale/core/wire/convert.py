@@ -37,9 +37,9 @@ class Caution:
 
     text: Convert | None = None
     """Function applied to every text."""
-    only_known: bool = False
+    only_plausible: bool = False
     """True to read optional numbers that are not finite, and optional times that are not a date, as None."""
-    instead: Mapping[type[Enum], Enum] = field(default_factory=dict)
+    newer: Mapping[type[Enum], Enum] = field(default_factory=dict)
     """Member that stands for those that a newer version has added."""
 
 
@@ -75,14 +75,14 @@ def record_of(kind: type[R], message: Message, caution: Caution = _TRUSTING) -> 
 @cache
 def _writers(kind: type[Message], record: type) -> tuple[tuple[str, Convert | None], ...]:
     hints = get_type_hints(record)
-    return tuple((each.name, _writer(kind, each.name, hints[each.name])) for each in fields(record))
+    return tuple((column.name, _writer(kind, column.name, hints[column.name])) for column in fields(record))
 
 
 def _writer(kind: type[Message], name: str, hint: Any) -> Convert | None:
     descriptor, hint = kind.DESCRIPTOR.fields_by_name[name], _present(hint)
     if get_origin(hint) is tuple:
         convert = _value_writer(descriptor, get_args(hint)[0])
-        return convert and partial(_each, convert)
+        return convert and partial(_convert_all, convert)
     return _value_writer(descriptor, hint)
 
 
@@ -95,14 +95,14 @@ def _value_writer(descriptor: Any, hint: Any) -> Convert | None:
     return None if hint in (str, int, float, bool) or get_origin(hint) is Sequence else str
 
 
-def _each(convert: Convert, values: Sequence[Any]) -> list[Any]:
+def _convert_all(convert: Convert, values: Sequence[Any]) -> list[Any]:
     return [convert(value) for value in values]
 
 
 @cache
 def _readers(kind: type, message: type[Message], caution: Caution) -> tuple[Convert, ...]:
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_reader(message, each.name, hints[each.name], caution) for each in fields(kind))
+    return tuple(_reader(message, column.name, hints[column.name], caution) for column in fields(kind))
 
 
 def _reader(message: type[Message], name: str, hint: Any, caution: Caution) -> Convert:
@@ -112,8 +112,8 @@ def _reader(message: type[Message], name: str, hint: Any, caution: Caution) -> C
     convert = _value_reader(descriptor, hint, caution)
     if not descriptor.has_presence:
         return partial(_read, name, convert) if convert else attrgetter(name)
-    if caution.only_known and _bare(hint) is float:
-        return partial(_read_known, name, math.isfinite if hint is float else is_moment)
+    if caution.only_plausible and _bare(hint) is float:
+        return partial(_read_plausible, name, math.isfinite if hint is float else is_moment)
     return partial(_read_optional, name, convert) if convert else partial(_read_scalar, name)
 
 
@@ -122,7 +122,7 @@ def _value_reader(descriptor: Any, hint: Any, caution: Caution) -> Convert | Non
         return partial(record_of, hint, caution=caution)
     if descriptor.enum_type is not None:
         members = {number: member for member, number in _numbers(hint, descriptor.enum_type).items()}
-        return partial(_member, members, hint.__name__, caution.instead.get(hint))
+        return partial(_member, members, hint.__name__, caution.newer.get(hint))
     if hint is str:
         return caution.text
     return None if _bare(hint) in (int, float, bool) else hint.parse
@@ -142,10 +142,10 @@ def _read_scalar(name: str, message: Message) -> Any:
     return value if value or message.HasField(name) else None
 
 
-def _read_known(name: str, is_known: Callable[[float], bool], message: Message) -> float | None:
+def _read_plausible(name: str, is_plausible: Callable[[float], bool], message: Message) -> float | None:
     value: float = getattr(message, name)
     if value:
-        return value if is_known(value) else None
+        return value if is_plausible(value) else None
     return value if message.HasField(name) else None
 
 
@@ -154,8 +154,8 @@ def _read_all(name: str, convert: Convert | None, message: Message) -> tuple[Any
     return tuple(values) if convert is None else tuple(map(convert, values))
 
 
-def _member(members: Mapping[int, Enum], name: str, instead: Enum | None, number: int) -> Enum:
-    member = members.get(number, instead)
+def _member(members: Mapping[int, Enum], name: str, newer: Enum | None, number: int) -> Enum:
+    member = members.get(number, newer)
     if member is None:
         raise WireError(f"{_words(name)} {number} is unknown to this version of tfscale: upgrade it")
     return member
@@ -175,7 +175,7 @@ def _words(name: str) -> str:
 def _present(hint: Any) -> Any:
     """Return the type of a field's value where the value is not None."""
     if get_origin(hint) in (Union, types.UnionType):
-        return next(arm for arm in get_args(hint) if arm is not type(None))
+        return next(option for option in get_args(hint) if option is not type(None))
     return hint
 
 

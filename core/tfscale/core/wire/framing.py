@@ -10,7 +10,7 @@ HEADER_BYTES = 4
 LONGEST = 64 << 20
 """Bytes of the longest message: a greater length is text of another protocol, read as a number."""
 AT_ONCE = 16 << 10
-"""Bytes of a message and its length that are sent whole or not at all: Linux puts up to 32 KiB into one buffer."""
+"""Bytes of a message and its length that are sent entirely or not at all: Linux puts up to 32 KiB into one buffer."""
 _HEADER = struct.Struct("!I")
 
 
@@ -27,5 +27,5 @@ def length(header: bytes) -> int:
     """Return the bytes of the message that follows this header. Raises FramingError."""
     (number,) = _HEADER.unpack(header)
     if number > LONGEST:
-        raise FramingError(f"a message of {number:,} bytes: whoever sends this speaks another protocol")
+        raise FramingError(f"a message of {number:,} bytes: the sender speaks another protocol")
     return int(number)

@@ -10,7 +10,7 @@ import math
 import types
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -58,9 +58,9 @@ def diagnosis_to_json(diagnosis: Diagnosis) -> Json:
 def encode(record: Any) -> Any:
     """Return a record, or the value of one of its fields, in the types that `json.dumps` accepts."""
     if isinstance(record, StepBatch):
-        return {name: _encode_field(name, getattr(record, name)) for name in _names(StepBatch)}
+        return {name: _encode_field(name, getattr(record, name)) for name in _hints(StepBatch)}
     if is_dataclass(record) and not isinstance(record, type):
-        return {name: encode(getattr(record, name)) for name in _names(type(record))}
+        return {name: encode(getattr(record, name)) for name in _hints(type(record))}
     if isinstance(record, float):
         return record if math.isfinite(record) else None
     if isinstance(record, Enum):
@@ -76,8 +76,8 @@ def decode(kind: type[Record], document: Mapping[str, Any]) -> Record:
     """Return the record of this kind in a parsed JSON object; unknown keys are ignored. Raises SchemaError."""
     try:
         hints: dict[str, Any] = _hints(kind)  # type: ignore[arg-type]  # mypy takes a class for unhashable
-        known = {name: hint for name, hint in hints.items() if name in document}
-        return kind(**{name: _decode(name, hint, document[name]) for name, hint in known.items()})
+        present = {name: hint for name, hint in hints.items() if name in document}
+        return kind(**{name: _decode(name, hint, document[name]) for name, hint in present.items()})
     except (TypeError, ValueError, KeyError) as error:
         raise SchemaError(f"not a {kind.__name__}: {error}") from None
 
@@ -90,11 +90,6 @@ def _check_is_frame(document: Mapping[str, Any]) -> None:
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
-
-
-@cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
@@ -103,22 +98,19 @@ def _encode_field(name: str, value: Any) -> Any:
     if name in _INTEGER_COLUMNS:
         return list(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [round(each, 9) if math.isfinite(each) else None for each in value]
+        return [round(number, 9) if math.isfinite(number) else None for number in value]
     return encode(value)
 
 
 def _decode(name: str, hint: Any, value: Any) -> Any:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        return (
-            None
-            if value is None
-            else _decode(name, next(arm for arm in get_args(hint) if arm is not type(None)), value)
-        )
+        present = next(option for option in get_args(hint) if option is not type(None))
+        return None if value is None else _decode(name, present, value)
     if origin is Sequence:
         return _decode_column(name, value)
     if origin is tuple:
-        return tuple(_decode(name, get_args(hint)[0], each) for each in value)
+        return tuple(_decode(name, get_args(hint)[0], item) for item in value)
     if isinstance(hint, type) and is_dataclass(hint):
         return decode(hint, value)
     if isinstance(hint, type) and issubclass(hint, Enum):

@@ -9,9 +9,7 @@ import pytest
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.phase_simulation import Noise, Simulation, frame
 from tfscale.core.analysis.steps.step_table import AlignedSteps
-from tfscale.core.analysis.stragglers.async_pace import Pace, report
 from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
-from tfscale.core.analysis.stragglers.straggler_rule import Verdict
 from tfscale.core.records import PHASES, Diagnosis
 from tfscale.core.text import duration
 
@@ -70,35 +68,6 @@ def test_the_share_in_the_cause_is_measured_over_the_steps_of_the_ratio(diagnost
         share, excess = float(each.evidence["input_share"] or 0.0), float(each.evidence["excess"] or 0.0)
         assert share == pytest.approx(excess / (usual + excess + TRANSFER), rel=0.1), second
         assert f"it waits {share:.0%} of the step longer" in each.sentence
-
-
-def test_a_worker_at_its_own_pace_is_described_by_the_steps_of_the_window_alone() -> None:
-    """Whatever ratio the rule has seen in its blocks."""
-    columns = np.full((5, 20), 0.01)
-    slow = columns + np.array([0.0, 0.0, 0.03, 0.0, 0.0])[:, None]
-    paces = [Pace.of(np.arange(20.0), phases) for phases in (columns, slow, columns)]
-    verdict = Verdict(column=1, length=40, ratio=9.0, begin=0.0, since=0.0)
-    reported = report(("worker:0", "worker:1", "worker:2"), verdict, paces) or pytest.fail("not measured")
-    assert reported.diagnosis.sentence.startswith("worker:1 is 2x slower than its peers since ")
-    assert "in input (+30 ms a step)" in reported.diagnosis.sentence
-    assert reported.figures.slowdown == pytest.approx((1 / 0.04 * 3) / (2 / 0.04 + 1 / 0.07))
-    assert report(("worker:0", "worker:1"), verdict, [paces[0], Pace.of(np.empty(0), np.empty((5, 0)))]) is None
-
-
-def test_work_that_moves_in_the_beat_of_the_blocks_is_an_imbalance_and_nobody_is_named(diagnostician: Make) -> None:
-    end, phases = Simulation(4, 20.0, 40.0, Noise(0.02)).steps()
-    rows = np.arange(len(end))
-    phases[2, rows, (rows // 3) % 4] += 0.03
-    phases[-1] = TRANSFER + phases[:-1].sum(axis=0).max(axis=1, keepdims=True) - phases[:-1].sum(axis=0)
-    end = np.cumsum(phases.sum(axis=0)[:, 0])
-    observer = diagnostician(4)
-    for second in range(1, 40):
-        low, high = (int(row) for row in np.searchsorted(end, [second - 1, second]))
-        for worker in range(4):
-            observer.fold(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
-        diagnoses = observer.diagnose(float(second)).diagnoses
-        assert {(each.kind, each.evidence.get("phase")) for each in diagnoses} <= {("imbalance", "input")}
-    assert len(diagnoses) == 1
 
 
 def test_the_figures_of_known_steps() -> None:

@@ -118,14 +118,14 @@ def is_of_figures(cause: Cause) -> bool:
 
 def with_cause(diagnosis: Diagnosis, cause: Cause) -> Diagnosis:
     """Return a straggler's diagnosis with its cause in the evidence and in the middle of the sentence."""
-    who, mark, cost = diagnosis.sentence.partition("; ")
-    sentence = f"{who}: {cause.clause}{mark}{cost}" if cause.clause else diagnosis.sentence
+    comparison, mark, cost = diagnosis.sentence.partition("; ")
+    sentence = f"{comparison}: {cause.clause}{mark}{cost}" if cause.clause else diagnosis.sentence
     return replace(diagnosis, sentence=sentence, evidence={**diagnosis.evidence, "cause": cause.kind, **cause.evidence})
 
 
 def only_gpus(vitals: Vitals) -> Vitals:
     """Return the vitals without those that replicas of one host share: these make no replica slower than the others."""
-    shared = {each.name: None for each in fields(Vitals) if each.name not in _GPU_FIELDS}
+    shared = {vital.name: None for vital in fields(Vitals) if vital.name not in _GPU_FIELDS}
     return replace(vitals, **shared)
 
 
@@ -148,7 +148,7 @@ def _thermal(case: Case) -> Reason | None:
     if not (_computes_slowly(case) and case.stands_out("heat", _HALF)):
         return None
     degrees = "" if own.temperature is None else f" ({own.temperature:.0f} °C)"
-    return Reason(f"its GPU is throttled by heat{degrees}", _known(own, "heat", "temperature", "clock"))
+    return Reason(f"its GPU is throttled by heat{degrees}", _measured(own, "heat", "temperature", "clock"))
 
 
 def _power(case: Case) -> Reason | None:
@@ -156,24 +156,24 @@ def _power(case: Case) -> Reason | None:
     if not _computes_slowly(case):
         return None
     if case.stands_out("power_brake", _HALF):
-        return Reason("its GPU is slowed down by its power supply", _known(own, "power_brake", "clock"))
+        return Reason("its GPU is slowed down by its power supply", _measured(own, "power_brake", "clock"))
     if own.power_cap is None or own.power_cap < _HALF or (pace := _clock_to_peers(case)) is None or pace >= _CLOCK:
         return None
     clause = f"its GPU is at its power limit, with its clock at {pace:.0%} of its peers'"
-    return Reason(clause, {"clock_to_peers": pace, **_known(own, "power_cap", "clock")})
+    return Reason(clause, {"clock_to_peers": pace, **_measured(own, "power_cap", "clock")})
 
 
 def _cpu(case: Case) -> Reason | None:
     own = case.own.vitals
     if case.stands_out("throttled", _THROTTLED):
         clause = f"the CPU limit of its cgroup holds it back {own.throttled:.0%} of the time"
-        return Reason(clause, _known(own, "throttled", "cpu_pressure"))
+        return Reason(clause, _measured(own, "throttled", "cpu_pressure"))
     if not case.stands_out("cpu_pressure", _PRESSURE):
         return None
     peers = case.of_peers("cpu_pressure")
-    beside = "" if peers is None else f", its peers' {peers:.0%}"
-    clause = f"other processes compete for its CPUs (pressure {own.cpu_pressure:.0%}{beside})"
-    return Reason(clause, {"cpu_pressure_of_peers": peers, **_known(own, "cpu_pressure", "cpu")})
+    comparison = "" if peers is None else f", its peers' {peers:.0%}"
+    clause = f"other processes compete for its CPUs (pressure {own.cpu_pressure:.0%}{comparison})"
+    return Reason(clause, {"cpu_pressure_of_peers": peers, **_measured(own, "cpu_pressure", "cpu")})
 
 
 def _memory(case: Case) -> Reason | None:
@@ -186,7 +186,7 @@ def _memory(case: Case) -> Reason | None:
         if swaps
         else f"is short of memory (pressure {own.memory_pressure:.0%})"
     )
-    return Reason(f"its host {how}", _known(own, "memory_pressure", "swapping", "memory"))
+    return Reason(f"its host {how}", _measured(own, "memory_pressure", "swapping", "memory"))
 
 
 def _uneven(case: Case) -> Reason | None:
@@ -202,10 +202,10 @@ def _device(case: Case) -> Reason | None:
     if not _computes_slowly(case):
         return None
     if own.xid is not None:
-        return Reason(f"its GPU reports error XID {own.xid}", _known(own, "xid", "ecc_errors"))
+        return Reason(f"its GPU reports error XID {own.xid}", _measured(own, "xid", "ecc_errors"))
     if own.ecc_errors:
         clause = f"its GPU's memory has {own.ecc_errors} new uncorrectable errors"
-        return Reason(clause, _known(own, "ecc_errors"))
+        return Reason(clause, _measured(own, "ecc_errors"))
     return None
 
 
@@ -242,5 +242,5 @@ def _clock_to_peers(case: Case) -> float | None:
     return own / peers if own and peers else None
 
 
-def _known(vitals: Vitals, *names: str) -> Evidence:
+def _measured(vitals: Vitals, *names: str) -> Evidence:
     return {name: value for name in names if (value := getattr(vitals, name)) is not None}

@@ -75,17 +75,19 @@ class CauseTracker:
         samples: Mapping[str, Samples],
     ) -> list[Diagnosis]:
         """Return the diagnoses, stragglers with their cause."""
-        stragglers = {each.subject: each for each in diagnoses if each.kind == "straggler"}
-        kept = {name: tracked for name, tracked in self._tracked.items() if name in stragglers}
-        self._tracked = {name: _TrackedCause() for name in stragglers if name not in kept} | kept
+        stragglers = {diagnosis.subject: diagnosis for diagnosis in diagnoses if diagnosis.kind == "straggler"}
+        remaining = {name: tracked for name, tracked in self._tracked.items() if name in stragglers}
+        self._tracked = {name: _TrackedCause() for name in stragglers if name not in remaining} | remaining
         for name in list(self._tracked)[:MOST_CASES]:
             self._tracked[name] = tracked = self._tracked.pop(name)
             if (case := _case_of(stragglers[name], groups, tasks, samples)) is not None:
                 tracked.update(explain(case), case.figures)
         self._renew_figures(groups)
         return [
-            with_cause(each, self._tracked[each.subject].cause) if each.kind == "straggler" else each
-            for each in diagnoses
+            with_cause(diagnosis, self._tracked[diagnosis.subject].cause)
+            if diagnosis.kind == "straggler"
+            else diagnosis
+            for diagnosis in diagnoses
         ]
 
     def _renew_figures(self, groups: Sequence[Compared]) -> None:
@@ -109,7 +111,7 @@ def _case_of(
         return None
     subjects, figures = compared
     owner = subject_owner(subject)
-    others = list(dict.fromkeys(name for each in subjects if (name := subject_owner(each)) != owner))
+    others = list(dict.fromkeys(name for other in subjects if (name := subject_owner(other)) != owner))
     stride = max(1, len(others) // MOST_PEERS)
     peers = [facts(tasks.get(name), samples.get(name), straggler.begin) for name in others[::stride]]
     own = facts(tasks.get(owner), samples.get(owner), straggler.begin)

@@ -104,15 +104,15 @@ class Samples:
             return NO_VITALS
         newest = self._recent[-1][0]
         begin = min(max(since, newest - WINDOW_SECONDS), newest - FEWEST_SECONDS)
-        kept = list(takewhile(lambda each: each[0] > begin, reversed(self._recent)))[::-1]
-        hosts = [(at, host) for at, each in kept if (host := each.host) is not None]
-        gpus = _of_gpus([gpus for _, each in kept if (gpus := each.gpus)])
+        window = list(takewhile(lambda sample: sample[0] > begin, reversed(self._recent)))[::-1]
+        hosts = [(at, host) for at, counters in window if (host := counters.host) is not None]
+        gpus = _of_gpus([gpus for _, counters in window if (gpus := counters.gpus)])
         return Vitals(**_of_host(hosts), **gpus, ecc_errors=self._new_ecc_errors())
 
     def _new_ecc_errors(self) -> int | None:
         """Return the errors since the oldest sample: those that made a GPU slow came before it was slow."""
         oldest = self._older[0] if self._older else self._recent[0]
-        before, now = (_ecc_errors(each) for _, each in (oldest, self._recent[-1]))
+        before, now = (_ecc_errors(counters) for _, counters in (oldest, self._recent[-1]))
         return None if now is None else max(0, now - (now if before is None else before))
 
     def most_moved(self) -> float | None:
@@ -120,7 +120,7 @@ class Samples:
 
         Only the newest samples are read: call it once in WINDOW_SECONDS at least.
         """
-        hosts = (each.host for _, each in self._recent)
+        hosts = (counters.host for _, counters in self._recent)
         links = [link for host in hosts if host is not None and (link := _busiest(host))]
         before = () if self._most_moved is None else (self._most_moved,)
         self._most_moved = max((*before, *(max(link.sent, link.received) for link in links)), default=None)
@@ -128,8 +128,8 @@ class Samples:
 
 
 def _ecc_errors(counters: Counters) -> int | None:
-    known = [gpu.ecc_errors for gpu in counters.gpus if gpu.ecc_errors is not None]
-    return sum(known) if known else None
+    errors = [gpu.ecc_errors for gpu in counters.gpus if gpu.ecc_errors is not None]
+    return sum(errors) if errors else None
 
 
 def _of_host(samples: Sequence[tuple[float, HostSample]]) -> dict[str, Any]:
@@ -138,9 +138,9 @@ def _of_host(samples: Sequence[tuple[float, HostSample]]) -> dict[str, Any]:
     links = [link for host in hosts if (link := _busiest(host)) is not None]
     return {
         "cpu": middle(host.cpu for host in hosts),
-        "cpu_pressure": middle(each.cpu for each in pressures),
-        "memory_pressure": middle(each.memory for each in pressures),
-        "io_pressure": middle(each.io for each in pressures),
+        "cpu_pressure": middle(pressure.cpu for pressure in pressures),
+        "memory_pressure": middle(pressure.memory for pressure in pressures),
+        "io_pressure": middle(pressure.io for pressure in pressures),
         "throttled": middle(host.throttled for host in hosts),
         "task_cores": middle(host.task.cpu for host in hosts if host.task),
         "memory": middle(host.memory_used / host.memory_total for host in hosts if host.memory_total),
@@ -155,10 +155,10 @@ def _of_gpus(samples: Sequence[tuple[GpuSample, ...]]) -> dict[str, Any]:
     by_uuid: dict[str, list[GpuSample]] = {}
     for gpu in (gpu for sample in samples for gpu in sample):
         by_uuid.setdefault(gpu.uuid, []).append(gpu)
-    each = [_of_gpu(history) for history in by_uuid.values()]
-    at_work = [values for values in each if values["gpu"] is None or values["gpu"] > _IDLE]
+    gpus = [_of_gpu(history) for history in by_uuid.values()]
+    at_work = [values for values in gpus if values["gpu"] is None or values["gpu"] > _IDLE]
     worst: dict[str, Callable[..., Any]] = {"gpu": min, "clock": min}
-    names = each[0] if each else ()
+    names = gpus[0] if gpus else ()
     xid = _worst(max, (history[-1].xid for history in by_uuid.values()))
     return {**{name: _worst(worst.get(name, max), (values[name] for values in at_work)) for name in names}, "xid": xid}
 
@@ -181,21 +181,21 @@ def _of_gpu(history: Sequence[GpuSample]) -> dict[str, Any]:
 def _busiest(host: HostSample) -> Interface | None:
     """Return the interface that moves most; loopback joins tasks of one host and is no link."""
     return max(
-        (each for each in host.interfaces if each.name != "lo"),
-        key=lambda each: each.sent + each.received,
+        (interface for interface in host.interfaces if interface.name != "lo"),
+        key=lambda interface: interface.sent + interface.received,
         default=None,
     )
 
 
 def middle(values: Iterable[float | None]) -> float | None:
     """Return the median of the values that are not None; None where there is none."""
-    known = [value for value in values if value is not None]
-    return float(median(known)) if known else None
+    measured = [value for value in values if value is not None]
+    return float(median(measured)) if measured else None
 
 
 def _share(flags: Iterable[bool]) -> float | None:
-    known = list(flags)
-    return sum(known) / len(known) if known else None
+    measured = list(flags)
+    return sum(measured) / len(measured) if measured else None
 
 
 def _growth(used: Sequence[tuple[float, int]]) -> float | None:

@@ -70,8 +70,8 @@ class Goodput:
 
     def activities(self, task: str, activities: Iterable[Activity]) -> None:
         """Note what a task did instead of steps; an activity that has ended replaces itself as it was before."""
-        for each in activities:
-            self._activities[task, each.kind, each.begin] = each
+        for activity in activities:
+            self._activities[task, activity.kind, activity.begin] = activity
 
     def next_step(self, attempt: Attempt) -> int:
         """Return the first collective of this attempt that is not in a bucket."""
@@ -95,7 +95,9 @@ class Goodput:
         )
         self._attempt, self._consumed, self._reached = attempt, int(fresh.sequence[-1]), float(fresh.end[-1])
         self._activities = {
-            key: each for key, each in self._activities.items() if each.end is None or each.end > self._reached
+            key: activity
+            for key, activity in self._activities.items()
+            if activity.end is None or activity.end > self._reached
         }
 
     def spent(self, now: float) -> Mapping[str, float]:
@@ -111,8 +113,8 @@ class Goodput:
     def share(self, now: float) -> float | None:
         """Return the goodput, 0 to 1; None before anything started."""
         spent = self.spent(now)
-        whole = sum(spent.values())
-        return spent[PRODUCTIVE] / whole if whole > 0 else None
+        total_seconds = sum(spent.values())
+        return spent[PRODUCTIVE] / total_seconds if total_seconds > 0 else None
 
     def _within(self, fresh: AlignedSteps, length: Floats, numbers: Floats | None) -> None:
         """Take in steps, and the gaps between those that do not follow one another at once."""
@@ -142,9 +144,9 @@ class Goodput:
         left, parts = [(begin, end)], []
         for kind, bucket in _KINDS.items():
             busy = [
-                (each.begin, end if each.end is None else each.end)
-                for each in self._activities.values()
-                if each.kind is kind
+                (activity.begin, end if activity.end is None else activity.end)
+                for activity in self._activities.values()
+                if activity.kind is kind
             ]
             rest = without(left, busy)
             parts.append((bucket, total(left) - total(rest)))

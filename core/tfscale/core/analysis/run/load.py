@@ -53,5 +53,5 @@ def load_of(findings: Findings, workers: Sequence[SubjectSummary], ranks: int | 
 
 
 def _median_phase(workers: Sequence[SubjectSummary], phase: str) -> float:
-    known: list[float] = [value for worker in workers if (value := getattr(worker, phase)) is not None]
-    return median(known) if known else 0.0
+    measured: list[float] = [value for worker in workers if (value := getattr(worker, phase)) is not None]
+    return median(measured) if measured else 0.0

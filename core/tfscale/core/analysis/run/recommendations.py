@@ -31,27 +31,29 @@ class Recommendations:
 
 def recommend(findings: Findings, load: Load | None) -> Recommendations:
     """Return what can be recommended from the findings of one moment; `load` None: the step is not measured."""
-    diagnoses = [each for each in findings.diagnoses if each.end is None]
-    limits = tuple(each for each in diagnoses if each.kind == "saturation")
+    diagnoses = [diagnosis for diagnosis in findings.diagnoses if diagnosis.end is None]
+    limits = tuple(diagnosis for diagnosis in diagnoses if diagnosis.kind == "saturation")
     remedies = _with_gain(findings, diagnoses, load) if load else ()
     return Recommendations(
-        culprits=tuple(each for each in diagnoses if each.kind != "saturation"),
+        culprits=tuple(diagnosis for diagnosis in diagnoses if diagnosis.kind != "saturation"),
         limits=limits,
         remedies=tuple(sorted(remedies, key=lambda remedy: -(remedy.gain or 0.0))),
-        unproven=tuple(dict.fromkeys(each for limit in limits for each in _unproven(limit))),
+        unproven=tuple(dict.fromkeys(remedy for limit in limits for remedy in _unproven(limit))),
     )
 
 
 def _with_gain(findings: Findings, diagnoses: list[Diagnosis], load: Load) -> Iterator[Remedy]:
     yield from (remedy for remedy in for_cluster(load) if remedy.gain and remedy.gain >= LEAST_GAIN)
-    stragglers = sorted({each.subject for each in diagnoses if each.kind == "straggler"})
+    stragglers = sorted({diagnosis.subject for diagnosis in diagnoses if diagnosis.kind == "straggler"})
     if stragglers and findings.slowdown:
         yield for_stragglers(stragglers, findings.slowdown)
 
 
 def _unproven(limit: Diagnosis) -> list[str]:
     remedies = limit.evidence.get("remedies")
-    return [each for each in remedies.split("; ") if "throughput)" not in each] if isinstance(remedies, str) else []
+    return (
+        [remedy for remedy in remedies.split("; ") if "throughput)" not in remedy] if isinstance(remedies, str) else []
+    )
 
 
 def speedup(load: Load) -> Callable[[float], Forecast] | None:

@@ -68,7 +68,7 @@ def limits(
     """
     hosts = list(vitals.values())
     candidates = [_cpu(hosts), _gpu_memory(hosts)]
-    candidates += [_link(name, each, speeds.get(name)) for name, each in vitals.items()]
+    candidates += [_link(name, host_vitals, speeds.get(name)) for name, host_vitals in vitals.items()]
     if load is not None:
         candidates += [_communication(load), _input(load), _compute(load, hosts)]
     at_limit = [limit for limit in candidates if limit is not None and limit.fraction >= strictness * limit.threshold]
@@ -100,7 +100,7 @@ def _input(load: Load) -> Limit:
 
 def _compute(load: Load, hosts: Sequence[Vitals]) -> Limit | None:
     """Return the limit of the GPUs. Utilisation alone is no evidence: a GPU that waits in an all-reduce is in use."""
-    share, use = load.compute / load.step, middle(each.gpu for each in hosts)
+    share, use = load.compute / load.step, middle(host.gpu for host in hosts)
     if use is None:
         return None
     sentence = f"GPU-bound, as it should be: the GPUs compute {share:.0%} of each step, {use:.0%} in use"
@@ -110,17 +110,17 @@ def _compute(load: Load, hosts: Sequence[Vitals]) -> Limit | None:
 
 
 def _cpu(hosts: Sequence[Vitals]) -> Limit | None:
-    use = middle(each.cpu for each in hosts)
+    use = middle(host.cpu for host in hosts)
     if use is None:
         return None
-    has_gpus = any(each.gpu is not None for each in hosts)
+    has_gpus = any(host.gpu is not None for host in hosts)
     sentence = f"the hosts' CPUs are full ({use:.0%}){', which can keep the GPUs waiting' if has_gpus else ''}"
     severity = "warning" if has_gpus else "info"
     return Limit("cpu", CLUSTER, use, CPU_BUSY, sentence, 0.0, severity, remedies.FOR_CPU, {"cpu": use})
 
 
 def _gpu_memory(hosts: Sequence[Vitals]) -> Limit | None:
-    use = middle(each.gpu_memory for each in hosts)
+    use = middle(host.gpu_memory for host in hosts)
     if use is None:
         return None
     sentence = f"{use:.0%} of the GPUs' memory is taken; TensorFlow reserves all of it unless growth is allowed"

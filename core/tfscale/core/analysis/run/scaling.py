@@ -152,8 +152,8 @@ def _left_out_error(name: str, n: Floats, x: Floats) -> float:
         return math.inf
     errors = []
     for row in range(1, len(n)):
-        kept = np.arange(len(n)) != row
-        _, at = _MODELS[name](n[kept], x[kept])
+        others = np.arange(len(n)) != row
+        _, at = _MODELS[name](n[others], x[others])
         errors.append(math.log(max(at(float(n[row])), 1e-12) / float(x[row])))
     return float(np.sqrt(np.mean(np.square(errors))))
 

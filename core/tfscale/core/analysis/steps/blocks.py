@@ -33,10 +33,10 @@ class RowHistory:
     def append(self, rows: Floats) -> None:
         stop = self._stop + len(rows)
         if stop > len(self._rows):
-            kept = self.rows
-            stop = len(kept) + len(rows)
+            old = self.rows
+            stop = len(old) + len(rows)
             grown = np.empty((stop + min(stop, KEEP // 4), self._rows.shape[1]), self._rows.dtype)
-            grown[: len(kept)] = kept
+            grown[: len(old)] = old
             self._rows = grown
         self._rows[stop - len(rows) : stop] = rows
         self._stop = stop
@@ -57,7 +57,7 @@ class Blocks:
         """Sequence of the newest step that is in a block."""
         self._origin: float | None = None
         """End of the first step, Unix seconds: blocks begin at whole lengths after it."""
-        self._each: list[RowHistory] = []
+        self._histories: list[RowHistory] = []
         self._lag, self._level = self._series(WINDOW), self._series()
         self._end, self._step, self._spread = RowHistory(1), RowHistory(1), RowHistory(1)
 
@@ -120,15 +120,15 @@ class Blocks:
 
     def forget(self, subjects: set[str]) -> None:
         """Forget these subjects, and keep the history of the others."""
-        kept = [column for column, subject in enumerate(self.subjects) if subject not in subjects]
-        self.subjects = tuple(self.subjects[column] for column in kept)
-        for history in self._each:
-            history.keep(kept)
+        remaining = [column for column, subject in enumerate(self.subjects) if subject not in subjects]
+        self.subjects = tuple(self.subjects[column] for column in remaining)
+        for history in self._histories:
+            history.keep(remaining)
 
     def _series(self, most: int = KEEP) -> RowHistory:
         """Return a new history with a column for each subject."""
-        self._each.append(RowHistory(len(self.subjects), most))
-        return self._each[-1]
+        self._histories.append(RowHistory(len(self.subjects), most))
+        return self._histories[-1]
 
     def _condense(self, fresh: AlignedSteps, edges: Integers) -> None:
         own = fresh.lag[: edges[-1]]

@@ -15,7 +15,7 @@ def impute(steps: AlignedSteps) -> AlignedSteps:
     unknown = np.asarray(np.isnan(steps.phases).any(axis=0))
     if not unknown.any():
         return steps
-    kept = np.flatnonzero(~unknown.all(axis=1))
-    phases, unknown = steps.phases[:, kept], unknown[kept]
+    measured = np.flatnonzero(~unknown.all(axis=1))
+    phases, unknown = steps.phases[:, measured], unknown[measured]
     complete = filled(np.where(unknown, np.float32(np.nan), phases))
-    return AlignedSteps(steps.subjects, steps.sequence[kept], steps.end[kept], complete)
+    return AlignedSteps(steps.subjects, steps.sequence[measured], steps.end[measured], complete)

@@ -152,8 +152,8 @@ class StepTable:
         last = int(sequence.max())
         self._write_all()
         self._make_room(int(sequence.min()), last)
-        kept = np.flatnonzero(sequence >= self.base)
-        self._write(row.position, sequence[kept] - self.base, batch, kept)
+        inside = np.flatnonzero(sequence >= self.base)
+        self._write(row.position, sequence[inside] - self.base, batch, inside)
         self._remember(row, batch, last, int(sequence.argmax()))
 
     def attempt(self, subject: str) -> tuple[int, int]:
@@ -297,17 +297,17 @@ class StepTable:
         return np.zeros(len(columns))
 
     def _write(
-        self, position: int, columns: slice | Integers, batch: StepBatch, kept: slice | Integers | None = None
+        self, position: int, columns: slice | Integers, batch: StepBatch, selected: slice | Integers | None = None
     ) -> None:
         self._cached_key = None
         ends = valid_times(np.asarray(batch.end, dtype=np.float64))
-        self._end[position, columns] = np.nan if not len(ends) else ends if kept is None else ends[kept]
+        self._end[position, columns] = np.nan if not len(ends) else ends if selected is None else ends[selected]
         for plane, name in zip(self._phases[position], PHASES, strict=True):
             values = np.asarray(getattr(batch, name), dtype=np.float32)
             if not len(values):
                 plane[columns] = np.nan
             else:
-                plane[columns] = values if kept is None else values[kept]
+                plane[columns] = values if selected is None else values[selected]
 
     def _write_all(self) -> None:
         """Write the batches since the last read together: one by one, a thousand tasks take several times as long."""
@@ -390,7 +390,7 @@ class StepTable:
         self._cached_key = None
         old_end, old_phases = self._end, self._phases
         skip = min(base - self.base, old_end.shape[1])
-        kept = min(old_end.shape[1] - skip, steps)
+        remaining = min(old_end.shape[1] - skip, steps)
         if (width, steps) == old_end.shape:
             for same in (self._end, self._phases):
                 _shift(same, skip)
@@ -398,7 +398,7 @@ class StepTable:
             self._end = np.full((width, steps), np.nan)
             self._phases = np.full((width, len(PHASES), steps), np.nan, np.float32)
             for old, new in ((old_end, self._end), (old_phases, self._phases)):
-                new[: len(old), ..., :kept] = old[..., skip : skip + kept]
+                new[: len(old), ..., :remaining] = old[..., skip : skip + remaining]
         self.base = base
 
 
@@ -435,7 +435,7 @@ def concatenated(columns: Sequence[Sequence[float]], lengths: Integers, kind: ty
             return np.frombuffer(data, kind)
     pairs = zip(columns, lengths.tolist(), strict=True)
     return np.concatenate(
-        [np.asarray(each, kind) if len(each) else np.full(long, np.nan, kind) for each, long in pairs]
+        [np.asarray(values, kind) if len(values) else np.full(long, np.nan, kind) for values, long in pairs]
     )
 
 

@@ -58,7 +58,7 @@ class Pace(NamedTuple):
 
 
 PacesSince = Callable[[float], Sequence[Pace]]
-"""Returns each worker's steps that ended after a time, Unix seconds, as far as they are kept."""
+"""Function of a time in Unix seconds: each worker's kept steps that ended after it."""
 
 
 class PaceBlocks(Blocks):
@@ -106,7 +106,7 @@ class PaceBlocks(Blocks):
 
 @dataclass(slots=True)
 class PaceWatch:
-    """Remembers the paces of workers, and reports who straggles among them."""
+    """Memory of the paces of workers, and the stragglers among them."""
 
     rule: Rule = field(default_factory=Rule)
     named: NamedStragglers = field(init=False)

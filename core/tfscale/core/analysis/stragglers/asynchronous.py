@@ -64,7 +64,7 @@ class AsynchronousWorkers:
         return (StepTable(), (), "") if one is None else (self._tables[one], (one,), one)
 
     def judge(self, tasks: dict[str, ObservedTask]) -> None:
-        """Compare the paces of the workers that run, and judge who straggles."""
+        """Compare the paces of the workers that run, and find the stragglers among them."""
         running = self._forget_restarted([name for name in self._tables if self._is_judged(name, tasks)], tasks)
         recent = {subject: self._tables[subject].recent(subject, SECONDS, STEPS) for subject in running}
         heard = tuple(sorted(_heard(recent), key=subject_order))
@@ -134,7 +134,7 @@ class AsynchronousWorkers:
         phases = np.concatenate([self._tables[subject].newest_of_each([subject], rows) for subject in subjects])
         # Workers at their own pace have no all-reduce: 0 s, but unknown where the step is unknown.
         phases[:, -1] = np.where(np.isnan(phases[:, :-1]).any(axis=1), np.nan, 0.0)
-        earliest = np.fmin.reduce([each[-rows:] for each in ends])
+        earliest = np.fmin.reduce([end[-rows:] for end in ends])
         known_rows = np.flatnonzero(np.isfinite(earliest))
         newest = phases.transpose(1, 2, 0)[:, known_rows]
         return AlignedSteps(subjects, np.arange(len(known_rows)), earliest[known_rows], newest, meets=False)

@@ -1,4 +1,4 @@
-"""Stragglers as they are reported: who was named stays named until it is clearly no slower than its peers."""
+"""Stragglers as they are reported: a subject stays named until it is clearly no slower than its peers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class NamedStragglers:
 
 
 def slower_than_peers(subjects: tuple[str, ...], verdict: Verdict, figures: StragglerFigures) -> str:
-    """Return the first half of a straggler's sentence: who is slower, by how much, since when and in which phase."""
+    """Return the first half of a straggler's sentence: its name, ratio, begin and phase."""
     peers = "its peers" if len(subjects) > 2 else subjects[1 - verdict.column]
     return (
         f"{subjects[verdict.column]} is {figures.ratio:.2g}x slower than {peers} since {clock(verdict.begin)}, in "

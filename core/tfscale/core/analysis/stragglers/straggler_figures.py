@@ -1,6 +1,6 @@
 """Figures of one straggler, all of them measured over the same steps.
 
-A sentence about a straggler and its cause take every number from here: a ratio of one window beside an excess of
+A sentence about a straggler and its cause take every number from here: a ratio of one window next to an excess of
 another one would contradict each other as soon as the slowdown changes or ends.
 """
 
@@ -17,7 +17,7 @@ from tfscale.core.records import LAG_PHASES
 
 @dataclass(frozen=True, slots=True)
 class StragglerFigures:
-    """A straggler beside its peers, in medians over one window of steps."""
+    """Comparison of a straggler with its peers, in medians over one window of steps."""
 
     ratio: float
     """Its lag over the median lag of its peers."""

@@ -19,12 +19,12 @@ from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdi
 from tfscale.core.records import Diagnosis
 
 StepsSince = Callable[[float], AlignedSteps]
-"""Returns the steps that ended after a time, Unix seconds, as far as they are kept."""
+"""Function of a time in Unix seconds: the kept steps that ended after it."""
 
 
 @dataclass(slots=True)
 class StragglerWatch:
-    """Remembers the steps of one set of subjects that do equal work, and reports who straggles among them."""
+    """Memory of the steps of one set of subjects that do equal work, and the stragglers among them."""
 
     rule: Rule = field(default_factory=Rule)
     named: NamedStragglers = field(init=False)

@@ -65,7 +65,7 @@ class SynchronousSubjects:
         return summaries(self.table, self.window, max(STEPS, len(self.ends)))
 
     def judge(self, tasks: Mapping[str, ObservedTask]) -> None:
-        """Align the reported steps of subjects whose task runs, and judge who straggles."""
+        """Align the reported steps of subjects whose task runs, and find the stragglers."""
         running = [
             subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
         ]

@@ -69,16 +69,8 @@ def failure_of(task: str, status: TaskStatus, at: float) -> Failure | None:
         return Failure(task, status.generation, status.attempt, ended.at if ended else at, None, None, lost=True)
     if status.state is not TaskState.EXITED or ended is None or ended.well:
         return None
-    return Failure(
-        task,
-        status.generation,
-        status.attempt,
-        ended.at,
-        ended.code,
-        ended.signal,
-        log=ended.log,
-        clue=find_clue(ended.log),
-    )
+    when, how = (status.generation, status.attempt, ended.at), (ended.code, ended.signal)
+    return Failure(task, *when, *how, log=ended.log, clue=find_clue(ended.log))
 
 
 def culprit(failures: list[Failure]) -> Failure:
@@ -114,11 +106,11 @@ class CrashWatch:
         """Return one open `crash` for each incident, with the culprit as its subject."""
         for task in tasks.values():
             self._note(task, now)
-        self._incidents = [each for each in self._incidents if not (each.is_reported and _is_over(each, tasks))]
-        settled = [each for each in self._incidents if now - each.noticed >= SETTLE]
+        self._incidents = [one for one in self._incidents if not (one.is_reported and _is_over(one, tasks))]
+        settled = [incident for incident in self._incidents if now - incident.noticed >= SETTLE]
         for incident in settled:
             incident.is_reported = True
-        return [_describe(each) for each in settled if not _was_requested(each, tasks)]
+        return [_describe(incident) for incident in settled if not _was_requested(incident, tasks)]
 
     def _note(self, task: ObservedTask, now: float) -> None:
         if task.status is None or task.at is None or self._seen.get(task.name) == task.attempt:
@@ -127,7 +119,7 @@ class CrashWatch:
         if failure is None:
             return
         self._seen[task.name] = task.attempt
-        incident = next((each for each in self._incidents if each.includes(failure)), None)
+        incident = next((incident for incident in self._incidents if incident.includes(failure)), None)
         if incident:
             incident.failures.append(failure)
         else:
@@ -151,8 +143,9 @@ def _was_requested(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
 def _describe(incident: _Incident) -> Diagnosis:
     first = culprit(incident.failures)
     named = first.clue.culprit if first.followed and first.clue else None
-    elsewhere = named if named not in {each.task for each in incident.failures} else None
-    followers = sorted((each for each in incident.failures if elsewhere or each is not first), key=lambda each: each.at)
+    elsewhere = named if named not in {failure.task for failure in incident.failures} else None
+    followers = [failure for failure in incident.failures if elsewhere or failure is not first]
+    followers.sort(key=lambda failure: failure.at)
     how = (
         f"{elsewhere} has died, how it does not say" if elsewhere else f"{first.task} {first.how} at {clock(first.at)}"
     )
@@ -169,7 +162,7 @@ def _describe(incident: _Incident) -> Diagnosis:
         evidence={
             "code": None if elsewhere else first.code,
             "signal": None if first.signal is None else signal_name(first.signal),
-            "followers": ", ".join(each.task for each in followers) or None,
+            "followers": ", ".join(failure.task for failure in followers) or None,
             "reason": first.clue.kind if first.clue else None,
             "line": first.clue.line if first.clue else None,
             "log": "\n".join(first.log) or None,
@@ -189,5 +182,5 @@ def _why(first: Failure) -> str:
 def _followed(first: Failure, followers: list[Failure]) -> str:
     later = max(0.0, followers[-1].at - first.at)
     when = f"{duration(later)} later" if later >= 0.05 else "at once"
-    who = listing([f"{each.task} {each.how}" for each in followers])
-    return f"{who}, {when}, because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
+    victims = listing([f"{failure.task} {failure.how}" for failure in followers])
+    return f"{victims}, {when}, because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"

@@ -32,9 +32,9 @@ def hangs(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
     """
     tasks = [task for task in tasks if task.meets]
     still = [stillness(task) for task in tasks]
-    if not tasks or any(each is None for each in still):
+    if not tasks or any(seconds is None for seconds in still):
         return []
-    quiet = min(each for each in still if each is not None)
+    quiet = min(seconds for seconds in still if seconds is not None)
     if quiet <= limit(tasks):
         return []
     begin = max(task.active or 0.0 for task in tasks)

@@ -105,7 +105,8 @@ class ObservedTask:
             self.activity = None
             return
         self.activity = next((activity.kind for activity in frame.activities if activity.end is None), None)
-        ends = [each.end for each in frame.activities if each.end is not None and each.kind is not ActivityKind.IDLE]
+        busy = (activity for activity in frame.activities if activity.kind is not ActivityKind.IDLE)
+        ends = [activity.end for activity in busy if activity.end is not None]
         self.occupied = max([*ends, self.occupied or 0.0]) or None
 
     def _fold_loss(self, frame: Frame) -> None:

@@ -32,17 +32,17 @@ def unanswered(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
         return []
     running = {task.name: task for task in tasks if task.running}
     servers = [task for task in tasks if task.task.role is Role.PS]
-    asked = [each for each in coordinator.workers if each.since is not None and each.worker in running]
+    asked = [pending for pending in coordinator.workers if pending.since is not None and pending.worker in running]
     suspects = [task.name for task in servers if task.running and task.stopped]
-    if suspects and asked and all(_age(each, coordinator) > STOPPED for each in asked):
+    if suspects and asked and all(_age(pending, coordinator) > STOPPED for pending in asked):
         return [_of_server(name, asked, coordinator) for name in suspects]
-    old = [each for each in asked if _age(each, coordinator) > limit(each, running[each.worker].stopped)]
+    old = [pending for pending in asked if _age(pending, coordinator) > limit(pending, running[pending.worker].stopped)]
     # A stopped worker may hold up the others, too.
-    if halted := [each for each in old if running[each.worker].stopped]:
-        return [_of_worker(each, coordinator, stopped=True) for each in halted]
+    if halted := [pending for pending in old if running[pending.worker].stopped]:
+        return [_of_worker(pending, coordinator, stopped=True) for pending in halted]
     if len(old) == len(asked) > 1:
         return [_of_cluster(old, coordinator, [task.name for task in servers])]
-    return [_of_worker(each, coordinator, stopped=False) for each in old]
+    return [_of_worker(pending, coordinator, stopped=False) for pending in old]
 
 
 def limit(functions: WorkerFunctions, stopped: bool) -> float:
@@ -76,17 +76,17 @@ def _of_worker(functions: WorkerFunctions, coordinator: Coordinator, stopped: bo
 
 
 def _of_server(name: str, old: Sequence[WorkerFunctions], coordinator: Coordinator) -> Diagnosis:
-    begin = min(each.since or 0.0 for each in old)
+    begin = min(pending.since or 0.0 for pending in old)
     age = coordinator.at - begin
     sentence = (
         f"{name} is stuck since {clock(begin)} ({duration(age)}): a signal has stopped its process, and "
-        f"{listing([each.worker for each in old])} {'waits' if len(old) == 1 else 'wait'} for its variables"
+        f"{listing([pending.worker for pending in old])} {'waits' if len(old) == 1 else 'wait'} for its variables"
     )
     return Diagnosis("hang", name, begin, None, "critical", sentence, {"quiet": age})
 
 
 def _of_cluster(old: Sequence[WorkerFunctions], coordinator: Coordinator, servers: Sequence[str]) -> Diagnosis:
-    begin = max(each.since or 0.0 for each in old)
+    begin = max(pending.since or 0.0 for pending in old)
     age = coordinator.at - begin
     sentence = (
         f"none of {plural(len(old), 'worker')} answers the chief since {clock(begin)} ({duration(age)}): look at "

@@ -16,7 +16,7 @@ from tfscale.core.errors import UsageError
 
 PAIR = {"cluster": {"worker": ["10.0.0.2:2222", "10.0.0.3:2222"]}}
 WORKER_0, WORKER_1 = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "reference" / "cluster.md"
+DOCUMENTED = Path(__file__).parents[3] / "docs" / "reference" / "cluster.md"
 
 
 def parse(document: object) -> ClusterSpec:

@@ -1,0 +1,22 @@
+"""State of a shim as the agent reads it from the file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from tfscale.agent.supervision.shim_state import ShimState, read_state
+
+
+def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
+    state = ShimState("boot", 7, 100, generation=1, attempt=2, argv=("python", "train.py"), code=3, ended=9.5)
+    (tmp_path / "state").write_text(json.dumps(asdict(state)))
+    assert read_state(tmp_path / "state") == state
+
+
+def test_a_state_that_is_none_is_none(tmp_path: Path) -> None:
+    for text in (b"", b"{", b"[]", b'{"boot": "x"}', b'{"argv": 3}'):
+        (tmp_path / "state").write_bytes(text)
+        assert read_state(tmp_path / "state") is None
+    assert read_state(tmp_path / "absent") is None

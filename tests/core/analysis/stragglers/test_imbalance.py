@@ -1,0 +1,65 @@
+"""Imbalance: a slowest subject in each step that is not always the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.analysis.phase_simulation import Noise, Simulation, frame
+from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
+from tfscale.core.analysis.steps.step_table import AlignedSteps
+from tfscale.core.analysis.stragglers.imbalance import ImbalanceWatch, lasting_imbalance, moving_phase
+
+Make = Callable[[int], Diagnostician]
+TRANSFER = 0.01
+
+
+def uneven(extra: float, count: int = 400) -> AlignedSteps:
+    """Steps of three workers with 50 ms of compute, and `extra` seconds of input for each in turn."""
+    rows = np.arange(count)
+    phases = np.zeros((5, count, 3), np.float32)
+    phases[3] = 0.05
+    phases[2, rows, rows % 3] = extra
+    return AlignedSteps(("worker:0", "worker:1", "worker:2"), rows, 0.1 * (rows + 1.0), phases)
+
+
+def blocks_of(steps: AlignedSteps) -> Blocks:
+    blocks = Blocks(steps.subjects, window=0.1 * WINDOW)
+    blocks.fold(steps)
+    return blocks
+
+
+def test_the_cost_is_the_share_of_the_step_that_the_slowest_takes_longer() -> None:
+    assert lasting_imbalance(blocks_of(uneven(0.05))) == pytest.approx(0.5)
+    assert lasting_imbalance(blocks_of(uneven(0.05, count=2 * WINDOW))) == 0.0
+
+
+def test_the_phase_is_that_in_which_the_slowest_loses_most() -> None:
+    assert moving_phase(uneven(0.05)) == ("input", pytest.approx(1.0))
+    assert moving_phase(uneven(0.0)) is None
+    assert moving_phase(uneven(0.05, count=0)) is None
+
+
+def test_an_imbalance_ends_below_the_bound_at_which_it_ends_not_at_that_at_which_it_begins() -> None:
+    watch = ImbalanceWatch()
+    for extra, is_open in [(0.007, False), (0.01, True), (0.007, True), (0.005, False)]:
+        watch.judge(blocks_of(uneven(extra)), uneven(extra).since)
+        assert (watch.diagnosis is not None) == is_open, extra
+
+
+def test_work_that_moves_in_the_beat_of_the_blocks_is_an_imbalance_and_nobody_is_named(diagnostician: Make) -> None:
+    end, phases = Simulation(4, 20.0, 40.0, Noise(0.02)).steps()
+    rows = np.arange(len(end))
+    phases[2, rows, (rows // 3) % 4] += 0.03
+    phases[-1] = TRANSFER + phases[:-1].sum(axis=0).max(axis=1, keepdims=True) - phases[:-1].sum(axis=0)
+    end = np.cumsum(phases.sum(axis=0)[:, 0])
+    observer = diagnostician(4)
+    for second in range(1, 40):
+        low, high = (int(row) for row in np.searchsorted(end, [second - 1, second]))
+        for worker in range(4):
+            observer.fold(f"worker:{worker}", frame(worker, float(second), end, phases, low, high))
+        diagnoses = observer.diagnose(float(second)).diagnoses
+        assert {(each.kind, each.evidence.get("phase")) for each in diagnoses} <= {("imbalance", "input")}
+    assert len(diagnoses) == 1
