@@ -11,10 +11,10 @@ from tfscale.console.engine.model import Link, TaskView
 from tfscale.console.tui.widgets.appearance.theme import UNICODE
 from tfscale.console.tui.widgets.table.filter_query import FilterQuery, filterable, parse
 from tfscale.console.tui.widgets.table.row_order import RowGroup, RowOrder, arrange
-from tfscale.console.tui.widgets.table.task_columns import COLUMNS, Scene
+from tfscale.console.tui.widgets.table.task_columns import BY_NAME, COLUMNS, USUAL, Scene
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import GpuSample
+from tfscale.core.records import TRAINING_DISPLAYS, GpuSample, Training
 
 SCENE = Scene(fakes.NOW, UNICODE, furthest=1210)
 
@@ -111,6 +111,22 @@ def test_numbers_are_sorted_from_the_largest_and_words_from_a() -> None:
     assert order("flag")[0] == 1
     assert order("host")[:2] == [0, 1] and order("host", True)[:2] == [11, 10]
     assert order("task", True)[0] == 11
+
+
+@pytest.mark.parametrize("name", TRAINING_DISPLAYS)
+def test_each_number_of_the_training_is_a_column_that_is_shown_once_chosen(name: str) -> None:
+    column, display = BY_NAME[name], TRAINING_DISPLAYS[name]
+    assert name not in USUAL and len(column.about) <= 40
+    found = [
+        replace(view, frame=replace(view.frame, training=Training(**{name: view.task.index}) if number else None))
+        for number, view in enumerate(views(4))
+        if view.frame
+    ]
+    cells = [column.cell(view, SCENE)[0] for view in found]
+    assert cells == ["–", *(format(index + display.offset, display.format_spec) for index in (1, 2, 3))]
+    assert column.of_group(found, SCENE)[0] == cells[2]
+    rows = arrange(found, parse(f"{name}>{display.offset + 1}"), RowOrder(name), SCENE)
+    assert [task.index for row in rows for task in row.tasks] == [3, 2]
 
 
 def test_what_trembles_keeps_its_place() -> None:

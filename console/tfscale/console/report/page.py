@@ -7,7 +7,7 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined
 from tfscale.console.report import plots
 from tfscale.console.report.contents import RunGroup, RunReport
-from tfscale.console.report.report_text import COLUMNS, cells
+from tfscale.console.report.report_text import COLUMNS, RANGE_COLUMNS, cells, training_rows
 from tfscale.console.report.sizes import sizes
 
 
@@ -22,6 +22,8 @@ def as_html(report: RunReport) -> str:
         colours=[(colour, part) for part, colour in plots.COLOURS.items()],
         columns=COLUMNS,
         cells=cells,
+        range_columns=RANGE_COLUMNS,
+        training_rows=training_rows,
         shares=shares,
         sizes=sizes(report.groups) if report.has_clock else None,
     )
