@@ -61,14 +61,14 @@ def test_a_coordinator_arrives_as_it_was_said(heard: Frame) -> None:
 def test_what_a_program_logs_comes_to_the_lines_of_the_console() -> None:
     progress = Progress()
     progress.epoch_begun(2)
-    progress.batch_ended({"loss": 0.5}, None)
+    progress.batch_ended({"loss": 0.5, "grad_norm": 1.25}, None)
     message = probe_wire.serialised(IDENTITY, Report(Collective(0, 0), training=progress.read()))
     report, _ = agent_wire.report(message)
     sent = Frame(sequence=0, at=1001.0, status=TaskStatus(TaskState.RUNNING), training=report.training)
     frame = frames.frame(agent_wire.encoded(sent, ()).message)
-    assert frame.training == Training(epoch=2, loss=0.5, finite=True)
+    assert frame.training == Training(epoch=2, loss=0.5, finite=True, grad_norm=1.25)
     event = FrameArrived(1001.0, Task.parse("chief:0"), frame)
-    assert rows.frame_line(event)["training"]["loss"] == rows.frame_row(event)["training_loss"] == 0.5
+    assert rows.frame_line(event)["training"]["grad_norm"] == rows.frame_row(event)["training_grad_norm"] == 1.25
 
 
 def test_a_chief_reports_its_workers_steps(heard: Frame) -> None:

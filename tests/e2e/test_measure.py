@@ -105,3 +105,13 @@ def test_a_measured_function_is_exported_and_runs_where_no_probe_is(folder: Path
 def test_a_checkpoint_holds_nothing_of_the_probe(folder: Path) -> None:
     said = (folder / "said").read_text()
     assert "checkpointed" in said and "tfscale" not in said
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("legacy", ["0", "1"], ids=["keras", "tf_keras"])
+def test_the_norm_of_the_gradients_is_told_where_the_program_logs_it(tmp_path: Path, legacy: str) -> None:
+    roots = os.pathsep.join(str(REPOSITORY / root) for root in ("core", "trainer", "protos"))
+    lines = tmp_path / "norm.jsonl"
+    python(PROGRAM.with_name("gradient_norm.py"), lines, PYTHONPATH=roots, TF_USE_LEGACY_KERAS=legacy)
+    training = last(Recording.read(lines), "training")
+    assert training["grad_norm"] > 0 and training["finite"]

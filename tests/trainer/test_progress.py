@@ -31,6 +31,14 @@ def test_the_loss_is_told_where_it_is_known(logs: Any, loss: float | None, finit
     assert (told.epoch, told.loss, told.finite) == (2, loss, finite)
 
 
+@pytest.mark.parametrize(("norm", "read"), [(1.5, 1.5), (float("inf"), None)])
+def test_the_norm_of_the_gradients_is_told_where_the_program_logs_it(norm: float, read: float | None) -> None:
+    told = progress({"loss": 0.5, "grad_norm": norm}).read()
+    assert told is not None and told.grad_norm == read
+    silent = progress({"loss": 0.5}).read()
+    assert silent is not None and silent.grad_norm is None
+
+
 def test_of_a_fit_that_is_over_the_last_state_is_told_once() -> None:
     made = progress({"loss": 0.5})
     assert made.read() == made.read() is not None

@@ -380,6 +380,7 @@ class Training(_message.Message):
     LOSS_FIELD_NUMBER: _builtins.int
     FINITE_FIELD_NUMBER: _builtins.int
     LEARNING_RATE_FIELD_NUMBER: _builtins.int
+    GRAD_NORM_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     """from 0"""
     global_step: _builtins.int
@@ -389,6 +390,8 @@ class Training(_message.Message):
     finite: _builtins.bool
     """whether the newest loss is a number"""
     learning_rate: _builtins.float
+    grad_norm: _builtins.float
+    """norm of the gradients, where the program logs it under this name"""
     def __init__(
         self,
         *,
@@ -397,10 +400,11 @@ class Training(_message.Message):
         loss: _builtins.float | None = ...,
         finite: _builtins.bool | None = ...,
         learning_rate: _builtins.float | None = ...,
+        grad_norm: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__epoch: _TypeAlias = _typing.Literal["epoch"]  # noqa: Y015
     _WhichOneofArgType__epoch: _TypeAlias = _typing.Literal["_epoch", b"_epoch"]  # noqa: Y015
@@ -408,6 +412,8 @@ class Training(_message.Message):
     _WhichOneofArgType__finite: _TypeAlias = _typing.Literal["_finite", b"_finite"]  # noqa: Y015
     _WhichOneofReturnType__global_step: _TypeAlias = _typing.Literal["global_step"]  # noqa: Y015
     _WhichOneofArgType__global_step: _TypeAlias = _typing.Literal["_global_step", b"_global_step"]  # noqa: Y015
+    _WhichOneofReturnType__grad_norm: _TypeAlias = _typing.Literal["grad_norm"]  # noqa: Y015
+    _WhichOneofArgType__grad_norm: _TypeAlias = _typing.Literal["_grad_norm", b"_grad_norm"]  # noqa: Y015
     _WhichOneofReturnType__learning_rate: _TypeAlias = _typing.Literal["learning_rate"]  # noqa: Y015
     _WhichOneofArgType__learning_rate: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate"]  # noqa: Y015
     _WhichOneofReturnType__loss: _TypeAlias = _typing.Literal["loss"]  # noqa: Y015
@@ -418,6 +424,8 @@ class Training(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__finite) -> _WhichOneofReturnType__finite | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__global_step) -> _WhichOneofReturnType__global_step | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__grad_norm) -> _WhichOneofReturnType__grad_norm | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__learning_rate) -> _WhichOneofReturnType__learning_rate | None: ...
     @_typing.overload

@@ -253,6 +253,7 @@ def test_the_training_is_told_from_its_first_number_to_its_last(
     assert list(rows) == [name.replace("_", " ") for name in TRAINING_DISPLAYS]
     assert rows["epoch"] == ["1"] * 4 and rows["learning rate"] == ["0.001"] * 4
     first, lowest, highest, last = map(float, rows["loss"])
+    assert rows["grad norm"] == rows["loss"]
     assert first == highest > last == lowest > 0
     assert report_command.run([str(path), "--format", "html"]) == 0
     assert f"<td>loss</td><td>{rows['loss'][0]}</td>" in capsys.readouterr().out

@@ -71,6 +71,7 @@ class Progress:
             loss=_finite(loss),
             finite=None if loss is None else math.isfinite(loss),
             learning_rate=_number(getattr(fit.optimizer, "learning_rate", None), float),
+            grad_norm=_finite(fit.logged("grad_norm")),
         )
         if is_last:
             # A reference would keep the model from being freed.
