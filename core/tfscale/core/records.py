@@ -7,8 +7,8 @@ Durations are seconds, ratios 0 to 1, `None` is unknown. In the columns of `Step
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -158,19 +158,48 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
-    """Progress of the training, where Keras reports it."""
+class Display:
+    """Display of a measured number: the task table's column, the task's page, its chart and the report follow it."""
 
-    epoch: int | None = None
+    about: str
+    """Explanation in at most 40 characters."""
+    format_spec: str = ".4g"
+    offset: int = 0
+    """Number added to the value for people, who count from 1."""
+    is_charted: bool = True
+    """True where the console keeps ten minutes of it, for a chart."""
+
+
+def _shown(about: str, format_spec: str = ".4g", offset: int = 0, is_charted: bool = True) -> Mapping[str, Display]:
+    return {"display": Display(about, format_spec, offset, is_charted)}
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Progress of the training, where Keras reports it. Numbers with a `Display` are shown under their names."""
+
+    epoch: int | None = field(default=None, metadata=_shown("the pass over the data", ",.0f", 1, is_charted=False))
     """Counted from 0."""
     global_step: int | None = None
     """The optimizer's iterations."""
-    loss: float | None = None
+    loss: float | None = field(default=None, metadata=_shown("of its newest step"))
     finite: bool | None = None
     """True where the newest loss is a finite number; where it is not, `loss` is None."""
-    learning_rate: float | None = None
-    grad_norm: float | None = None
+    learning_rate: float | None = field(default=None, metadata=_shown("of the optimizer", ".3g", is_charted=False))
+    grad_norm: float | None = field(default=None, metadata=_shown("norm of the gradients, where logged"))
     """Norm of the gradients, where the program logs it under this name."""
+
+
+TRAINING_DISPLAYS: Mapping[str, Display] = {
+    each.name: each.metadata["display"] for each in fields(Training) if each.metadata
+}
+"""Displays of the numbers of `Training`, by the names of their fields."""
+
+
+def training_numbers(training: Training | None) -> dict[str, float]:
+    """Return the known numbers that have a display, by the names of their fields, as people count them."""
+    read = ((name, getattr(training, name, None), display.offset) for name, display in TRAINING_DISPLAYS.items())
+    return {name: value + offset for name, value, offset in read if value is not None}
 
 
 def _floats() -> array[float]:

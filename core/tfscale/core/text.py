@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Sequence
 
-from tfscale.core.records import Exit
+from tfscale.core.records import Display, Exit
 from tfscale.core.validation import is_moment
 
 UNKNOWN = "–"
@@ -103,6 +103,11 @@ def ratio(value: float | None) -> str:
 def four_digits(value: float | None) -> str:
     """Return a number with four significant digits: `0.6931`, `1.204e-05`."""
     return UNKNOWN if value is None else f"{value:.4g}"
+
+
+def displayed(value: float | None, display: Display) -> str:
+    """Return a measured number as its display formats it."""
+    return UNKNOWN if value is None else format(value, display.format_spec)
 
 
 def celsius(degrees: float | None) -> str:

@@ -118,7 +118,7 @@ def test_counters_are_those_of_the_second() -> None:
         (seconds.cpu, 0.61),
         (seconds.received, 118e6),
         (seconds.sent, 117e6),
-        (seconds.loss, 0.5),
+        (seconds.training["loss"], 0.5),
     ):
         assert series[0] == pytest.approx(value) and np.isnan(series[1])
 
@@ -281,4 +281,8 @@ def test_what_is_too_large_or_impossible_is_not_drawn() -> None:
     told(history, FIRST, now(0.9), batch(FIRST, [now(0.2)], compute=3e38), training=Training(loss=1e300))
     told(history, FIRST, now(1.9), batch(FIRST, [now(1.2)], first=1, compute=-1.0))
     seconds = history.seconds(FIRST, now(2), 2)
-    assert np.isnan(seconds.loss[0]) and np.isnan(seconds.step_time).all() and seconds.steps.tolist() == [1.0, 1.0]
+    assert (
+        np.isnan(seconds.training["loss"][0])
+        and np.isnan(seconds.step_time).all()
+        and seconds.steps.tolist() == [1.0, 1.0]
+    )

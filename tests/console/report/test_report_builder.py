@@ -33,6 +33,7 @@ from tfscale.console.sources.simulated import simulated_spec
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.phase_simulation import Simulation, Slow
 from tfscale.core.records import (
+    TRAINING_DISPLAYS,
     Activity,
     ActivityKind,
     Collective,
@@ -234,6 +235,28 @@ def test_what_a_recording_says_is_not_markup(recording: Callable[..., Path], tmp
     out = tmp_path / "report.html"
     report_command.run([str(path), "--format", "html", "--out", str(out)])
     assert "<script" not in out.read_text()
+
+
+def test_the_training_is_told_from_its_first_number_to_its_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, recorder = tmp_path / "run.tfrec", ActiveRecording(simulated_spec(2))
+    events = simulated(8)
+    recorder.begin(path, events[0].at)
+    for event in events:
+        recorder.take(event)
+    recorder.end()
+    assert report_command.run([str(path)]) == 0
+    table = re.search(r"The training\n +first +lowest +highest +last\n((?:  .+\n)+)", capsys.readouterr().out)
+    assert table is not None
+    rows = {row[:22].strip(): row[22:].split() for row in table[1].splitlines()}
+    assert list(rows) == [name.replace("_", " ") for name in TRAINING_DISPLAYS]
+    assert rows["epoch"] == ["1"] * 4 and rows["learning rate"] == ["0.001"] * 4
+    first, lowest, highest, last = map(float, rows["loss"])
+    assert rows["grad norm"] == rows["loss"]
+    assert first == highest > last == lowest > 0
+    assert report_command.run([str(path), "--format", "html"]) == 0
+    assert f"<td>loss</td><td>{rows['loss'][0]}</td>" in capsys.readouterr().out
 
 
 def test_a_line_that_was_cut_off_at_the_end_is_left_out(recording: Callable[..., Path]) -> None:

@@ -10,7 +10,7 @@ import fakes
 import pytest
 from textual.widgets import Input, Static
 from tfscale.console.engine.engine import Engine
-from tfscale.console.engine.events import LinkState
+from tfscale.console.engine.events import FrameArrived, LinkState
 from tfscale.console.engine.model import Link
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.settings.view_state import View, ViewFile
@@ -23,6 +23,7 @@ from tfscale.console.tui.widgets.panes.cluster_summary import Metrics, Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar, Legend
 from tfscale.console.tui.widgets.table.task_columns import COLUMNS, USUAL
+from tfscale.core.records import Training
 from waiting import settled, until
 
 
@@ -217,6 +218,28 @@ async def test_c_chooses_columns_and_they_are_remembered(tmp_path: Path) -> None
         await pilot.press("c", "d", "c")
         assert again.cluster.table.chosen_columns == USUAL
     assert ViewFile.at(path).view.columns is None
+
+
+async def test_the_norm_of_the_gradients_is_a_column_that_c_offers() -> None:
+    cluster = fakes.spec(2)
+    events = [
+        replace(event, frame=replace(event.frame, training=Training(grad_norm=1.25 + event.task.index)))
+        for event in fakes.gpu_events(cluster)
+        if isinstance(event, FrameArrived)
+    ]
+    source = fakes.ScriptedSource(cluster, events)
+    engine = Engine(source, lambda: ClusterState(cluster, fakes.FakeAnalysis(fakes.straggler_findings(cluster))))
+    app = ConsoleApp(engine, fakes.FakeCommands())
+    async with app.run_test(size=(160, 40)) as pilot:
+        await settled(pilot)
+        assert "grad_norm" not in app.cluster.table.columns
+        at = [column.name for column in COLUMNS].index("grad_norm")
+        await pilot.press("c", *["j"] * at, "space")
+        chosen = str(app.screen.query_one("#columns", Static).render()).splitlines()[1 + at]
+        assert chosen.split()[1:3] == ["◆", "grad_norm"]
+        await pilot.press("escape")
+        assert app.cluster.table.columns[-2:] == ("grad_norm", "flag")
+        assert "1.25" in rows(app)[0] and "2.25" in rows(app)[1]
 
 
 async def test_a_mouse_picks_columns_too() -> None:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import fakes
 import pytest
-from tfscale.console.tui.widgets.table.task_columns import USUAL, layout
+from tfscale.console.tui.widgets.appearance.theme import UNICODE
+from tfscale.console.tui.widgets.table.filter_query import parse
+from tfscale.console.tui.widgets.table.row_order import RowOrder, arrange
+from tfscale.console.tui.widgets.table.task_columns import BY_NAME, USUAL, Scene, layout
+from tfscale.core.records import TRAINING_DISPLAYS, Training
+
+SCENE = Scene(fakes.NOW, UNICODE, furthest=1210)
 
 
 @pytest.mark.parametrize("width", [10, 40, 75, 76, 115, 195, 400])
@@ -17,3 +26,19 @@ def test_columns_never_take_more_than_there_is(width: int) -> None:
 def test_a_column_that_was_asked_for_stays_before_the_usual_ones() -> None:
     names = [placement.column.name for placement in layout(115, (*USUAL, "heat"), ["worker:0"], ["node"])]
     assert "heat" in names and "host" not in names
+
+
+@pytest.mark.parametrize("name", TRAINING_DISPLAYS)
+def test_each_number_of_the_training_is_a_column_that_is_shown_once_chosen(name: str) -> None:
+    column, display = BY_NAME[name], TRAINING_DISPLAYS[name]
+    assert name not in USUAL and len(column.about) <= 40
+    found = [
+        replace(view, frame=replace(view.frame, training=Training(**{name: view.task.index}) if number else None))
+        for number, view in enumerate(fakes.views(4))
+        if view.frame
+    ]
+    cells = [column.cell(view, SCENE)[0] for view in found]
+    assert cells == ["–", *(format(index + display.offset, display.format_spec) for index in (1, 2, 3))]
+    assert column.of_group(found, SCENE)[0] == cells[2]
+    rows = arrange(found, parse(f"{name}>{display.offset + 1}"), RowOrder(name), SCENE)
+    assert [task.index for row in rows for task in row.tasks] == [3, 2]

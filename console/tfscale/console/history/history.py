@@ -21,7 +21,7 @@ from tfscale.console.wire.frames import ArrivedCounters
 from tfscale.core.analysis.run.cluster_context import MANY
 from tfscale.core.analysis.steps.step_table import concatenated, valid_durations, valid_times
 from tfscale.core.cluster.task import Role, Task
-from tfscale.core.records import PHASES, Frame, StepBatch, TaskStatus
+from tfscale.core.records import PHASES, TRAINING_DISPLAYS, Frame, StepBatch, TaskStatus
 
 SECONDS = 600
 """Seconds that are kept."""
@@ -37,7 +37,8 @@ _MOST_PENDING = 256
 
 _SUMS = ("steps", "measured", *PHASES)
 """Columns that are sums over the second's steps."""
-_SAMPLES = (*Gauges._fields, "loss")
+_TRAINING = tuple(name for name, display in TRAINING_DISPLAYS.items() if display.is_charted)
+_SAMPLES = (*Gauges._fields, *_TRAINING)
 _STEPS = (*_SUMS, "longest")
 _LONGEST = len(_SUMS)
 
@@ -72,7 +73,8 @@ class Seconds:
     """Utilisation of all cores, 0 to 1."""
     received: Series
     sent: Series
-    loss: Series
+    training: Mapping[str, Series]
+    """Charted numbers of the training, by the names of its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +127,15 @@ class History:
         """Return the task's `span` seconds before `until`."""
         owner, last = self._index[task], int(until)
         values = self._steps.read(owner, last, span)
+        samples = dict(zip(_SAMPLES, self._samples.read(owner, last, span), strict=True))
         return Seconds(
             at=np.arange(last - span, last),
             steps=values[0],
             step_time=_step_time(values),
             longest=values[_LONGEST],
             parts=self._parts(values, last, span),
-            **dict(zip(_SAMPLES, self._samples.read(owner, last, span), strict=True)),
+            training={name: samples.pop(name) for name in _TRAINING},
+            **samples,
         )
 
     def step_times(self, until: float, span: int, tasks: Sequence[Task] | None = None) -> NDArray[np.float32]:
@@ -270,7 +274,7 @@ def _sampled(frame: Frame) -> tuple[float | None, ...]:
         gauges = counters.gauges
     else:
         gauges = gauges_of(counters.host, counters.gpus, getattr)
-    return *gauges, frame.training.loss if frame.training else None
+    return *gauges, *[getattr(frame.training, name, None) for name in _TRAINING]
 
 
 def _samples(frames: Sequence[Frame]) -> NDArray[np.float32]:

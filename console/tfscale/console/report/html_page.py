@@ -7,7 +7,7 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined
 from tfscale.console.report import svg_plots
 from tfscale.console.report.measured_scaling import scaling_over_runs
-from tfscale.console.report.report_text import COLUMNS, cells
+from tfscale.console.report.report_text import COLUMNS, RANGE_COLUMNS, cells, training_rows
 from tfscale.console.report.run_report import RunGroup, RunReport
 
 
@@ -22,6 +22,8 @@ def as_html(report: RunReport) -> str:
         colours=[(colour, part) for part, colour in svg_plots.COLOURS.items()],
         columns=COLUMNS,
         cells=cells,
+        range_columns=RANGE_COLUMNS,
+        training_rows=training_rows,
         shares=shares,
         measured=scaling_over_runs(report.groups) if report.has_clock else None,
     )

@@ -16,7 +16,7 @@ from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, Link
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.report.csv_file import MeasuredGroup
-from tfscale.console.report.run_report import PhaseTimeline, RunGroup, RunReport
+from tfscale.console.report.run_report import NumberRange, PhaseTimeline, RunGroup, RunReport
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity
@@ -33,6 +33,7 @@ from tfscale.core.records import (
     StepBatch,
     TaskState,
     TaskStatus,
+    training_numbers,
 )
 from tfscale.core.text import clock
 
@@ -48,6 +49,7 @@ class RunFindings:
         self.begin = 0.0
         """Arrival of the first event, Unix seconds; 0 where there was none."""
         self.end = 0.0
+        self.training: dict[str, NumberRange] = {}
         self._steps: dict[str, int] = {}
         self._diagnoses: dict[tuple[str, str, float], Diagnosis] = {}
 
@@ -58,6 +60,8 @@ class RunFindings:
             self.probe = event.frame.probe or self.probe
             for batch in event.frame.steps:
                 self._steps[batch.subject] = self._steps.get(batch.subject, 0) + len(batch.sequence)
+            for name, value in training_numbers(event.frame.training).items():
+                self.training.setdefault(name, NumberRange(value, value, value, value)).add(value)
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         # A snapshot between two seconds shows a command's progress, and nothing newly diagnosed.
@@ -167,6 +171,7 @@ def _group(
         scaling=_scaling(tasks, findings),
         workers=(probe and probe.replicas) or len(tasks),
         examples=probe.examples_per_step if probe else None,
+        training=run.training,
     )
 
 

@@ -8,10 +8,13 @@ from tfscale.console.report.measured_scaling import MeasuredScaling, scaling_ove
 from tfscale.console.report.run_report import RunGroup, RunReport
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.run.goodput import PRODUCTIVE
-from tfscale.core.text import duration
+from tfscale.core.records import TRAINING_DISPLAYS
+from tfscale.core.text import displayed, duration
 
 COLUMNS = ("step_time", "update", "host", "input", "compute", "reduce", "wait")
 """Columns of the table of workers."""
+RANGE_COLUMNS = ("first", "lowest", "highest", "last")
+"""Columns of the table of the training's numbers."""
 
 
 def as_text(report: RunReport) -> str:
@@ -28,6 +31,9 @@ def _lines(report: RunReport) -> Iterator[str]:
     for group in report.groups:
         yield ""
         yield from _workers(group)
+        if group.training:
+            yield ""
+            yield from _training(group)
         if group.spent:
             yield ""
             yield from _spent(group)
@@ -61,6 +67,20 @@ def cells(summary: SubjectSummary) -> Iterator[str]:
         value = getattr(summary, name)
         yield "-" if value is None else duration(value)
     yield "-" if summary.ratio is None else f"{summary.ratio:.2f}"
+
+
+def _training(group: RunGroup) -> Iterator[str]:
+    yield f"The training{f' of {group.name}' if group.name else ''}"
+    yield "  " + f"{'':<22}" + "".join(f"{name:>11}" for name in RANGE_COLUMNS)
+    for name, texts in training_rows(group):
+        yield "  " + f"{name:<22}" + "".join(f"{text:>11}" for text in texts)
+
+
+def training_rows(group: RunGroup) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each reported number, and its range as text, by `RANGE_COLUMNS`."""
+    for name, display in TRAINING_DISPLAYS.items():
+        if (found := group.training.get(name)) is not None:
+            yield name.replace("_", " "), [displayed(getattr(found, each), display) for each in RANGE_COLUMNS]
 
 
 def _spent(group: RunGroup) -> Iterator[str]:

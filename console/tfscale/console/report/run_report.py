@@ -56,6 +56,19 @@ class PhaseTimeline:
         return np.asarray(rows, dtype=float).reshape(len(rows), len(self.subjects), len(PARTS)).transpose(2, 0, 1)
 
 
+@dataclass(slots=True)
+class NumberRange:
+    """Range of one of the training's numbers over a run, of all tasks that report it."""
+
+    first: float
+    lowest: float
+    highest: float
+    last: float
+
+    def add(self, value: float) -> None:
+        self.lowest, self.highest, self.last = min(self.lowest, value), max(self.highest, value), value
+
+
 def _parts(summary: SubjectSummary) -> tuple[float, ...]:
     wait = 0.0 if summary.wait is None else summary.wait
     transfer = None if summary.reduce is None else max(0.0, summary.reduce - wait)
@@ -82,6 +95,8 @@ class RunGroup:
     """Replicas that trained together."""
     examples: int | None = None
     """Examples of a step, all workers together; None unknown."""
+    training: Mapping[str, NumberRange] = field(default_factory=dict)
+    """Ranges of the reported numbers that have a display, by the names of `Training`."""
 
     @property
     def rate(self) -> float | None:

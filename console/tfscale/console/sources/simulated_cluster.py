@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
@@ -19,6 +20,7 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import (
     PHASES,
+    TRAINING_DISPLAYS,
     Collective,
     Description,
     Exit,
@@ -246,9 +248,10 @@ class _Agent:
 
     def _training(self, at: float) -> Training:
         step = max(self._newest[1], 0)
-        if self._has_fault("nan", at):
-            return Training(epoch=step // 1000, global_step=step, finite=False, learning_rate=0.001)
-        return Training(step // 1000, step, 2.3 / (1 + step / 400), True, 0.001)
+        finite = not self._has_fault("nan", at)
+        # Numbers without a rule below fall as the loss does, so that a new one is seen without another edit.
+        falling: dict[str, Any] = dict.fromkeys(TRAINING_DISPLAYS, 2.3 / (1 + step / 400) if finite else None)
+        return Training(**{**falling, "epoch": step // 1000, "learning_rate": 0.001}, global_step=step, finite=finite)
 
     def _description(self) -> Description:
         return Description(

@@ -23,7 +23,7 @@ class PickerScreen(ModalScreen[None]):
     DEFAULT_CSS = """
     PickerScreen { align: right middle; background: $background 0%; }
     PickerScreen > VerticalScroll {
-        width: 62; max-width: 95%; height: auto; max-height: 95%;
+        width: 66; max-width: 95%; height: auto; max-height: 95%;
         background: $panel; border: round $secondary; padding: 0 2; scrollbar-size-vertical: 1;
     }
     PickerScreen.ascii > VerticalScroll { border: ascii $secondary; }
@@ -66,7 +66,7 @@ class PickerScreen(ModalScreen[None]):
             background = f" on {palette.selected}" if is_cursor else ""
             text.append(f"{glyphs.cursor if is_cursor else ' '} ", style=palette.parts["transfer"] + background)
             text.append(f"{glyphs.mark if is_chosen else ' '} ", style=palette.severities["good"] + background)
-            text.append(f"{column.name:<10}", style=f"bold {palette.text}{background}")
+            text.append(f"{column.name:<14}", style=f"bold {palette.text}{background}")
             room = "" if not is_chosen or column.name in self._placed else "no room: "
             text.append(f"{room}{column.description}".ljust(41)[:41] + "\n", style=palette.dim + background)
         text.rstrip()

@@ -1,9 +1,10 @@
-"""Charts of a task's last minutes: phases, step time, GPUs, host, network, loss."""
+"""Charts of a task's last minutes: phases, step time, GPUs, host, network, training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from tfscale.console.tui.widgets.base_widgets import SnapshotWidget
 from tfscale.console.tui.widgets.charts.area_chart import Area, columns, draw
 from tfscale.console.tui.widgets.charts.step_bar import scale_for
 from tfscale.core.cluster.task import Task
-from tfscale.core.text import UNKNOWN, data_rate, data_size, elapsed, percent, step_time
+from tfscale.core.records import TRAINING_DISPLAYS
+from tfscale.core.text import UNKNOWN, data_rate, data_size, displayed, elapsed, percent, step_time
 
 ZOOMS = (1, 2, 5, 10)
 """Seconds a column."""
@@ -146,7 +148,9 @@ def charts(history: Seconds, seconds: int, appearance: Appearance) -> Iterator[C
     yield from single("GPU temperature", history.gpu_temperature, _celsius, 100.0, "input")
     yield from single("GPU power", history.gpu_power, _watts, colour="input")
     yield from single("GPU memory", history.gpu_memory, data_size, colour="compute")
-    yield from single("loss", np.where(history.loss >= 0, history.loss, np.nan), _loss, colour="host")
+    for name, values in history.training.items():
+        said = partial(displayed, display=TRAINING_DISPLAYS[name])
+        yield from single(name.replace("_", " "), np.where(values >= 0, values, np.nan), said, colour="host")
 
 
 def _hertz(value: float | None) -> str:
@@ -159,7 +163,3 @@ def _celsius(value: float | None) -> str:
 
 def _watts(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0f} W"
-
-
-def _loss(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.4g}"

@@ -16,8 +16,8 @@ from tfscale.console.tui.widgets.charts.step_bar import parts_of, phase_bar
 from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
 from tfscale.console.tui.widgets.table.task_readings import traffic
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import HostSample, ProbeStatus
-from tfscale.core.text import clock, data_rate, data_size, elapsed, exit_phrase, percent, step_time
+from tfscale.core.records import TRAINING_DISPLAYS, HostSample, ProbeStatus, training_numbers
+from tfscale.core.text import UNKNOWN, clock, data_rate, data_size, displayed, elapsed, exit_phrase, percent, step_time
 
 _NAME = 11
 _EXITS = 3
@@ -140,10 +140,10 @@ def _training(view: TaskView, appearance: Appearance) -> Iterator[Text]:
     if examples and view.summary and view.summary.step_time:
         facts.append(f"{examples / view.summary.step_time:,.0f} a second")
     if training is not None:
-        loss = "not a number" if training.finite is False else "" if training.loss is None else f"{training.loss:.4g}"
-        rate = "" if training.learning_rate is None else f"learning rate {training.learning_rate:.3g}"
-        epoch = "" if training.epoch is None else f"epoch {training.epoch + 1}"
-        facts += [epoch, f"loss {loss}" if loss else "", rate]
+        numbers = training_numbers(training)
+        texts = {name: displayed(numbers.get(name), display) for name, display in TRAINING_DISPLAYS.items()}
+        texts |= {"loss": "not a number"} if training.finite is False else {}
+        facts += [f"{name.replace('_', ' ')} {text}" for name, text in texts.items() if text != UNKNOWN]
     if any(facts):
         yield _field("training", "   ".join(fact for fact in facts if fact), appearance)
 

@@ -13,7 +13,7 @@ from tfscale.console.tui.widgets.table.task_columns import BY_NAME, Column, Draw
 from tfscale.core.cluster.task import Role
 from tfscale.core.errors import UsageError
 
-_TERM = re.compile(r"(?P<column>[a-z]+)(?P<sign>>=|<=|[:=><])(?P<value>.*)")
+_TERM = re.compile(r"(?P<column>[a-z][a-z0-9_]*)(?P<sign>>=|<=|[:=><])(?P<value>.*)")
 _NUMBER = re.compile(r"(?P<digits>-?\d[\d,]*\.?\d*|-?\.\d+)(?P<unit>[a-z%°]*)")
 _UNITS: Mapping[str, float] = {
     "%": 0.01, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0,

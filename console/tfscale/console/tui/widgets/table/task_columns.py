@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from operator import attrgetter
 from statistics import fmean
 
@@ -19,16 +20,18 @@ from tfscale.console.tui.widgets.table.task_readings import (
     over_gpus,
     summary_value,
     traffic,
+    training_number,
 )
 from tfscale.core.analysis.findings import SEVERITIES
+from tfscale.core.records import TRAINING_DISPLAYS, Display
 from tfscale.core.text import (
     UNKNOWN,
     celsius,
     count,
     data_rate,
     data_size,
+    displayed,
     elapsed,
-    four_digits,
     megahertz,
     percent,
     ratio,
@@ -190,8 +193,9 @@ def _memory(view: TaskView, scene: Scene) -> float | None:
     return (usage.memory if usage else None) if on_gpus is None else on_gpus
 
 
-def _loss(view: TaskView, _scene: Scene) -> float | None:
-    return view.frame.training.loss if view.frame and view.frame.training else None
+def _of_training(name: str, display: Display) -> Column:
+    value = _of_view(lambda view: training_number(view, name))
+    return _number(name, display.about, max(9, len(name)), value, partial(displayed, display=display), 13)
 
 
 def _attempt(view: TaskView) -> str:
@@ -267,7 +271,7 @@ COLUMNS: tuple[Column, ...] = (
     _number("clock", "the slowest GPU's", 8, _of_gpus("clock", min), megahertz, 12, unit=1e6, total=min),
     _number("received", "over all interfaces", 9, _received, data_rate, 5, unit=1e6, total=sum),
     _number("sent", "over all interfaces", 9, _sent, data_rate, 6, unit=1e6, total=sum),
-    _number("loss", "of its newest step", 7, _loss, four_digits, 13),
+    *(_of_training(name, display) for name, display in TRAINING_DISPLAYS.items()),
     Column(
         "flag", "what is wrong with it", 16, _flag_value,
         lambda view, scene: flag_text(view, scene.now, scene.glyphs), rank=_flag_rank,

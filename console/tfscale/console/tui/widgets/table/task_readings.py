@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tfscale.console.engine.model import TaskView
-from tfscale.core.records import GpuSample, HostSample
+from tfscale.core.records import GpuSample, HostSample, training_numbers
 
 
 def summary_value(view: TaskView, name: str) -> float | None:
     """Return one attribute of the task's step summary."""
     return getattr(view.summary, name) if view.summary else None
+
+
+def training_number(view: TaskView, name: str) -> float | None:
+    """Return one number that the training reports."""
+    return training_numbers(view.frame.training).get(name) if view.frame else None
 
 
 def newest_step(view: TaskView) -> int | None:
