@@ -1,40 +1,49 @@
-"""Collector of the host's counters from psutil and /proc: CPU, memory, pressure, network, the task's process tree."""
+"""Collector of the host's counters from /proc and cgroups: CPU, memory, pressure, network, the task's process tree."""
 
 from __future__ import annotations
 
 import os
 import time
-import warnings
+import weakref
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 from tfscale.core.records import HostSample, Interface, Pressure, TaskUsage
 
 _REFRESH = 5.0
 """Seconds after which the task's processes and the interfaces' speeds are listed again, which is expensive."""
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
+"""Seconds in which the kernel counts the CPU time of a process."""
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_READ_BYTES = 1 << 14
+_Seconds = dict[tuple[int, int], float]
+"""CPU time of each process by its identity."""
 
 
 class HostCollector:
     """Collector of the host's counters. Rates count from the previous sample, and are None in the first one."""
 
     def __init__(self, proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> None:
-        self._proc = proc
-        self._cpu: tuple[float, float] | None = None
-        self._network = _Network()
-        self._tree = _ProcessTree()
+        self._stat, self._meminfo = _KernelFile(proc / "stat"), _KernelFile(proc / "meminfo")
+        self._pressures = [_KernelFile(proc / "pressure" / name) for name in ("cpu", "memory", "io")]
+        self._cpu: tuple[int, int] | None = None
+        self._network = _Network(proc)
+        self._tree = _ProcessTree(proc)
         self._throttle = _Throttle(proc, cgroups)
 
     def sample(self, task_pid: int | None) -> HostSample:
         """Sample the host, and the process tree of `task_pid` if that process is alive."""
         now = time.monotonic()
-        memory, swap = psutil.virtual_memory(), _swap_used()
+        used, total, swap = _memory(self._meminfo.read())
         return HostSample(
             cpu=self._cpu_ratio(),
             cores=os.cpu_count() or 1,
             load=os.getloadavg()[0],
-            memory_used=memory.total - memory.available,
-            memory_total=memory.total,
+            memory_used=used,
+            memory_total=total,
             swap_used=swap,
             pressure=self._pressure(),
             interfaces=self._network.sample(now),
@@ -43,33 +52,62 @@ class HostCollector:
         )
 
     def _cpu_ratio(self) -> float | None:
-        times = psutil.cpu_times()
-        total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
-        busy = total - times.idle - getattr(times, "iowait", 0.0)
+        # The times of guests, which follow these eight, are counted in those of user and nice.
+        times = [int(ticks) for ticks in self._stat.read().split(maxsplit=9)[1:9]]
+        total = sum(times)
+        busy = total - times[3] - times[4]  # idle and waiting for a disk
         before, self._cpu = self._cpu, (busy, total)
         if before is None or total <= before[1]:
             return None
         return min(1.0, max(0.0, (busy - before[0]) / (total - before[1])))
 
     def _pressure(self) -> Pressure | None:
-        cpu, memory, io = (_some_avg10(self._proc / "pressure" / name) for name in ("cpu", "memory", "io"))
+        cpu, memory, io = (_some_avg10(file.read_if_there()) for file in self._pressures)
         return None if cpu is memory is io is None else Pressure(cpu, memory, io)
+
+
+class _KernelFile:
+    """File of the kernel that is kept open: each read gives its newest contents, and costs less than to open it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._number = -1
+        self._close: weakref.finalize[..., _KernelFile] | None = None
+
+    def read(self) -> bytes:
+        """Return the contents of this moment. Raises OSError; the next call opens the file again then."""
+        if self._close is None:
+            self._number = os.open(self._path, os.O_RDONLY)
+            self._close = weakref.finalize(self, os.close, self._number)
+        contents = b""
+        try:
+            while more := os.pread(self._number, _READ_BYTES, len(contents)):
+                contents += more
+        except OSError:
+            self._close()
+            self._close = None
+            raise
+        return contents
+
+    def read_if_there(self) -> bytes:
+        """Return the contents of this moment, which are empty where the kernel or the container has no such file."""
+        try:
+            return self.read()
+        except OSError:
+            return b""
 
 
 class _Network:
     """Bytes per second of each interface."""
 
-    def __init__(self) -> None:
+    def __init__(self, proc: Path) -> None:
+        self._counters = _KernelFile(proc / "net" / "dev")
         self._before: tuple[float, Mapping[str, tuple[int, int]]] | None = None
         self._speeds: dict[str, float | None] = {}
         self._asked = -_REFRESH
 
     def sample(self, now: float) -> tuple[Interface, ...]:
-        counters = {
-            name: (count.bytes_recv, count.bytes_sent)
-            for name, count in psutil.net_io_counters(pernic=True, nowrap=False).items()
-            if count.bytes_recv or count.bytes_sent
-        }
+        counters = _bytes_by_interface(self._counters.read())
         before, self._before = self._before, (now, counters)
         if before is None or now <= before[0]:
             return ()
@@ -83,51 +121,93 @@ class _Network:
         )
 
 
+class _Process(NamedTuple):
+    """State of one process (proc_pid_stat(5))."""
+
+    identity: tuple[int, int]
+    """Number, and time of the start: the kernel uses a number again."""
+    parent: int
+    seconds: float
+    """CPU time."""
+    threads: int
+    stopped: bool
+
+
 class _ProcessTree:
     """Usage of a task's process and its descendants."""
 
-    def __init__(self) -> None:
-        self._root: psutil.Process | None = None
-        self._members: list[psutil.Process] = []
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._parents: dict[int, int] = {}
+        """Parent of each process of the host."""
+        self._root: tuple[int, int] | None = None
+        self._members: list[int] = []
         self._listed = 0.0
-        self._before: tuple[float, dict[int, float]] | None = None
+        self._before: tuple[float, _Seconds] | None = None
 
     def sample(self, now: float, pid: int | None) -> TaskUsage | None:
-        if pid is None or not self._list(now, pid):
+        if pid is None or (root := self._process(pid)) is None:
             return None
-        seconds: dict[int, float] = {}
-        threads = memory = stopped = 0
-        for process in self._members:
-            try:
-                with process.oneshot():
-                    times = process.cpu_times()
-                    seconds[process.pid] = times.user + times.system
-                    threads += process.num_threads()
-                    memory += process.memory_info().rss
-                    stopped += process.status() == psutil.STATUS_STOPPED
-            except psutil.Error:
-                continue
+        if root.identity != self._root:
+            self._root, self._before, self._listed = root.identity, None, -_REFRESH
+        if now - self._listed >= _REFRESH:
+            self._listed, self._members = now, self._descendants(pid)
+        processes = [root, *filter(None, map(self._process, self._members))]
+        seconds = {process.identity: process.seconds for process in processes}
         before, self._before = self._before, (now, seconds)
-        return TaskUsage(len(seconds), threads, _cores(before, now, seconds), memory, stopped) if seconds else None
+        return TaskUsage(
+            processes=len(processes),
+            threads=sum(process.threads for process in processes),
+            cpu=_cores(before, now, seconds),
+            memory=sum(self._resident_bytes(process.identity[0]) for process in processes),
+            stopped=sum(process.stopped for process in processes),
+        )
 
-    def _list(self, now: float, pid: int) -> bool:
-        if self._root is not None and self._root.pid == pid and now - self._listed < _REFRESH:
-            return True
+    def _descendants(self, root: int) -> list[int]:
+        """List the descendants of a process. Of the host's processes only new ones and orphans are read."""
+        pids = {int(name) for entry in os.scandir(self._proc) if (name := entry.name).isdecimal()}
+        self._parents = {pid: parent for pid, parent in self._parents.items() if pid in pids and parent in pids}
+        for pid in pids - self._parents.keys():
+            if (process := self._process(pid)) is not None:
+                self._parents[pid] = process.parent
+        children: dict[int, list[int]] = defaultdict(list)
+        for pid, parent in self._parents.items():
+            children[parent].append(pid)
+        family = [root]
+        for pid in family:
+            family += children.pop(pid, ())
+        return family[1:]
+
+    def _process(self, pid: int) -> _Process | None:
+        stat = self._read(pid, "stat").rpartition(b")")[2].split()  # a name may have spaces and brackets
+        if not stat:
+            return None
+        seconds = (int(stat[11]) + int(stat[12])) * _TICK
+        return _Process((pid, int(stat[19])), int(stat[1]), seconds, int(stat[17]), stat[0] == b"T")
+
+    def _resident_bytes(self, pid: int) -> int:
+        # Linux 6.17 and later count exactly here, but not in `stat`.
+        statm = self._read(pid, "statm").split()
+        return int(statm[1]) * _PAGE_BYTES if statm else 0
+
+    def _read(self, pid: int, name: str) -> bytes:
+        """Return the contents of a file of a process, which are empty where the process has ended or is hidden."""
         try:
-            if self._root is None or self._root.pid != pid or not self._root.is_running():
-                self._root, self._before = psutil.Process(pid), None
-            self._members = [self._root, *self._root.children(recursive=True)]
-        except psutil.Error:
-            self._root, self._members = None, []
-            return False
-        self._listed = now
-        return True
+            number = os.open(f"{self._proc}/{pid}/{name}", os.O_RDONLY)
+        except (FileNotFoundError, PermissionError):
+            return b""
+        try:
+            return os.read(number, _READ_BYTES)
+        except ProcessLookupError:
+            return b""
+        finally:
+            os.close(number)
 
 
-def _cores(before: tuple[float, dict[int, float]] | None, now: float, seconds: dict[int, float]) -> float | None:
+def _cores(before: tuple[float, _Seconds] | None, now: float, seconds: _Seconds) -> float | None:
     if before is None or now <= before[0]:
         return None
-    used = sum(value - before[1][pid] for pid, value in seconds.items() if pid in before[1])
+    used = sum(value - before[1][process] for process, value in seconds.items() if process in before[1])
     return max(0.0, used / (now - before[0]))
 
 
@@ -137,14 +217,14 @@ class _Throttle:
     def __init__(self, proc: Path, cgroups: Path) -> None:
         self._proc, self._root = proc, cgroups
         self._pid: int | None = None
-        self._files: list[Path] = []
-        self._before: tuple[float, list[int | None]] | None = None
+        self._files: list[_KernelFile] = []
+        self._before: tuple[float, list[float | None]] | None = None
 
     def sample(self, now: float, pid: int | None) -> float | None:
         if pid != self._pid:
             self._pid, self._before = pid, None
             self._files = [] if pid is None else self._stat_files(pid)
-        values = [_throttled_usec(path) for path in self._files]
+        values = [_number(file.read_if_there(), b"throttled_usec") for file in self._files]
         before, self._before = self._before, (now, values)
         if before is None or now <= before[0]:
             return None
@@ -153,7 +233,7 @@ class _Throttle:
         ]
         return max(throttled) / 1e6 / (now - before[0]) if throttled else None
 
-    def _stat_files(self, pid: int) -> list[Path]:
+    def _stat_files(self, pid: int) -> list[_KernelFile]:
         try:
             lines = (self._proc / str(pid) / "cgroup").read_text().splitlines()
         except OSError:
@@ -163,34 +243,35 @@ class _Throttle:
             return []
         group = self._root / own.strip("/")
         folders = [group, *group.parents] if group != self._root else [group]
-        return [folder / "cpu.stat" for folder in folders if folder.is_relative_to(self._root)]
+        return [_KernelFile(folder / "cpu.stat") for folder in folders if folder.is_relative_to(self._root)]
 
 
-def _throttled_usec(path: Path) -> int | None:
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) for line in lines if line.startswith("throttled_usec ")), None)
+def _some_avg10(pressure: bytes) -> float | None:
+    percent = _number(pressure, b"some avg10=")
+    return None if percent is None else percent / 100
 
 
-def _some_avg10(path: Path) -> float | None:
-    try:
-        text = path.read_text()
-    except OSError:
-        return None
-    for line in text.splitlines():
-        kind, *fields = line.split()
-        if kind == "some":
-            return float(dict(field.split("=") for field in fields)["avg10"]) / 100
-    return None
+def _memory(meminfo: bytes) -> tuple[int, int, int]:
+    """Return the used and the total memory and the used swap."""
+    names = (b"MemTotal:", b"MemFree:", b"MemAvailable:", b"SwapTotal:", b"SwapFree:")
+    total, free, available, swap, swap_free = (round(1024 * (_number(meminfo, name) or 0)) for name in names)
+    # In some containers the memory that is available is the host's: more than they have.
+    return total - (available if 0 < available <= total else free), total, swap - swap_free
+
+
+def _number(text: bytes, name: bytes) -> float | None:
+    """Return the number that follows a name in a file of the kernel, None where there is no such name."""
+    rest = text.partition(name)[2].split(maxsplit=1)
+    return float(rest[0]) if rest else None
+
+
+def _bytes_by_interface(dev: bytes) -> dict[str, tuple[int, int]]:
+    """Return the bytes that each interface has received and sent; nothing for one that was never used."""
+    lines = (line.rpartition(b":") for line in dev.splitlines()[2:])
+    columns = {name.strip().decode(): counts.split() for name, _, counts in lines}
+    counters = {name: (int(counts[0]), int(counts[8])) for name, counts in columns.items()}
+    return {name: counts for name, counts in counters.items() if any(counts)}
 
 
 def _speeds() -> dict[str, float | None]:
     return {name: state.speed * 1e6 if state.speed > 0 else None for name, state in psutil.net_if_stats().items()}
-
-
-def _swap_used() -> int:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # containers hide /proc/vmstat, which only its rates need
-        return psutil.swap_memory().used
