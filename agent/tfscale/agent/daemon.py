@@ -113,7 +113,7 @@ class Daemon:
         except Exception as error:
             if (kind := (operation, type(error))) not in self._logged_failures:
                 self._logged_failures.add(kind)
-                _logger.error("no %s this second, tried again in the next: %r", operation, error)
+                _logger.error("%s failed, trying again in a second: %r", operation, error)
 
     def _sample(self) -> None:
         self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)

@@ -160,7 +160,7 @@ class _Watch:
             # The agent keeps it for minutes: asked for again, it would stand before all that comes after it.
             self._since = max(self._since, self._clock())
             self._is_doubted = True
-            self._give_up(_LinkError(LinkState.DOWN, f"what it says cannot be read: {error}"))
+            self._give_up(_LinkError(LinkState.DOWN, f"sent a message that cannot be read: {error}"))
 
     def _give_up(self, error: _LinkError) -> None:
         self._failure = error

@@ -70,9 +70,10 @@ def excess(planes: Floats, column: int) -> Floats:
 
 
 def slowdown(lag: Floats, reduce: Floats, culprits: list[int]) -> float:
-    """Return the median step time over that with the culprits (columns) as fast as the slowest of the others; >= 1.
+    """Return the factor by which the culprits (columns) lengthen the median step; >= 1.
 
-    `lag` and `reduce` are (k, n) seconds.
+    It is compared with a step in which they are as fast as the slowest of the others. `lag` and `reduce` are (k, n)
+    seconds.
     """
     peers = [column for column in range(lag.shape[1]) if column not in culprits]
     if not culprits or not peers:

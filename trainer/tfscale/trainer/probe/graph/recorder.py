@@ -180,7 +180,7 @@ class Recorder:
 
     @property
     def graph_buffer(self) -> RowBuffer | None:
-        """Buffer for the rows of the graph that is being traced, None where it cannot be stamped."""
+        """Row buffer for the graph being traced; None if it cannot be stamped."""
         return self._made_buffer() if self._is_on and self._can_stamp() else None
 
     def add(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:

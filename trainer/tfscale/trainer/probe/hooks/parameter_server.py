@@ -5,8 +5,9 @@
     ClusterCoordinator.join, fetch     wait in the program for functions
     Server.__init__                    makes this process a worker or a server
 
-Steps are recorded by the same stamps as everywhere, staged on the worker (`worker_staging.py`). The worker's thread in
-the chief reads them between two functions: nothing runs on the worker then, and a worker that hangs delays no other.
+Steps are recorded by the same stamps as everywhere, kept on the worker (`rows/remote_row_buffer.py`). The worker's
+thread in the chief reads them between two functions: nothing runs on the worker then, and a worker that hangs delays
+no other.
 """
 
 from __future__ import annotations
