@@ -99,7 +99,7 @@ class Daemon:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(until_next(time.time(), self._settings.place))
+            await asyncio.sleep(until_next(time.time(), self._settings.position))
             self._call_safely("sample", self._sample)
             self._call_safely("frame", self._publish)
 

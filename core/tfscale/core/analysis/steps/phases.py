@@ -30,12 +30,12 @@ def transfer(reduce: Floats) -> Floats:
     return np.asarray(np.fmin.reduce(reduce, axis=1))
 
 
-def longest(lag: Floats) -> Floats:
+def longest_lag(lag: Floats) -> Floats:
     """Return (k,) the largest value of each row of (k, n) lags, NaN unknown."""
     return np.asarray(np.fmax.reduce(lag, axis=1))
 
 
-def filled(values: Floats) -> Floats:
+def with_medians_for_unknown(values: Floats) -> Floats:
     """Return (..., n) values with the median of the row in place of those that are unknown (NaN)."""
     missing = np.isnan(values)
     return np.where(missing, medians(values, axis=-1)[..., None], values) if missing.any() else values
@@ -65,7 +65,7 @@ def others_median(values: Floats) -> Floats:
 
 def excess(planes: Floats, column: int) -> Floats:
     """Return (p,) median seconds by which one subject exceeds the median of the others, of (p, k, n) phases; n >= 2."""
-    extra = [plane[:, column] - others_median(filled(plane))[:, column] for plane in planes]
+    extra = [plane[:, column] - others_median(with_medians_for_unknown(plane))[:, column] for plane in planes]
     return np.asarray(np.nanmedian(extra, axis=1))
 
 
@@ -79,5 +79,5 @@ def slowdown(lag: Floats, reduce: Floats, culprits: list[int]) -> float:
     if not culprits or not peers:
         return 1.0
     network = transfer(reduce)
-    ideal = network + longest(lag[:, peers])
-    return max(1.0, float(np.nanmedian(network + longest(lag)) / np.nanmedian(ideal)))
+    ideal = network + longest_lag(lag[:, peers])
+    return max(1.0, float(np.nanmedian(network + longest_lag(lag)) / np.nanmedian(ideal)))

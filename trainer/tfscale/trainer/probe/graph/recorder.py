@@ -140,7 +140,7 @@ class Recorder:
                 self._note_gradient(result)
         return result
 
-    def applied(self, counter: Counter | None) -> None:
+    def note_applied(self, counter: Counter | None) -> None:
         """Note that an optimizer applies gradients in the current run."""
         if (run := self._current_run()) is not None:
             run.trains = True
@@ -170,7 +170,7 @@ class Recorder:
             self._resolve()
         return self.row_kinds.table(rows)
 
-    def traced(self, graph: Any) -> None:
+    def write_stamps(self, graph: Any) -> None:
         """Write the stamps of a graph that has been traced."""
         with self.own_work():
             for call in self.before_writing:

@@ -22,7 +22,7 @@ SILENT = 5.0
 """Seconds after which the chief's last report no longer shows the present (chosen: it reports each second)."""
 
 
-def unanswered(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
+def stuck_functions(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
     """Return one diagnosis for each worker that keeps a function for far too long.
 
     Where all of them do: one for each server that is stopped, else one of the cluster.
