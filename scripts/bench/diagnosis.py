@@ -68,7 +68,7 @@ def measure(workers: int, rate: int, seconds: int) -> Cost:
     spec = parse_cluster({"cluster": {"worker": addresses}}, name="bench", where="bench", base=Path())
     diagnostician = Diagnostician(spec)
     for index in range(workers):
-        diagnostician.link(f"worker:{index}", True, 0.0)
+        diagnostician.note_link(f"worker:{index}", True, 0.0)
     fold, diagnose, named = [], [], set()
     for second in range(SETTLED + seconds):
         frames = list(second_of_frames(workers, rate, second, 1.3 if second >= SETTLED + seconds // 2 else 1.0))

@@ -73,7 +73,7 @@ def watch(simulation: Simulation) -> Named:
     document = {"cluster": {"worker": [f"10.0.0.{index + 1}:2222" for index in range(simulation.workers)]}}
     diagnostician = Diagnostician(parse_cluster(document, name="bench", where="bench", base=Path()))
     for task in tasks:
-        diagnostician.link(task, True, 0.0)
+        diagnostician.note_link(task, True, 0.0)
     seen: dict[tuple[str, float], float] = {}
     for task, frame in simulation.frames():
         diagnostician.fold(task, frame)

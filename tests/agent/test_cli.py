@@ -70,7 +70,7 @@ def test_flags_beat_variables_beat_the_configuration_file(cluster: str) -> None:
         (["--role=worker", "--index=0", "--listen=nowhere"], "is not host:port"),
         (
             ["--role=evaluator", "--listen=10.0.0.9:7070"],
-            "beyond loopback: give [tls] in the cluster file, or --insecure",
+            "is not a loopback address: give [tls] in the cluster file, or --insecure",
         ),
         (["--role=worker", "--index=0", "--run=a/b"], "must be the name of a folder"),
     ],
@@ -140,7 +140,7 @@ def test_no_program_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 
 
 def test_an_agent_that_must_be_dialled_beyond_loopback_needs_tls_too() -> None:
-    with pytest.raises(UsageError, match=r"10\.0\.0\.1:7070 is beyond loopback"):
+    with pytest.raises(UsageError, match=r"10\.0\.0\.1:7070 is not a loopback address"):
         read_settings(["--", "true"], {"TF_CONFIG": TF_CONFIG})
 
 

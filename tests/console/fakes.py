@@ -278,7 +278,7 @@ class FakeAnalysis:
     def fold(self, task: str, frame: Frame) -> None:
         self.frames.append((task, frame))
 
-    def link(self, task: str, up: bool, at: float) -> None:
+    def note_link(self, task: str, up: bool, at: float) -> None:
         assert at > 0
         self.links.append((task, up))
 

@@ -99,7 +99,7 @@ class Daemon:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(until_next(time.time(), self._settings.place))
+            await asyncio.sleep(until_next(time.time(), self._settings.position))
             self._call_safely("sample", self._sample)
             self._call_safely("frame", self._publish)
 
@@ -113,7 +113,7 @@ class Daemon:
         except Exception as error:
             if (kind := (operation, type(error))) not in self._logged_failures:
                 self._logged_failures.add(kind)
-                _logger.error("no %s this second, tried again in the next: %r", operation, error)
+                _logger.error("%s failed, trying again in a second: %r", operation, error)
 
     def _sample(self) -> None:
         self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)

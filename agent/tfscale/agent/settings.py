@@ -61,7 +61,7 @@ class AgentSettings:
         return self.task == self.cluster.lead
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         """Position of the task among all tasks of the cluster, from 0."""
         return list(self.cluster.tasks).index(self.task)
 

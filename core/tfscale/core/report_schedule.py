@@ -22,9 +22,9 @@ SLOTS = 8
 """Times within a period at which agents send; the agents of a cluster of more than 1,000 share them."""
 
 
-def until_next(now: float, place: int) -> float:
-    """Return the seconds from the Unix time `now` to the next frame of the agent at this place in its cluster."""
-    return until_offset(now, PERIOD * (place // AGENTS_PER_SLOT % SLOTS) / SLOTS, PERIOD)
+def until_next(now: float, position: int) -> float:
+    """Return the seconds from the Unix time `now` to the next frame of the agent at this position in its cluster."""
+    return until_offset(now, PERIOD * (position // AGENTS_PER_SLOT % SLOTS) / SLOTS, PERIOD)
 
 
 def until_offset(now: float, offset: float, period: float) -> float:

@@ -88,5 +88,5 @@ def test_a_folder_that_others_may_write_is_refused(settings: AgentSettings, monk
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     (folder / f"tfscale-{os.getuid()}").mkdir()
     (folder / f"tfscale-{os.getuid()}").chmod(0o777)
-    with pytest.raises(SocketError, match="not yours alone"):
+    with pytest.raises(SocketError, match="others may write there"):
         report_socket(settings, {})

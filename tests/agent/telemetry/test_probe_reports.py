@@ -125,7 +125,7 @@ async def test_problems_of_the_probe_and_refusals_are_in_the_agents_log(
         await refusal(path, hello(attempt=1))
     logged = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert logged == [
-        ("ERROR", "the probe measures no more: no strategy"),
+        ("ERROR", "the probe has stopped measuring: no strategy"),
         ("WARNING", "the probe: TensorFlow 9 was never tried"),
         (
             "WARNING",

@@ -26,7 +26,7 @@ async def test_insecure_means_plain_text_although_the_file_has_tls() -> None:
 def test_an_agent_that_may_not_be_dialled_is_named_before_any_is(tmp_path: Path) -> None:
     task, beyond = Task.parse("worker:0"), Address("10.0.0.2", 7070)
     spec = ClusterSpec("open", {task: beyond}, {task: beyond})
-    with pytest.raises(SecurityError, match=r"10\.0\.0\.2:7070 is beyond loopback: give \[tls\]"):
+    with pytest.raises(SecurityError, match=r"10\.0\.0\.2:7070 is not a loopback address: give \[tls\]"):
         Channels(spec)
     text = tmp_path / "text.pem"
     text.write_text("hello")

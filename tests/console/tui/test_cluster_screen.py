@@ -265,7 +265,7 @@ async def test_what_cannot_be_remembered_is_said() -> None:
         await pilot.press("s")
         await pilot.pause()
         assert app.cluster.table.order.sort == "flag"
-        assert any("not remembered" in notification.message for notification in app._notifications)
+        assert any("could not be saved" in notification.message for notification in app._notifications)
 
 
 async def test_h_opens_the_heat_map_where_every_key_works() -> None:

@@ -39,7 +39,7 @@ def diagnostician(cluster: Callable[..., ClusterSpec]) -> Callable[[int], Diagno
     def make(workers: int) -> Diagnostician:
         made = Diagnostician(cluster(workers))
         for index in range(workers):
-            made.link(f"worker:{index}", True, 0.0)
+            made.note_link(f"worker:{index}", True, 0.0)
         return made
 
     return make

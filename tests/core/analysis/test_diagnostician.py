@@ -100,7 +100,7 @@ def test_an_agent_that_is_gone_does_not_stop_the_others_from_being_judged(diagno
     observer = diagnostician(4)
     for task, frame in Simulation(4, 20.0, 60.0, slow=(Slow(1, ratio=2.0, begin=30.0),)).frames():
         if task == "worker:3" and frame.at > 20.0:
-            observer.link("worker:3", False, frame.at)
+            observer.note_link("worker:3", False, frame.at)
         else:
             observer.fold(task, frame)
         findings = observer.diagnose(frame.at)
@@ -133,11 +133,11 @@ def test_a_crash_a_hang_and_a_missing_task_are_all_told(
 ) -> None:
     observer = diagnostician(2)
     observer.fold("worker:0", frame(40.0))
-    observer.link("worker:1", False, 5.0)
+    observer.note_link("worker:1", False, 5.0)
     (late,) = observer.diagnose(40.0).diagnoses
     assert (late.kind, late.subject) == ("not_started", "worker:1")
 
-    observer.link("worker:1", True, 41.0)
+    observer.note_link("worker:1", True, 41.0)
     for worker, inside in (("worker:0", Collective(20, 19)), ("worker:1", Collective(19, 19))):
         observer.fold(worker, frame(42.0, batch(worker, 800, 20)))
         observer.fold(worker, frame(110.0, collective=inside))
@@ -159,7 +159,7 @@ def test_unknown_tasks_and_subjects_are_left_out(diagnostician: Make, frame: Mak
     observer = diagnostician(1)
     observer.fold("worker:7", frame(1.0))
     observer.fold("worker:0", frame(1.0, batch("worker:8", 0, 20), batch("nonsense", 0, 20)))
-    observer.link("worker:7", True, 1.0)
+    observer.note_link("worker:7", True, 1.0)
     assert observer.diagnose(1.0).subjects == {}
 
 

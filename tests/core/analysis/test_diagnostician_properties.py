@@ -35,7 +35,7 @@ def watch(spec: ClusterSpec, frames: Iterable[tuple[str, Frame]]) -> list[Findin
     """What is said after each second of frames, in order of arrival."""
     observer = Diagnostician(spec)
     for task in spec.tasks:
-        observer.link(str(task), True, 0.0)
+        observer.note_link(str(task), True, 0.0)
     said, now = [], 0
     for task, frame in frames:
         if frame.sequence > now:

@@ -28,7 +28,7 @@ def train(recorder: Any, variable: Any) -> Any:
 
     def step() -> Any:
         gradients = recorder.gradient(lambda: [tf.reduce_mean(batch)])
-        recorder.applied(Counter(7))
+        recorder.note_applied(Counter(7))
         reduced = recorder.reduction(lambda: tf.identity(gradients[0]), gradients, ONE)
         return variable.assign_add(reduced)
 
@@ -57,7 +57,7 @@ def test_a_graph_writes_all_spans_of_a_step_in_one_row(recorder: Any, ring: Any)
     @tf.function
     def step() -> Any:
         result = train(recorder, variable)
-        recorder.traced(tf.compat.v1.get_default_graph())
+        recorder.write_stamps(tf.compat.v1.get_default_graph())
         return result
 
     for _ in range(3):

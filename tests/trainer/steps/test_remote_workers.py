@@ -4,7 +4,7 @@ import time
 
 import pytest
 from tfscale.core.records import ServerTraffic, WorkerFunctions
-from tfscale.trainer.probe.steps.remote_workers import Account, Traffic, Workers
+from tfscale.trainer.probe.steps.remote_workers import Traffic, WorkerAccount, Workers
 from tfscale.trainer.probe.steps.spans import Distribution, Kind, Site, Span
 
 
@@ -15,7 +15,7 @@ def workers() -> Workers:
     return made
 
 
-def account(workers: Workers, index: int) -> Account:
+def account(workers: Workers, index: int) -> WorkerAccount:
     found = workers.account(index)
     assert found is not None
     return found

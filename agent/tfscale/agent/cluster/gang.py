@@ -239,7 +239,7 @@ class Gang:
 
     async def _follow(self, operation: Operation) -> None:
         try:
-            await self._phases(operation)
+            await self._stop_then_start(operation)
             self._journal.update(intent=None)
             operation.report(Stage.DONE, operation.tasks)
         except JournalError as error:
@@ -249,7 +249,7 @@ class Gang:
         finally:
             operation.finish()
 
-    async def _phases(self, operation: Operation) -> None:
+    async def _stop_then_start(self, operation: Operation) -> None:
         if not operation.intent.starting:
             await self._all(operation, self._fence)
         if operation.intent.verb != Verb.STOP:

@@ -68,7 +68,10 @@ def report_socket(settings: AgentSettings, base: Mapping[str, str] = os.environ)
         if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES and _is_private(folder):
             return str(path)
     tried = " and ".join(map(str, folders))
-    raise SocketError(f"no folder for the report socket: {tried}: too long, or not yours alone: set TMPDIR")
+    raise SocketError(
+        f"no folder for the report socket: {tried}: the path is too long, or others may write there: "
+        "set TMPDIR to a short folder of your own"
+    )
 
 
 def _is_private(folder: Path) -> bool:

@@ -15,9 +15,9 @@ from tfscale.agent.wire import EncodedFrame
 RECENT = 60
 """Most frames in the snapshot of a new watcher, and most frames queued for one: a minute."""
 KEPT = 600
-"""Most frames kept for watchers that come late or come back: ten minutes..."""
+"""Most frames kept for watchers that come late or come back: ten minutes."""
 KEPT_STEPS = 200_000
-"""... with no more steps than this (7 MB), so that a fast program has less time kept instead of more memory."""
+"""Most steps in the kept frames (7 MB): a fast program keeps less time, not more memory."""
 
 
 class Watcher:
@@ -77,10 +77,10 @@ class Feed:
 
     @contextmanager
     def watch(self, since: float | None = None) -> Iterator[Watcher]:
-        """Give a watcher for as long as the context lasts.
+        """Register a watcher for as long as the context lasts.
 
-        It begins with the frames after `since` (Unix seconds) that are kept, and at least the newest; None: with the
-        last minute.
+        It first gets the kept frames newer than `since` (Unix seconds), or the newest one if none is newer; with None,
+        those of the last minute. Then it gets every new frame.
         """
         watcher = Watcher(self._past(since), self._limit)
         self._watchers.add(watcher)

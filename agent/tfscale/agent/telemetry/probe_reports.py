@@ -129,7 +129,7 @@ class ProbeReports:
         else:
             orders.cancel()
         if self._reporter is connection:
-            _logger.info("the process reports no more")
+            _logger.info("the training process has disconnected")
             self._reporter = self.listener = None
         connection.close()
 
@@ -176,7 +176,7 @@ class ProbeReports:
 
 def _log_problems(before: ProbeStatus | None, now: ProbeStatus) -> None:
     if now.state is ProbeState.DISABLED and (before is None or before.message != now.message):
-        _logger.error("the probe measures no more: %s", now.message)
+        _logger.error("the probe has stopped measuring: %s", now.message)
     for warning in now.warnings:
         if before is None or warning not in before.warnings:
             _logger.warning("the probe: %s", warning)

@@ -23,6 +23,9 @@ class Sampler:
         self._gpus.stop()
 
     def sample(self, task_pid: int | None) -> None:
-        """Renew `host` and `gpus`. If sampling the host fails, its exception passes and `host` is None."""
+        """Take new samples into `host` and `gpus`.
+
+        If the host cannot be sampled, `host` is None and the exception is raised.
+        """
         self.host, self.gpus = None, self._gpus.latest()
         self.host = self._host.sample(task_pid)

@@ -28,8 +28,8 @@ class ResilientAnalysis:
         except Exception as error:
             self._report_once(_description(error))
 
-    def link(self, task: str, up: bool, at: float) -> None:
-        self._analysis.link(task, up, at)
+    def note_link(self, task: str, up: bool, at: float) -> None:
+        self._analysis.note_link(task, up, at)
 
     def diagnose(self, now: float) -> Findings:
         try:

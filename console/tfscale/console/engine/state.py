@@ -32,7 +32,7 @@ class Analysis(Protocol):
     """The part of `Diagnostician` that the fold needs."""
 
     def fold(self, task: str, frame: Frame) -> None: ...
-    def link(self, task: str, up: bool, at: float) -> None: ...
+    def note_link(self, task: str, up: bool, at: float) -> None: ...
     def diagnose(self, now: float) -> Findings: ...
 
 
@@ -147,7 +147,7 @@ class ClusterState:
         is_up, before = event.state is LinkState.UP, record.link
         record.link = Link(event.state, event.reason, event.at if event.state is not before.state else before.since)
         if event.state is not LinkState.CONNECTING:
-            self._analysis.link(str(event.task), is_up, event.at)
+            self._analysis.note_link(str(event.task), is_up, event.at)
         if is_up and before.state not in (LinkState.CONNECTING, LinkState.UP):
             self._note(event.at, "good", str(event.task), "agent is back", "agent")
         elif not is_up and event.state is not before.state and event.state is not LinkState.CONNECTING:

@@ -34,7 +34,7 @@ class Headless:
         self._is_table = is_table
         self._until = until or StopCondition()
         self._notifier = notifier
-        self.collected = 0
+        self.frames = 0
         """Number of frames so far."""
 
     async def run(self) -> None:
@@ -51,7 +51,7 @@ class Headless:
 
     def event_folded(self, event: Event) -> None:
         if isinstance(event, FrameArrived):
-            self.collected += 1
+            self.frames += 1
             self._write_frame(event)
         elif (line := rows.event_line(event)) is not None:
             self._write_event(line)

@@ -43,7 +43,7 @@ def run_once(settings: Settings, connection: ClusterConnection) -> int:
         sys.stdout.flush()
     else:
         _written(out, lambda: out.write_text(text, encoding="utf-8"))
-    if not once.collected:
+    if not once.frames:
         _log_nothing_collected(connection.source.spec)
         return ExitStatus.NOTHING
     return ExitStatus.WELL if is_healthy(snapshot) else ExitStatus.UNHEALTHY
@@ -70,10 +70,10 @@ def export_recording(settings: Settings, path: Path) -> int:
     engine = Engine(RecordedSource(recording.spec, recording.events(), recording.begin), states(recording.spec))
     until = StopCondition(settings.until, settings.seconds)
     tape = ActiveRecording(recording.spec)
-    collected = _write(settings, engine, until, Notifier(), tape, lambda job: asyncio.run(job()))
+    frames = _write(settings, engine, until, Notifier(), tape, lambda job: asyncio.run(job()))
     if recording.damage:
         _logger.warning("%s", recording.damage)
-    return ExitStatus.WELL if collected else ExitStatus.NOTHING
+    return ExitStatus.WELL if frames else ExitStatus.NOTHING
 
 
 def _write(
@@ -103,7 +103,7 @@ def _write(
                 output.close()
         if tape.problem:
             raise TfscaleError(f"--record {tape.problem}")
-        return headless.collected
+        return headless.frames
 
     return _written(settings.out, lambda: run(job))
 

@@ -68,7 +68,7 @@ class Notifier:
 
     async def _report_oldest(self) -> None:
         if self._dropped:
-            _logger.warning("%d events came too fast: they were not sent", self._dropped)
+            _logger.warning("%d events were dropped: they came faster than they could be reported", self._dropped)
             self._dropped = 0
         line = self._waiting.popleft()
         for channel in self._channels:

@@ -22,7 +22,7 @@ class SnapshotOnce:
         self._engine = engine
         self._seconds = 0
         self._was_settled = False
-        self.collected = 0
+        self.frames = 0
         """Number of frames so far."""
         self.snapshot: Snapshot | None = None
 
@@ -32,7 +32,7 @@ class SnapshotOnce:
         return self.snapshot
 
     def event_folded(self, event: Event) -> None:
-        self.collected += isinstance(event, FrameArrived)
+        self.frames += isinstance(event, FrameArrived)
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot

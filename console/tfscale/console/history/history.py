@@ -58,7 +58,7 @@ class Seconds:
     longest: Series
     """Seconds of the longest step that ended in the second."""
     parts: Mapping[str, Series]
-    """Mean seconds a step of the phases, `reduce` split into `transfer` and `wait`; as in `step_bar.PARTS`."""
+    """Mean seconds a step of each phase, with `reduce` split into `transfer` and `wait` (as `theme.PARTS`)."""
     gpu: Series
     """Mean utilisation of its host's GPUs, 0 to 1."""
     gpu_memory: Series

@@ -107,7 +107,7 @@ class Recording:
                 yield from events
 
     def _header(self) -> tuple[Header, int]:
-        """Return the header, and the first byte of the block after it."""
+        """Return the header, and the offset of the first block after it. Raises RecordingError."""
         try:
             block = next(self._blocks(len(SIGNATURE)))
             header = decode_header(self._payload(block))

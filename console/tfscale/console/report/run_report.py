@@ -30,7 +30,7 @@ class PhaseTimeline:
     _skipped: int = 0
 
     def add(self, at: float, findings: Findings) -> None:
-        """Take in the medians of one diagnosis; where steps come no longer, the point is unknown."""
+        """Add a point: the median parts of every subject at one evaluation; all unknown once no steps come any more."""
         self._skipped += 1
         if self._skipped < self._each or findings.step_time is None:
             return

@@ -89,7 +89,7 @@ class Configuration:
     command: tuple[str, ...] = ()
     """`("stack", "worker:1")` and the like; empty: watch."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Place of each setting, see `tfscale.core.settings.precedence`; absent: built in."""
+    """Place at which each setting was given (flag, variable, or file and key); absent: it has its default."""
     file: Path | None = None
     """The configuration file; None: it is absent or has no table for the console."""
 

@@ -11,9 +11,9 @@ import grpc
 import grpc.aio
 from tfscale.console.engine.events import AgentDescribed, FrameArrived, LinkChanged, LinkState
 from tfscale.console.sources import Clock, Inbox
-from tfscale.console.sources.arrivals import Arrivals
 from tfscale.console.sources.clock_seconds import put_seconds
-from tfscale.console.sources.silence import Silence
+from tfscale.console.sources.message_queue import MessageQueue
+from tfscale.console.sources.read_timeout import ReadTimeout
 from tfscale.console.transport.channels import Channels, first_line
 from tfscale.console.wire import calls, frames
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -61,13 +61,13 @@ class LiveSource:
         return self._clock()
 
     async def run(self, inbox: Inbox) -> None:
-        arrivals, silence = Arrivals(GATHERED), Silence(self._patience.silence)
+        messages, read_timeout = MessageQueue(GATHERED), ReadTimeout(self._patience.silence)
         async with asyncio.TaskGroup() as group:
             for task in self.spec.agents:
-                watch = _Watch(self._channels, task, self._patience, self._clock, inbox, arrivals, silence)
+                watch = _Watch(self._channels, task, self._patience, self._clock, inbox, messages, read_timeout)
                 group.create_task(watch.run())
-            group.create_task(arrivals.run())
-            group.create_task(silence.run())
+            group.create_task(messages.run())
+            group.create_task(read_timeout.run())
             group.create_task(put_seconds(inbox, self._clock))
 
 
@@ -88,12 +88,12 @@ class _Watch:
         patience: Patience,
         clock: Clock,
         inbox: Inbox,
-        arrivals: Arrivals,
-        silence: Silence,
+        messages: MessageQueue,
+        read_timeout: ReadTimeout,
     ) -> None:
         self._channels = channels
-        self._arrivals = arrivals
-        self._silence = silence
+        self._messages = messages
+        self._read_timeout = read_timeout
         self._task = task
         self._patience = patience
         self._clock = clock
@@ -117,7 +117,7 @@ class _Watch:
                 await self._follow()
             except _LinkError as error:
                 # What was heard comes before the end.
-                await self._arrivals.taken()
+                await self._messages.taken()
                 error = self._failure or error
                 self._set_link(error.state, error.reason)
                 delay = self._patience.longest if error.state is not LinkState.DOWN else delay
@@ -132,19 +132,19 @@ class _Watch:
         try:
             async with self._limit:
                 while self._failure is None:
-                    self._silence.begin(self._limit)
+                    self._read_timeout.begin(self._limit)
                     data = await call.read()
-                    self._silence.end(self._limit)
+                    self._read_timeout.end(self._limit)
                     if not isinstance(data, bytes):
                         raise _LinkError(LinkState.DOWN, "the agent ended the stream")
-                    await self._arrivals.put(self._take_in_turn, data)
+                    await self._messages.put(self._take_in_turn, data)
                 raise self._failure
         except TimeoutError:
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
             raise _LinkError(_state_of(error), first_line(error)) from None
         finally:
-            self._silence.end(self._limit)
+            self._read_timeout.end(self._limit)
             call.cancel()
 
     async def _take_in_turn(self, data: bytes) -> None:
@@ -160,11 +160,11 @@ class _Watch:
             # The agent keeps it for minutes: asked for again, it would stand before all that comes after it.
             self._since = max(self._since, self._clock())
             self._is_doubted = True
-            self._give_up(_LinkError(LinkState.DOWN, f"what it says cannot be read: {error}"))
+            self._give_up(_LinkError(LinkState.DOWN, f"sent a message that cannot be read: {error}"))
 
     def _give_up(self, error: _LinkError) -> None:
         self._failure = error
-        self._silence.cut(self._limit)
+        self._read_timeout.cut(self._limit)
 
     def _take(self, reply: calls.StreamReply) -> None:
         if reply.schema_version != SCHEMA_VERSION:

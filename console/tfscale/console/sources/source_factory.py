@@ -76,7 +76,7 @@ def connect(settings: Settings, origins: Mapping[str, str], environment: Mapping
 def open_replay(settings: Settings, path: Path) -> ClusterConnection:
     """Return the recording as a source for the screens. Raises UsageError."""
     if settings.record is not None:
-        raise UsageError("--record: a replay is recorded already")
+        raise UsageError("--record: what is replayed is a recording already: leave out --record")
     return ClusterConnection(Player(Recording(path)), NoCommands("this is a replay: it is over"))
 
 

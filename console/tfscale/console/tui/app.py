@@ -212,7 +212,7 @@ class ConsoleApp(App[None]):
         try:
             self._view_file.keep(view)
         except OSError as error:
-            self.notify(f"{self._view_file.path}: not remembered: {error.strerror}", severity="warning")
+            self.notify(f"{self._view_file.path}: the view could not be saved: {error.strerror}", severity="warning")
 
     def action_pause(self) -> None:
         if self._remote is not None:

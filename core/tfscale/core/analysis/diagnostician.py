@@ -18,7 +18,7 @@ from tfscale.core.analysis.tasks.hangs import hangs
 from tfscale.core.analysis.tasks.non_finite import not_finite
 from tfscale.core.analysis.tasks.not_started import not_started
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.analysis.tasks.unanswered import unanswered
+from tfscale.core.analysis.tasks.stuck_functions import stuck_functions
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import subject_task
 from tfscale.core.records import Diagnosis, Frame
@@ -54,7 +54,7 @@ class Diagnostician:
             else:
                 (self._replicas if replica else self._workers).table.add(batch)
 
-    def link(self, task: str, up: bool, at: float) -> None:
+    def note_link(self, task: str, up: bool, at: float) -> None:
         """Note that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock."""
         observed = self._tasks.get(task)
         if observed is not None and (observed.since is None or observed.up != up):
@@ -67,7 +67,7 @@ class Diagnostician:
             *self._crashes.diagnose(self._tasks, now),
             *hangs(tasks),
             *not_started(tasks, now),
-            *unanswered(tasks),
+            *stuck_functions(tasks),
         ]
         for group in self._groups:
             group.judge(self._tasks)

@@ -11,7 +11,7 @@ from tfscale.core.errors import UsageError
 
 
 class RestartError(UsageError):
-    """Tasks to restart of which none, or not all, belong to the cluster."""
+    """A restart of no task, or of a task that is not in the cluster."""
 
 
 def plan_restart(spec: ClusterSpec, strategy: str | None, tasks: Iterable[Task]) -> tuple[Task, ...]:

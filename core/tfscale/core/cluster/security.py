@@ -55,7 +55,8 @@ def uses_tls(address: Address, spec: ClusterSpec, insecure: bool) -> bool:
         return True
     if not address.is_loopback:
         raise SecurityError(
-            f"{address} is beyond loopback: give [tls] in the cluster file, or --insecure to go without encryption"
+            f"{address} is not a loopback address: give [tls] in the cluster file, or --insecure to go without "
+            "encryption"
         )
     return False
 

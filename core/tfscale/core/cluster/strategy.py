@@ -1,6 +1,6 @@
 """The strategies of `tf.distribute` in one table: to support another one, add a row.
 
-The family of a strategy decides which tasks restart together and what a restart loses (`core/cluster/restart.py`).
+The family of a strategy decides which tasks restart together and what a restart loses (`restart.py` beside it).
 The other columns tell the probe how replicas exchange tensors (`probe/graph/distribution.py`) and which methods to hook
 (`probe/hooks/tensorflow_hooks.py`).
 
@@ -58,7 +58,7 @@ class Strategy:
     extended: str = ""
     """`module:Class` of its StrategyExtended below `tensorflow.python.distribute`; empty: as any other strategy."""
     reductions: tuple[str, ...] = ()
-    """Reducing methods that `extended` does not inherit."""
+    """Reducing methods that `extended` defines itself: they are hooked there."""
     collective: str | None = LOCAL
     """Way in which replicas exchange tensors; None: across processes, as `CommunicationOptions` of the program say."""
 

@@ -49,7 +49,7 @@ def watch(
     spec = parse_cluster({"cluster": {"worker": addresses}, "links": links or {}}, name="x", where="x", base=Path())
     observer = Diagnostician(spec)
     for worker in range(4):
-        observer.link(f"worker:{worker}", True, 0.0)
+        observer.note_link(f"worker:{worker}", True, 0.0)
     slower = tuple(Slow(worker, extra=transfer, phase="reduce") for worker in range(4))
     probe = ProbeStatus(ProbeState.MEASURING, ranks=4, replicas=4, local_replicas=1, reduced_bytes_per_step=payload)
     for task, frame in Simulation(4, 20.0, seconds, slow=(*slow, *slower)).frames():

@@ -1,6 +1,13 @@
 import numpy as np
 import pytest
-from tfscale.core.analysis.steps.phases import filled, medians, others_median, slowdown, transfer, waits
+from tfscale.core.analysis.steps.phases import (
+    medians,
+    others_median,
+    slowdown,
+    transfer,
+    waits,
+    with_medians_for_unknown,
+)
 
 LAG = np.array([[0.030, 0.091], [0.031, 0.090]])
 REDUCE = np.array([[0.100, 0.039], [0.099, 0.040]])
@@ -22,7 +29,7 @@ def test_medians_are_of_what_is_known() -> None:
     nan = float("nan")
     values = np.array([[1.0, nan, nan, 4.0], [3.0, nan, 2.0, 1.0], [2.0, nan, 4.0, nan]])
     assert np.array_equal(medians(values), [2.0, nan, 3.0, 2.5], equal_nan=True)
-    assert np.array_equal(filled(values), [[1, 2.5, 2.5, 4], [3, 2, 2, 1], [2, 3, 4, 3]])
+    assert np.array_equal(with_medians_for_unknown(values), [[1, 2.5, 2.5, 4], [3, 2, 2, 1], [2, 3, 4, 3]])
     assert np.array_equal(transfer(values), [1.0, 1.0, 2.0])
 
 

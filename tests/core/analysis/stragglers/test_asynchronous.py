@@ -89,7 +89,7 @@ def watch(cluster: Make) -> Watch:
     ) -> list[Findings]:
         observer = Diagnostician(cluster(workers, chief=["10.0.1.1:1"], ps=["10.0.2.1:1"]))
         for name in ("chief:0", "ps:0", *(f"worker:{index}" for index in range(workers))):
-            observer.link(name, True, 0.0)
+            observer.note_link(name, True, 0.0)
         batches = [steps(each, seconds, step, (slow or {}).get(each, {}), begin, noise) for each in range(workers)]
         said = []
         for task, frame in frames(batches, seconds, late):
@@ -187,7 +187,7 @@ def test_a_healthy_cluster_in_numbers(watch: Watch) -> None:
 def test_it_ends_when_the_worker_starts_anew(cluster: Make) -> None:
     observer = Diagnostician(cluster(2, chief=["10.0.1.1:1"]))
     for name in ("worker:0", "worker:1", "chief:0"):
-        observer.link(name, True, 0.0)
+        observer.note_link(name, True, 0.0)
     batches = [steps(0, 60, 0.02, {}, 0.0, 0.02), steps(1, 60, 0.02, {"compute": 0.04}, 0.0, 0.02)]
     for task, frame in frames(batches, 30):
         observer.fold(task, frame)
@@ -200,7 +200,7 @@ def test_it_ends_when_the_worker_starts_anew(cluster: Make) -> None:
 def test_a_worker_that_leaves_takes_nothing_of_what_is_known_of_the_others_along(cluster: Make) -> None:
     observer = Diagnostician(cluster(6, chief=["10.0.1.1:1"]))
     for name in ("chief:0", *(f"worker:{index}" for index in range(6))):
-        observer.link(name, True, 0.0)
+        observer.note_link(name, True, 0.0)
     slow = {4: {"compute": 0.03}}
     batches = [steps(index, 60, 0.02, slow.get(index, {}), 0.0, 0.02) for index in range(6)]
     for task, frame in frames(batches, 40):

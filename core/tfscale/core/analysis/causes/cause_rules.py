@@ -111,7 +111,7 @@ def explain(case: Case) -> Cause:
     return Cause(kind, f"{first.clause}, and {second.clause}", evidence)
 
 
-def is_of_figures(cause: Cause) -> bool:
+def quotes_figures(cause: Cause) -> bool:
     """Decide whether the clause holds a number of the straggler's figures."""
     return cause.kind in ("input", "host")
 

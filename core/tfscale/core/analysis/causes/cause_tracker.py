@@ -11,8 +11,8 @@ from tfscale.core.analysis.causes.cause_rules import (
     Cause,
     Facts,
     explain,
-    is_of_figures,
     only_gpus,
+    quotes_figures,
     with_cause,
 )
 from tfscale.core.analysis.causes.vitals import NO_VITALS, Samples
@@ -47,7 +47,7 @@ class _TrackedCause:
 
         After the straggler was measured anew, no number of the old figures may stay in the clause.
         """
-        is_outdated = figures is not self.figures and (is_of_figures(self.cause) or cause.name == self.cause.name)
+        is_outdated = figures is not self.figures and (quotes_figures(self.cause) or cause.name == self.cause.name)
         self.figures = figures
         if self.cause.kind == UNKNOWN or is_outdated:
             self.cause, self.matches = cause, 0

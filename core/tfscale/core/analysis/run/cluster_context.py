@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from tfscale.core.analysis.causes.cause_tracker import CauseTracker, Compared
 from tfscale.core.analysis.causes.vitals import Samples, Vitals
-from tfscale.core.analysis.run.drifts import DriftWatch
 from tfscale.core.analysis.run.goodput import Goodput
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.saturation import SaturationWatch
+from tfscale.core.analysis.run.shared_slowdowns import SharedSlowdownWatch
 from tfscale.core.analysis.steps.impute import impute
 from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
@@ -52,7 +52,7 @@ class ClusterContext:
         """Time of the last judgement of limits, Unix seconds."""
         self._causes = CauseTracker()
         self._saturation = SaturationWatch()
-        self._drift = DriftWatch()
+        self._shared_slowdown = SharedSlowdownWatch()
         self._training = {str(task) for task in spec.tasks if task.role in (Role.CHIEF, Role.WORKER)}
         self._ran = 0.0
         """Newest time at which a task ran, Unix seconds."""
@@ -88,7 +88,7 @@ class ClusterContext:
         if straggles:
             self._saturation.clear()
             self._vitals.clear()
-            return self._drift.open
+            return self._shared_slowdown.open
         recent = impute(window.last(_ROWS))
         if self._judged is not None and 0 <= now - self._judged < PERIOD:
             self._turn += 1
@@ -99,7 +99,7 @@ class ClusterContext:
             self._judged, self._turn, vitals = now, 0, self._vitals
             load = self._load(recent, tasks, vitals) if len(recent) >= _FEWEST_ROWS else None
             limits = self._saturation.diagnose(load, vitals, {name: self._link_speed(name) for name in vitals}, now)
-        return [*self._drift.diagnose(recent, now), *limits]
+        return [*self._shared_slowdown.diagnose(recent, now), *limits]
 
     def _condense(self, batches: Sequence[Sequence[str]]) -> None:
         self._vitals.update((name, self._samples[name].vitals()) for batch in batches for name in batch)

@@ -6,7 +6,7 @@ Each step is read once, when its block is complete, so that the cost of an evalu
 from __future__ import annotations
 
 import numpy as np
-from tfscale.core.analysis.steps.phases import filled, longest, medians, others_median, transfer
+from tfscale.core.analysis.steps.phases import longest_lag, medians, others_median, transfer, with_medians_for_unknown
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats, Integers
 
 WINDOW = 20
@@ -132,10 +132,10 @@ class Blocks:
 
     def _condense(self, fresh: AlignedSteps, edges: Integers) -> None:
         own = fresh.lag[: edges[-1]]
-        lag = np.maximum(filled(own), TINY)
+        lag = np.maximum(with_medians_for_unknown(own), TINY)
         peers = others_median(lag)
         network = transfer(fresh.reduce[: edges[-1]])
-        step = longest(lag) + network
+        step = longest_lag(lag) + network
         share = np.max(lag - peers, axis=1) / step
         level = np.log(lag / peers)
         level[np.isnan(own)] = np.nan

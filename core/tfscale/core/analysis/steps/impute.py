@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tfscale.core.analysis.steps.phases import filled
+from tfscale.core.analysis.steps.phases import with_medians_for_unknown
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 
 
@@ -17,5 +17,5 @@ def impute(steps: AlignedSteps) -> AlignedSteps:
         return steps
     measured = np.flatnonzero(~unknown.all(axis=1))
     phases, unknown = steps.phases[:, measured], unknown[measured]
-    complete = filled(np.where(unknown, np.float32(np.nan), phases))
+    complete = with_medians_for_unknown(np.where(unknown, np.float32(np.nan), phases))
     return AlignedSteps(steps.subjects, steps.sequence[measured], steps.end[measured], complete)

@@ -30,12 +30,12 @@ def transfer(reduce: Floats) -> Floats:
     return np.asarray(np.fmin.reduce(reduce, axis=1))
 
 
-def longest(lag: Floats) -> Floats:
+def longest_lag(lag: Floats) -> Floats:
     """Return (k,) the largest value of each row of (k, n) lags, NaN unknown."""
     return np.asarray(np.fmax.reduce(lag, axis=1))
 
 
-def filled(values: Floats) -> Floats:
+def with_medians_for_unknown(values: Floats) -> Floats:
     """Return (..., n) values with the median of the row in place of those that are unknown (NaN)."""
     missing = np.isnan(values)
     return np.where(missing, medians(values, axis=-1)[..., None], values) if missing.any() else values
@@ -65,18 +65,19 @@ def others_median(values: Floats) -> Floats:
 
 def excess(planes: Floats, column: int) -> Floats:
     """Return (p,) median seconds by which one subject exceeds the median of the others, of (p, k, n) phases; n >= 2."""
-    extra = [plane[:, column] - others_median(filled(plane))[:, column] for plane in planes]
+    extra = [plane[:, column] - others_median(with_medians_for_unknown(plane))[:, column] for plane in planes]
     return np.asarray(np.nanmedian(extra, axis=1))
 
 
 def slowdown(lag: Floats, reduce: Floats, culprits: list[int]) -> float:
-    """Return the median step time over that with the culprits (columns) as fast as the slowest of the others; >= 1.
+    """Return the factor by which the culprits (columns) lengthen the median step; >= 1.
 
-    `lag` and `reduce` are (k, n) seconds.
+    It is compared with a step in which they are as fast as the slowest of the others. `lag` and `reduce` are (k, n)
+    seconds.
     """
     peers = [column for column in range(lag.shape[1]) if column not in culprits]
     if not culprits or not peers:
         return 1.0
     network = transfer(reduce)
-    ideal = network + longest(lag[:, peers])
-    return max(1.0, float(np.nanmedian(network + longest(lag)) / np.nanmedian(ideal)))
+    ideal = network + longest_lag(lag[:, peers])
+    return max(1.0, float(np.nanmedian(network + longest_lag(lag)) / np.nanmedian(ideal)))

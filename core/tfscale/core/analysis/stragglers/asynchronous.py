@@ -67,14 +67,14 @@ class AsynchronousWorkers:
         """Compare the paces of the workers that run, and find the stragglers among them."""
         running = self._forget_restarted([name for name in self._tables if self._is_judged(name, tasks)], tasks)
         recent = {subject: self._tables[subject].recent(subject, SECONDS, STEPS) for subject in running}
-        heard = tuple(sorted(_heard(recent), key=subject_order))
-        self._ends = {subject: recent[subject] for subject in heard}
-        if self._counted not in heard:
-            self._counted = heard[0] if heard else None
-        since = self.watch.follow(heard)
-        paces = self._paces_since(heard, since)
-        self.window = self._side_by_side(heard)
-        self.diagnoses = self.watch.diagnose(heard, paces, lambda at: self._paces_since(heard, at))
+        reporting = tuple(sorted(_still_reporting(recent), key=subject_order))
+        self._ends = {subject: recent[subject] for subject in reporting}
+        if self._counted not in reporting:
+            self._counted = reporting[0] if reporting else None
+        since = self.watch.follow(reporting)
+        paces = self._paces_since(reporting, since)
+        self.window = self._side_by_side(reporting)
+        self.diagnoses = self.watch.diagnose(reporting, paces, lambda at: self._paces_since(reporting, at))
 
     def _paces_since(self, subjects: tuple[str, ...], at: float) -> list[Pace]:
         return [Pace.of(*self._tables[subject].since(subject, at, WARM_UP_STEPS)) for subject in subjects]
@@ -140,7 +140,7 @@ class AsynchronousWorkers:
         return AlignedSteps(subjects, np.arange(len(known_rows)), earliest[known_rows], newest, meets=False)
 
 
-def _heard(recent: Mapping[str, Floats]) -> list[str]:
+def _still_reporting(recent: Mapping[str, Floats]) -> list[str]:
     """Return the workers whose steps still arrive, from (k,) ends of each one's newest steps."""
     newest = {subject: float(np.fmax.reduce(ends)) for subject, ends in recent.items() if np.isfinite(ends).sum() > 1}
     leader = max(newest.values(), default=0.0)

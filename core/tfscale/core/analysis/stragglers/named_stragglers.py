@@ -59,10 +59,10 @@ class NamedStragglers:
         self._named = {name: named for name, named in self._named.items() if name not in subjects}
 
     def judge(self, blocks: Blocks, report: Callable[[Verdict], ReportedStraggler | None]) -> None:
-        """Judge the blocks, and call `report` for each verdict that is news; it returns None where no steps are left.
+        """Judge the blocks, and call `report` for each verdict that is news.
 
-        A subject is not named while the steps of the window contradict the blocks: work that moves from worker to
-        worker can keep the beat of the blocks.
+        `report` returns None if no steps of the window are left. A subject is not named while the steps of the window
+        contradict the blocks: work that moves from worker to worker can keep the beat of the blocks.
         """
         self._end_recovered(blocks)
         for verdict in judge(blocks, self.rule):

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from tfscale.core.analysis.steps.phases import excess, filled, longest, others_median, slowdown, transfer
+from tfscale.core.analysis.steps.phases import (
+    excess,
+    longest_lag,
+    others_median,
+    slowdown,
+    transfer,
+    with_medians_for_unknown,
+)
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.records import LAG_PHASES
 
@@ -41,13 +48,13 @@ class StragglerFigures:
 def straggler_figures(steps: AlignedSteps, column: int) -> StragglerFigures:
     """Measure the subject in this column over `steps` (n >= 2 subjects, at least one step)."""
     lag = steps.lag
-    relative = lag[:, column] / others_median(filled(lag))[:, column]
+    relative = lag[:, column] / others_median(with_medians_for_unknown(lag))[:, column]
     extra = dict(zip(LAG_PHASES, excess(steps.phases[:-1], column).tolist(), strict=True))
     return StragglerFigures(
         ratio=float(np.nanmedian(relative)),
         phase=max(extra, key=extra.__getitem__),
         excess=extra,
-        step=float(np.nanmedian(longest(lag) + transfer(steps.reduce))),
+        step=float(np.nanmedian(longest_lag(lag) + transfer(steps.reduce))),
         slowdown=slowdown(lag, steps.reduce, [column]),
         measured_at=float(steps.end[-1]),
     )

@@ -70,7 +70,10 @@ class Rule:
         return self.few_seconds if subjects <= FEW else self.seconds
 
     def threshold(self, subjects: int, noise: float) -> float:
-        """Return the least r of a straggler, where the log of r of a block has the standard deviation `noise`."""
+        """Return the least r of a straggler.
+
+        With few subjects it rises with `noise`, the standard deviation of log r from block to block.
+        """
         return min(self.few_on, self.on + noise) if subjects <= FEW else self.on
 
 
@@ -141,7 +144,7 @@ def _verdict(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict | 
 
 
 def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float) -> bool:
-    """Decide whether noise alone cannot make the first column so much slower than its peers, or than its own past."""
+    """Decide whether the first column is slower than its peers, or than its own past, by more than chance explains."""
     doubt = margin(levels, length, onset, chance)[0]
     if level >= doubt:
         return True

@@ -74,7 +74,7 @@ class StragglerWatch:
 
 
 def keep_only(blocks: Blocks, subjects: tuple[str, ...], rule: Rule) -> bool:
-    """Forget the others than `subjects`; returns False where the history of the blocks is of no use for these."""
+    """Keep only `subjects`. Returns False if the history of the blocks does not fit them and must begin anew."""
     gone = set(blocks.subjects) - set(subjects)
     remaining = tuple(subject for subject in blocks.subjects if subject not in gone)
     if remaining != subjects or (gone and len(remaining) < 2):
@@ -87,7 +87,7 @@ def keep_only(blocks: Blocks, subjects: tuple[str, ...], rule: Rule) -> bool:
 
 
 def report(subjects: tuple[str, ...], verdict: Verdict, steps: AlignedSteps) -> ReportedStraggler | None:
-    """Measure a straggler over the steps of its window, and describe it; None where there are none."""
+    """Measure a straggler over the steps of its window, and describe it; None where no steps of it are left."""
     if not len(steps):
         return None
     figures = straggler_figures(steps, verdict.column)

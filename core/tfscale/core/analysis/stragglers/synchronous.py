@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from tfscale.core.analysis.findings import SubjectSummary
-from tfscale.core.analysis.steps.phases import longest, slowdown, transfer
+from tfscale.core.analysis.steps.phases import longest_lag, slowdown, transfer
 from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
@@ -48,7 +48,7 @@ class SynchronousSubjects:
     def step_time(self) -> float | None:
         """Return median seconds of a step; of the furthest subject from step to step where phases are unknown."""
         if len(self.window):
-            return known_median(longest(self.window.lag) + transfer(self.window.reduce))
+            return known_median(longest_lag(self.window.lag) + transfer(self.window.reduce))
         return known_median(np.diff(self.ends)) if len(self.ends) > 1 else None
 
     def slowdown(self) -> float | None:
@@ -70,10 +70,10 @@ class SynchronousSubjects:
             subject for subject in self.table.subjects() if _is_judged(subject, self.table.attempt(subject), tasks)
         ]
         self._forget_restarted(running, tasks)
-        heard = tuple(sorted(self._heard(running), key=subject_order))
-        first = max(WARM_UP_STEPS, self.watch.follow(heard) + 1)
-        self.window = self.table.window(heard, WARM_UP_STEPS, SECONDS, STEPS, COMPLETE)
-        self.diagnoses = self.watch.diagnose(self.table.aligned(heard, first, COMPLETE), self._steps_since)
+        reporting = tuple(sorted(self._still_reporting(running), key=subject_order))
+        first = max(WARM_UP_STEPS, self.watch.follow(reporting) + 1)
+        self.window = self.table.window(reporting, WARM_UP_STEPS, SECONDS, STEPS, COMPLETE)
+        self.diagnoses = self.watch.diagnose(self.table.aligned(reporting, first, COMPLETE), self._steps_since)
 
     def _steps_since(self, at: float) -> AlignedSteps:
         """Return the window's subjects' steps that ended after `at` and are kept; of very many, an even sample."""
@@ -81,7 +81,7 @@ class SynchronousSubjects:
         seconds = float(window.end[-1]) - at if len(window) else 0.0
         return self.table.window(window.subjects, WARM_UP_STEPS, seconds, 1, COMPLETE).since(at)
 
-    def _heard(self, running: list[str]) -> list[str]:
+    def _still_reporting(self, running: list[str]) -> list[str]:
         """Return the subjects whose frames still arrive."""
         newest = {subject: self.table.newest(subject) or 0 for subject in running}
         leader = max(newest, key=lambda subject: newest[subject], default=None)

@@ -14,7 +14,7 @@ SHORTEST = 60.0
 BUSY = 600.0
 """Seconds without a step up to which nothing is a hang while some task compiles, saves or evaluates (chosen)."""
 GAPS = 5.0
-"""Times the longest normal gap between two steps up to which nothing is a hang (chosen)."""
+"""Multiple of the longest normal gap between two steps after which it is a hang (chosen)."""
 
 
 def limit(tasks: Sequence[ObservedTask]) -> float:

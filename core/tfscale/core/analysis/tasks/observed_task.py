@@ -80,7 +80,10 @@ class ObservedTask:
 
     @property
     def active(self) -> float | None:
-        """End of its newest step, or of the activity after it; None before its first step."""
+        """Unix seconds of its last sign of work; None before its first step.
+
+        It is the end of the newest step, or of a later compilation, checkpoint or evaluation.
+        """
         return None if self.progressed is None else max(self.progressed, self.occupied or self.progressed)
 
     def fold(self, frame: Frame) -> None:

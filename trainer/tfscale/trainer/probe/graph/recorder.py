@@ -140,7 +140,7 @@ class Recorder:
                 self._note_gradient(result)
         return result
 
-    def applied(self, counter: Counter | None) -> None:
+    def note_applied(self, counter: Counter | None) -> None:
         """Note that an optimizer applies gradients in the current run."""
         if (run := self._current_run()) is not None:
             run.trains = True
@@ -170,7 +170,7 @@ class Recorder:
             self._resolve()
         return self.row_kinds.table(rows)
 
-    def traced(self, graph: Any) -> None:
+    def write_stamps(self, graph: Any) -> None:
         """Write the stamps of a graph that has been traced."""
         with self.own_work():
             for call in self.before_writing:
@@ -180,7 +180,7 @@ class Recorder:
 
     @property
     def graph_buffer(self) -> RowBuffer | None:
-        """Buffer for the rows of the graph that is being traced, None where it cannot be stamped."""
+        """Row buffer for the graph being traced; None if it cannot be stamped."""
         return self._made_buffer() if self._is_on and self._can_stamp() else None
 
     def add(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:

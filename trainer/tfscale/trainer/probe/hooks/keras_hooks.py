@@ -51,7 +51,7 @@ class KerasHooks:
         def apply(method: Method, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             def call() -> Any:
                 with recorder.own_work():
-                    recorder.applied(self._counter(optimizer))
+                    recorder.note_applied(self._counter(optimizer))
                 return method(optimizer, *args, **kwargs)
 
             return recorder.run(call, distribution_of(tf.distribute.get_strategy()), path, standalone=True)

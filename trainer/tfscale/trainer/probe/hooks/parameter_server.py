@@ -5,8 +5,9 @@
     ClusterCoordinator.join, fetch     wait in the program for functions
     Server.__init__                    makes this process a worker or a server
 
-Steps are recorded by the same stamps as everywhere, staged on the worker (`worker_staging.py`). The worker's thread in
-the chief reads them between two functions: nothing runs on the worker then, and a worker that hangs delays no other.
+Steps are recorded by the same stamps as everywhere, kept on the worker (`rows/remote_row_buffer.py`). The worker's
+thread in the chief reads them between two functions: nothing runs on the worker then, and a worker that hangs delays
+no other.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tfscale.trainer.probe.graph.structures import is_looped, other_bytes
 from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.rows.remote_row_buffer import RemoteRowBuffer
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
-from tfscale.trainer.probe.steps.remote_workers import Account, Traffic, Workers
+from tfscale.trainer.probe.steps.remote_workers import Traffic, WorkerAccount, Workers
 from tfscale.trainer.probe.steps.spans import Distribution, Kind
 
 _PERIOD = 0.5
@@ -121,7 +122,7 @@ class ParameterServer:
         if self._measures_workers:
             self._executions.put(coordinator, {"Closure.execute_on": execute_on})
 
-    def _next(self, method: Method, queue: Any, account: Account, tag: int | None) -> Any:
+    def _next(self, method: Method, queue: Any, account: WorkerAccount, tag: int | None) -> Any:
         """Return the worker's next function; what the worker has recorded is read before a longer wait."""
         if account.unread:
             closure = method(queue, _PERIOD, tag)
@@ -131,7 +132,7 @@ class ParameterServer:
             self._collect(account)
         return method(queue, None, tag)
 
-    def _collect(self, account: Account) -> None:
+    def _collect(self, account: WorkerAccount) -> None:
         with self._recorder.own_work(), account.answering():
             rows, lost = self._read(account.worker)
             account.collected(self._recorder.table_of(rows).spans(self._recorder.sites.all), lost)

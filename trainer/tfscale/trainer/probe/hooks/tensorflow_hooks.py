@@ -39,7 +39,7 @@ def _hook_tracing(patches: Patches, recorder: Recorder) -> None:
     def build(method: Method, name: str, python_func: Method, *args: Any, **kwargs: Any) -> Any:
         def traced(*inputs: Any, **more: Any) -> Any:
             outputs = python_func(*inputs, **more)
-            recorder.traced(tf.compat.v1.get_default_graph())
+            recorder.write_stamps(tf.compat.v1.get_default_graph())
             return outputs
 
         return method(name, functools.wraps(python_func)(traced), *args, **kwargs)

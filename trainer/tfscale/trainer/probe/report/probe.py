@@ -43,7 +43,7 @@ class Probe:
     """Recorder, hooks, and the thread that reads and reports. A failure in any of them only ends the measuring.
 
     Args:
-        period: seconds from read to read, which all probes of a cluster make at the same time.
+        period: seconds between two reads; all probes of a cluster read at the same time.
         read_offset: seconds from the start of a period, by the wall clock, to its read.
     """
 

@@ -18,7 +18,7 @@ class ProbeReport(NamedTuple):
     training: Training | None = None
     steps: Sequence[Step] = ()
     lost: int = 0
-    """Number of rows that could not be kept."""
+    """Rows that could not be kept; reported as lost steps, of which there are at most as many."""
     activities: Sequence[Activity] = ()
     workers: Sequence[Measured] = ()
     """Steps of a chief's workers."""

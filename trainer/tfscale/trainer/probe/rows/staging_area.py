@@ -35,7 +35,7 @@ _BATCHES = (64, 16, 4, 1)
 
 
 class StagingArea:
-    """Staging area of this name, on the device on which its graphs run, and on which it is read."""
+    """TensorFlow's staging area of this name, on the device on which its graphs run and on which it is read."""
 
     def __init__(self, name: str) -> None:
         self._name = name

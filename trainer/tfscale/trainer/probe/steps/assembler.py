@@ -52,7 +52,9 @@ class StepAssembler:
     _parts: list[_Part] = field(default_factory=list)
     _reductions: list[Span] = field(default_factory=list)
     _ready: dict[Site, dict[int, float]] = field(default_factory=dict)
-    """When gradients were ready, by reduction, or run without any, and replica."""
+    """Unix seconds at which each local replica's gradients were ready, by replica.
+
+    The outer key is the site of their reduction, or of the run if it reduces nothing."""
     _pauses: list[Interval] = field(default_factory=list)
     _idle: list[Activity] = field(default_factory=list)
     _usual_bytes: float = 0.0
@@ -85,7 +87,10 @@ class StepAssembler:
         self.sequence, self._exit, self._updated, self._reduced = tail
 
     def takes_for_idle(self, begin: float, end: float, net: float) -> bool:
-        """Decide whether `net` seconds on the host, more than IDLE_SECONDS, are a pause, and note it as an activity."""
+        """Decide whether the host time from `begin` to `end` is a pause between steps, and if so note it as idle.
+
+        `net` seconds of it, more than IDLE_SECONDS, are not in other pauses.
+        """
         if self._durations and net <= _IDLE_STEPS * statistics.median(self._durations):
             return False
         self._idle.append(Activity(IDLE, begin, end))

@@ -44,7 +44,7 @@ class Measured(NamedTuple):
 
 
 @dataclass
-class Account:
+class WorkerAccount:
     """Account of one worker. `worker` is TensorFlow's own object, once a function was executed on it."""
 
     name: str
@@ -121,7 +121,7 @@ class Workers:
         """Traffic by the number of its site."""
         self.queue: Any = None
         """TensorFlow's queue of functions that wait for a worker."""
-        self._accounts: list[Account] = []
+        self._accounts: list[WorkerAccount] = []
         self._steps: dict[str, WorkerSteps] = {}
         self._bytes: dict[str, tuple[Counter[str], Counter[str]]] = {}
         self._waited = 0.0
@@ -133,11 +133,11 @@ class Workers:
 
     def begin(self, count: int, distribution: Distribution) -> None:
         """Begin to account for this number of workers of a program."""
-        self._accounts = [Account(f"worker:{index}") for index in range(count)]
+        self._accounts = [WorkerAccount(f"worker:{index}") for index in range(count)]
         self._steps = {account.name: WorkerSteps(distribution) for account in self._accounts}
         self._bytes = {account.name: (Counter(), Counter()) for account in self._accounts}
 
-    def account(self, index: int | None) -> Account | None:
+    def account(self, index: int | None) -> WorkerAccount | None:
         """Return the account of the worker with this index, None where there is none."""
         return self._accounts[index] if index is not None and index < len(self._accounts) else None
 
@@ -179,7 +179,7 @@ class Workers:
             workers=tuple(self._functions(account, now) for account in self._accounts),
         )
 
-    def _measured(self, account: Account) -> Measured:
+    def _measured(self, account: WorkerAccount) -> Measured:
         steps: list[Step] = []
         pulls: list[float] = []
         lost = 0
@@ -200,7 +200,7 @@ class Workers:
                 pulled.update({server: round(size * times) for server, size in traffic.pulled.items()})
                 pushed.update({server: round(size * times) for server, size in traffic.pushed.items()})
 
-    def _functions(self, account: Account, now: float) -> WorkerFunctions:
+    def _functions(self, account: WorkerAccount, now: float) -> WorkerFunctions:
         pulled, pushed = self._bytes[account.name]
         since = account.idle_since
         return WorkerFunctions(

@@ -24,7 +24,7 @@ class Kind(Enum):
     RUN = "run"
     """`Strategy.run`, or an optimizer outside of it, began -> the variables' updates were done."""
     EXCHANGE = "exchange"
-    """A function began on a worker -> the variables were there that it fetched from parameter servers."""
+    """A function began on a worker -> the variables that it fetches from parameter servers have arrived."""
     TRAFFIC = "traffic"
     """Bytes to or from one parameter server that only the run itself knows; the two stamps are one."""
 

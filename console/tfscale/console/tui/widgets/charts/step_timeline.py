@@ -24,7 +24,7 @@ from tfscale.console.history.recent_steps import TaskSteps
 from tfscale.console.tui.widgets.appearance.theme import Appearance, style
 from tfscale.console.tui.widgets.charts.step_bar import Piece, bar_of
 from tfscale.console.tui.widgets.table.task_table import TaskTable
-from tfscale.core.analysis.steps.phases import longest, transfer
+from tfscale.core.analysis.steps.phases import longest_lag, transfer
 from tfscale.core.cluster.task import Task
 from tfscale.core.text import step_time
 
@@ -59,7 +59,7 @@ def timeline(aligned: TaskSteps) -> StepLayout:
     wait = reduce - network[:, None]
     moving = np.nan_to_num(reduce - wait)
     parts = np.stack([*np.nan_to_num(aligned.phases[:-1]), np.nan_to_num(wait), moving])
-    lengths = np.nan_to_num(longest(lag + np.nan_to_num(reduce))) if lag.size else np.zeros(len(aligned.sequence))
+    lengths = np.nan_to_num(longest_lag(lag + np.nan_to_num(reduce))) if lag.size else np.zeros(len(aligned.sequence))
     ends = np.cumsum(lengths)
     return StepLayout(aligned, ends - lengths, float(ends[-1]) if len(ends) else 0.0, lag, wait, parts)
 

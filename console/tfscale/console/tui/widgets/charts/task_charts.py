@@ -117,7 +117,7 @@ def _lines(chart: Chart, width: int, height: int, appearance: Appearance) -> lis
 
 
 def _newest(areas: Sequence[Area]) -> float | None:
-    """Return the sum of the areas in the newest known column."""
+    """Return the sum of each area's newest known value; None if none is known."""
     newest = [area.values[~np.isnan(area.values)][-1:] for area in areas]
     return float(sum(values[0] for values in newest if len(values))) if any(map(len, newest)) else None
 

@@ -11,7 +11,7 @@ _LIMIT = 32 << 20
 """Bytes that may wait."""
 
 
-class Arrivals:
+class MessageQueue:
     """Queue whose messages are handled in order, up to `seconds` after the first of them arrived."""
 
     def __init__(self, seconds: float) -> None:

@@ -8,7 +8,7 @@ _CHECKS = 5
 """Checks within one timeout."""
 
 
-class Silence:
+class ReadTimeout:
     """Timeout of `patience` seconds for many reads.
 
     A console that was held up finds the messages that came meanwhile, instead of a thousand broken connections.

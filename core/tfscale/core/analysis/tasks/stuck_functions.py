@@ -15,14 +15,14 @@ from tfscale.core.records import Coordinator, Diagnosis, WorkerFunctions
 from tfscale.core.text import clock, duration, listing, plural
 
 USUAL = 20.0
-"""Times the worker's mean duration up to which a function is not old (chosen)."""
+"""Multiple of the worker's mean duration after which a function counts as stuck (chosen)."""
 STOPPED = 10.0
-"""Seconds after which a function is old where a signal has stopped the worker, or a server (chosen)."""
+"""Seconds after which a function counts as stuck if a signal has stopped its worker or a server (chosen)."""
 SILENT = 5.0
 """Seconds after which the chief's last report no longer shows the present (chosen: it reports each second)."""
 
 
-def unanswered(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
+def stuck_functions(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
     """Return one diagnosis for each worker that keeps a function for far too long.
 
     Where all of them do: one for each server that is stopped, else one of the cluster.

@@ -46,7 +46,7 @@ def part_times(window: AlignedSteps) -> Floats:
 
 
 @dataclass(slots=True)
-class DriftWatch:
+class SharedSlowdownWatch:
     """Remembers how long each part of a step took, and reports when one takes longer for good."""
 
     _past: deque[Floats] = field(default_factory=lambda: deque(maxlen=KEEP))

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tfscale.console.sources.silence import Silence
+from tfscale.console.sources.read_timeout import ReadTimeout
 
 
 @asynccontextmanager
-async def silence(patience: float) -> AsyncIterator[Silence]:
-    watching = Silence(patience)
+async def read_timeout(patience: float) -> AsyncIterator[ReadTimeout]:
+    watching = ReadTimeout(patience)
     job = asyncio.create_task(watching.run())
     try:
         yield watching
@@ -22,7 +22,7 @@ async def silence(patience: float) -> AsyncIterator[Silence]:
 
 
 async def test_a_wait_ends_after_its_patience() -> None:
-    async with silence(0.2) as watching:
+    async with read_timeout(0.2) as watching:
         begin = time.monotonic()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(None) as limit:
@@ -32,7 +32,7 @@ async def test_a_wait_ends_after_its_patience() -> None:
 
 
 async def test_what_was_said_in_time_ends_no_wait() -> None:
-    async with silence(0.2) as watching, asyncio.timeout(None) as limit:
+    async with read_timeout(0.2) as watching, asyncio.timeout(None) as limit:
         watching.begin(limit)
         await asyncio.sleep(0.05)
         watching.end(limit)
@@ -40,7 +40,7 @@ async def test_what_was_said_in_time_ends_no_wait() -> None:
 
 
 async def test_time_in_which_the_console_did_not_listen_does_not_count() -> None:
-    async with silence(0.3) as watching, asyncio.timeout(None) as limit:
+    async with read_timeout(0.3) as watching, asyncio.timeout(None) as limit:
         watching.begin(limit)
         await asyncio.sleep(0)
         time.sleep(0.8)  # noqa: ASYNC251  # that is what is tested
