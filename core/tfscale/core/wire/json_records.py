@@ -10,7 +10,7 @@ import math
 import types
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -60,7 +60,8 @@ def encode(record: Any) -> Any:
     if isinstance(record, StepBatch):
         return {name: _encode_field(name, getattr(record, name)) for name in _hints(StepBatch)}
     if is_dataclass(record) and not isinstance(record, type):
-        return {name: encode(getattr(record, name)) for name in _hints(type(record))}
+        # The fields alone: a frame that has arrived has more slots, which are no part of the record.
+        return {field.name: encode(getattr(record, field.name)) for field in fields(record)}
     if isinstance(record, float):
         return record if math.isfinite(record) else None
     if isinstance(record, Enum):
