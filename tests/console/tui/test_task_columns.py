@@ -31,7 +31,7 @@ def test_a_column_that_was_asked_for_stays_before_the_usual_ones() -> None:
 @pytest.mark.parametrize("name", TRAINING_DISPLAYS)
 def test_each_number_of_the_training_is_a_column_that_is_shown_once_chosen(name: str) -> None:
     column, display = BY_NAME[name], TRAINING_DISPLAYS[name]
-    assert name not in USUAL and len(column.about) <= 40
+    assert name not in USUAL and len(column.description) <= 40
     found = [
         replace(view, frame=replace(view.frame, training=Training(**{name: view.task.index}) if number else None))
         for number, view in enumerate(fakes.views(4))

@@ -18,7 +18,7 @@ def test_all_words_are_there_below_each_other(width: int) -> None:
 
 
 def test_too_many_lines_and_too_little_room_end_in_an_ellipsis() -> None:
-    first, last = (line.plain for line in wrap_hanging(Text(SAID), 40, 12, most=2))
+    first, last = (line.plain for line in wrap_hanging(Text(SAID), 40, 12, limit=2))
     assert first == "08:00:26  ▲ worker:1 is 1.3x slower than" and last.endswith("…") and len(last) == 40
     assert [line.plain for line in wrap_hanging(Text(SAID), 20, 12)] == ["08:00:26  ▲ worker:…"]
 
