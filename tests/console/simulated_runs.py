@@ -10,6 +10,7 @@ from pathlib import Path
 import fakes
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, SecondPassed
+from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.recording.recording_writer import RecordingWriter
@@ -52,3 +53,21 @@ async def playing(path: Path) -> AsyncIterator[tuple[Player, fakes.Told]]:
     yield player, told
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+def changes(snapshots: list[Snapshot]) -> list[tuple[float, str, str, float | None]]:
+    """Time, subject, sentence and end of each change of a diagnosis."""
+    return [
+        (snapshot.at, found.subject, found.sentence, found.end) for snapshot in snapshots for found in snapshot.changes
+    ]
+
+
+def told_live(events: list[Event]) -> list[tuple[float, str, str, float | None]]:
+    """The changes that a console would have told while these events of three workers came."""
+    state = states(simulated_spec(3))()
+    snapshots = []
+    for event in events:
+        state.fold(event)
+        if isinstance(event, SecondPassed):
+            snapshots.append(state.snapshot(event.at))
+    return changes(snapshots)

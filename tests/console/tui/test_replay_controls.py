@@ -8,10 +8,9 @@ from pathlib import Path
 
 import fakes
 import pytest
-from simulated_runs import playing, record, simulated
-from tfscale.console.engine.events import Event, SecondPassed
+from simulated_runs import playing, record, simulated, told_live
+from tfscale.console.engine.events import Event
 from tfscale.console.engine.model import Snapshot
-from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.sources.recorded import Player
 from tfscale.console.sources.simulated import simulated_spec
@@ -31,22 +30,6 @@ def events() -> list[Event]:
 @pytest.fixture(scope="module")
 def path(events: list[Event], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record(tmp_path_factory.mktemp("replay") / "a.tfrec", events, simulated_spec(3), every=10)
-
-
-def changes(snapshots: list[Snapshot]) -> list[tuple[float, str, str, float | None]]:
-    return [
-        (snapshot.at, found.subject, found.sentence, found.end) for snapshot in snapshots for found in snapshot.changes
-    ]
-
-
-def told_live(events: list[Event]) -> list[tuple[float, str, str, float | None]]:
-    state = states(simulated_spec(3))()
-    snapshots = []
-    for event in events:
-        state.fold(event)
-        if isinstance(event, SecondPassed):
-            snapshots.append(state.snapshot(event.at))
-    return changes(snapshots)
 
 
 async def test_the_next_event_is_come_to_and_not_run_past(events: list[Event], path: Path) -> None:
