@@ -107,7 +107,7 @@ class ArrivingFrame(_message.Message):
     @_builtins.property
     def collective(self) -> _telemetry_pb2.Collective: ...
     @_builtins.property
-    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___ArrivingSteps]: ...
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.PackedSteps]: ...
     @_builtins.property
     def training(self) -> _telemetry_pb2.Training: ...
     @_builtins.property
@@ -122,7 +122,7 @@ class ArrivingFrame(_message.Message):
         status: _builtins.bytes = ...,
         probe: _builtins.bytes | None = ...,
         collective: _telemetry_pb2.Collective | None = ...,
-        steps: _abc.Iterable[Global___ArrivingSteps] | None = ...,
+        steps: _abc.Iterable[_telemetry_pb2.PackedSteps] | None = ...,
         dropped: _builtins.int = ...,
         training: _telemetry_pb2.Training | None = ...,
         activities: _abc.Iterable[_telemetry_pb2.Activity] | None = ...,
@@ -137,66 +137,3 @@ class ArrivingFrame(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__probe) -> _WhichOneofReturnType__probe | None: ...
 
 Global___ArrivingFrame: _TypeAlias = ArrivingFrame  # noqa: Y015
-
-@_typing.final
-class ArrivingSteps(_message.Message):
-    """StepBatch"""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    GENERATION_FIELD_NUMBER: _builtins.int
-    ATTEMPT_FIELD_NUMBER: _builtins.int
-    REPORTER_FIELD_NUMBER: _builtins.int
-    SUBJECT_FIELD_NUMBER: _builtins.int
-    SEQUENCE_FIELD_NUMBER: _builtins.int
-    GLOBAL_STEP_FIELD_NUMBER: _builtins.int
-    END_FIELD_NUMBER: _builtins.int
-    UPDATE_FIELD_NUMBER: _builtins.int
-    HOST_FIELD_NUMBER: _builtins.int
-    INPUT_FIELD_NUMBER: _builtins.int
-    COMPUTE_FIELD_NUMBER: _builtins.int
-    REDUCE_FIELD_NUMBER: _builtins.int
-    LOST_FIELD_NUMBER: _builtins.int
-    CLAMPED_FIELD_NUMBER: _builtins.int
-    PULL_FIELD_NUMBER: _builtins.int
-    generation: _builtins.int
-    attempt: _builtins.int
-    reporter: _builtins.str
-    subject: _builtins.str
-    sequence: _builtins.bytes
-    global_step: _builtins.bytes
-    end: _builtins.bytes
-    update: _builtins.bytes
-    host: _builtins.bytes
-    input: _builtins.bytes
-    compute: _builtins.bytes
-    reduce: _builtins.bytes
-    lost: _builtins.int
-    clamped: _builtins.int
-    pull: _builtins.bytes
-    def __init__(
-        self,
-        *,
-        generation: _builtins.int = ...,
-        attempt: _builtins.int = ...,
-        reporter: _builtins.str = ...,
-        subject: _builtins.str = ...,
-        sequence: _builtins.bytes = ...,
-        global_step: _builtins.bytes = ...,
-        end: _builtins.bytes = ...,
-        update: _builtins.bytes = ...,
-        host: _builtins.bytes = ...,
-        input: _builtins.bytes = ...,
-        compute: _builtins.bytes = ...,
-        reduce: _builtins.bytes = ...,
-        lost: _builtins.int = ...,
-        clamped: _builtins.int = ...,
-        pull: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ArrivingSteps: _TypeAlias = ArrivingSteps  # noqa: Y015

@@ -116,11 +116,11 @@ class PackedReport(_message.Message):
 
     STEPS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___PackedSteps]: ...
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[_telemetry_pb2.PackedSteps]: ...
     def __init__(
         self,
         *,
-        steps: _abc.Iterable[Global___PackedSteps] | None = ...,
+        steps: _abc.Iterable[_telemetry_pb2.PackedSteps] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -129,63 +129,6 @@ class PackedReport(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PackedReport: _TypeAlias = PackedReport  # noqa: Y015
-
-@_typing.final
-class PackedSteps(_message.Message):
-    """StepBatch"""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    GENERATION_FIELD_NUMBER: _builtins.int
-    ATTEMPT_FIELD_NUMBER: _builtins.int
-    REPORTER_FIELD_NUMBER: _builtins.int
-    SUBJECT_FIELD_NUMBER: _builtins.int
-    SEQUENCE_FIELD_NUMBER: _builtins.int
-    GLOBAL_STEP_FIELD_NUMBER: _builtins.int
-    END_FIELD_NUMBER: _builtins.int
-    UPDATE_FIELD_NUMBER: _builtins.int
-    HOST_FIELD_NUMBER: _builtins.int
-    INPUT_FIELD_NUMBER: _builtins.int
-    COMPUTE_FIELD_NUMBER: _builtins.int
-    REDUCE_FIELD_NUMBER: _builtins.int
-    LOST_FIELD_NUMBER: _builtins.int
-    generation: _builtins.int
-    attempt: _builtins.int
-    reporter: _builtins.str
-    subject: _builtins.str
-    sequence: _builtins.bytes
-    global_step: _builtins.bytes
-    end: _builtins.bytes
-    update: _builtins.bytes
-    host: _builtins.bytes
-    input: _builtins.bytes
-    compute: _builtins.bytes
-    reduce: _builtins.bytes
-    lost: _builtins.int
-    def __init__(
-        self,
-        *,
-        generation: _builtins.int = ...,
-        attempt: _builtins.int = ...,
-        reporter: _builtins.str = ...,
-        subject: _builtins.str = ...,
-        sequence: _builtins.bytes = ...,
-        global_step: _builtins.bytes = ...,
-        end: _builtins.bytes = ...,
-        update: _builtins.bytes = ...,
-        host: _builtins.bytes = ...,
-        input: _builtins.bytes = ...,
-        compute: _builtins.bytes = ...,
-        reduce: _builtins.bytes = ...,
-        lost: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PackedSteps: _TypeAlias = PackedSteps  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):

@@ -530,6 +530,71 @@ class StepBatch(_message.Message):
 Global___StepBatch: _TypeAlias = StepBatch  # noqa: Y015
 
 @_typing.final
+class PackedSteps(_message.Message):
+    """StepBatch whose columns are bytes, as a probe writes arrays and a console reads them: the same on the wire, and the
+    numbers must be the same.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GENERATION_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    REPORTER_FIELD_NUMBER: _builtins.int
+    SUBJECT_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    GLOBAL_STEP_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    UPDATE_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
+    COMPUTE_FIELD_NUMBER: _builtins.int
+    REDUCE_FIELD_NUMBER: _builtins.int
+    LOST_FIELD_NUMBER: _builtins.int
+    CLAMPED_FIELD_NUMBER: _builtins.int
+    PULL_FIELD_NUMBER: _builtins.int
+    generation: _builtins.int
+    attempt: _builtins.int
+    reporter: _builtins.str
+    subject: _builtins.str
+    sequence: _builtins.bytes
+    global_step: _builtins.bytes
+    end: _builtins.bytes
+    update: _builtins.bytes
+    host: _builtins.bytes
+    input: _builtins.bytes
+    compute: _builtins.bytes
+    reduce: _builtins.bytes
+    lost: _builtins.int
+    clamped: _builtins.int
+    pull: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        generation: _builtins.int = ...,
+        attempt: _builtins.int = ...,
+        reporter: _builtins.str = ...,
+        subject: _builtins.str = ...,
+        sequence: _builtins.bytes = ...,
+        global_step: _builtins.bytes = ...,
+        end: _builtins.bytes = ...,
+        update: _builtins.bytes = ...,
+        host: _builtins.bytes = ...,
+        input: _builtins.bytes = ...,
+        compute: _builtins.bytes = ...,
+        reduce: _builtins.bytes = ...,
+        lost: _builtins.int = ...,
+        clamped: _builtins.int = ...,
+        pull: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PackedSteps: _TypeAlias = PackedSteps  # noqa: Y015
+
+@_typing.final
 class Coordinator(_message.Message):
     """State of the chief under ParameterServerStrategy, which gives functions to workers and measures them. Everything is
     counted from the start of the chief's attempt.

@@ -179,7 +179,7 @@ ARRIVING = {
     arrival_pb2.ArrivingReply: agent_pb2.WatchReply,
     arrival_pb2.ArrivingSnapshot: agent_pb2.Snapshot,
     arrival_pb2.ArrivingFrame: telemetry_pb2.Frame,
-    arrival_pb2.ArrivingSteps: telemetry_pb2.StepBatch,
+    telemetry_pb2.PackedSteps: telemetry_pb2.StepBatch,
 }
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 from tfscale.core.wire.fields import column, consecutive, delimited
-from tfscale.v1 import report_pb2, telemetry_pb2
+from tfscale.v1 import telemetry_pb2
 
 SUBJECT = telemetry_pb2.StepBatch.SUBJECT_FIELD_NUMBER
 
@@ -14,7 +14,7 @@ SUBJECT = telemetry_pb2.StepBatch.SUBJECT_FIELD_NUMBER
 @pytest.mark.parametrize("first", [0, 1, 126, 127, 128, 16_383, 16_384, (1 << 35) - 3])
 @pytest.mark.parametrize("count", [0, 1, 2, 128, 300])
 def test_consecutive_numbers_are_written_as_protobuf_packs_them(first: int, count: int) -> None:
-    packed = report_pb2.PackedSteps(sequence=consecutive(first, count)).SerializeToString()
+    packed = telemetry_pb2.PackedSteps(sequence=consecutive(first, count)).SerializeToString()
     assert list(telemetry_pb2.StepBatch.FromString(packed).sequence) == list(range(first, first + count))
 
 

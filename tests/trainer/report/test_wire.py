@@ -38,7 +38,7 @@ def test_usual_steps_are_the_same_message_as_any_others(more: dict[str, Any]) ->
 
 @pytest.mark.parametrize(
     ("written", "read"),
-    [(report_pb2.PackedReport, report_pb2.TaskReport), (report_pb2.PackedSteps, telemetry_pb2.StepBatch)],
+    [(report_pb2.PackedReport, report_pb2.TaskReport), (telemetry_pb2.PackedSteps, telemetry_pb2.StepBatch)],
 )
 def test_what_is_written_packed_has_the_numbers_of_what_is_read(written: Any, read: Any) -> None:
     numbers = {field.name: field.number for field in read.DESCRIPTOR.fields}

@@ -182,7 +182,7 @@ def _is_activity(message: telemetry_pb2.Activity) -> bool:
     return message.kind in _ACTIVITY_KINDS and is_moment(message.begin) and is_moment(message.end)
 
 
-def _steps(message: arrival_pb2.ArrivingSteps) -> StepBatch:
+def _steps(message: telemetry_pb2.PackedSteps) -> StepBatch:
     batch = StepBatch(
         generation=message.generation,
         attempt=message.attempt,

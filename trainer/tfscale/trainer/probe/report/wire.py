@@ -68,14 +68,14 @@ def serialised(identity: Identity, report: ProbeReport) -> bytes:
     return message(identity, report._replace(steps=(), lost=0)).SerializeToString() + packed.SerializeToString()
 
 
-def _packed(identity: Identity, steps: UsualSteps, lost: int) -> report_pb2.PackedSteps:
+def _packed(identity: Identity, steps: UsualSteps, lost: int) -> telemetry_pb2.PackedSteps:
     # A phase is unknown in all steps or in none.
     phases: dict[str, Any] = {
         phase: seconds.tobytes()
         for phase, seconds, first in zip(PHASES, steps.phases.astype("<f4"), steps.phases[:, 0].tolist(), strict=True)
         if not math.isnan(first)
     }
-    return report_pb2.PackedSteps(
+    return telemetry_pb2.PackedSteps(
         generation=identity.generation,
         attempt=identity.attempt,
         reporter=identity.task,
