@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import platformdirs
+import tfscale.core.quiet_grpc  # noqa: F401 (before all that import gRPC)
 from tfscale.agent.daemon import Daemon, sole_agent
 from tfscale.agent.settings import OPTIONS, AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, cluster_from_environment, load_cluster

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+import tfscale.core.quiet_grpc  # noqa: F401 (before all that import gRPC)
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once
 from tfscale.console.export.task_commands import TASK_COMMANDS, run_task_command
