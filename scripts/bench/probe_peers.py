@@ -29,7 +29,7 @@ Slice = Callable[[bool, int], float]
 
 
 class Ends(keras.callbacks.Callback):
-    """Keeps the times at which steps of `fit` ended, in seconds."""
+    """Callback that keeps the times at which steps of `fit` ended, in seconds."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -103,7 +103,7 @@ class Measured(NamedTuple):
 
 
 class Computing(keras.layers.Layer):
-    """Multiplies matrices for a while, and hands its input on. All layers of this class do the same."""
+    """Layer that multiplies matrices for a while, and hands its input on. All layers of this class do the same."""
 
     seconds = tf.Variable(0.0, trainable=False, dtype=tf.float64)
     """Least time of a step."""

@@ -8,7 +8,7 @@ Each program derives its own from these, in the module that raises them.
 
 
 class TfscaleError(Exception):
-    """Something that a person can mend. `str(error)` is the one line to print on stderr."""
+    """An error that a person can mend. `str(error)` is the one line to print on stderr."""
 
     exit_status = 1
 

@@ -68,7 +68,7 @@ class ActivityKind(StrEnum):
     EVALUATION = "evaluation"
     """Batches that train nothing."""
     IDLE = "idle"
-    """None of these, for long, between two steps."""
+    """A long time between two steps in which nothing of the above is done."""
 
 
 class ProfileStage(StrEnum):
@@ -92,7 +92,7 @@ class Exit:
     requested: bool = False
     """True where the agent had asked the task to end."""
     log: tuple[str, ...] = ()
-    """The end of its log, after the lines before it that tell why it ended."""
+    """The last lines of its log, the one that tells why it ended among them."""
 
     @property
     def well(self) -> bool:
@@ -135,7 +135,7 @@ class ProbeStatus:
     collective: str | None = None
     """RING, NCCL or AUTO across hosts, LOCAL within one process."""
     checkpoint: Time | None = None
-    """When this task's newest checkpoint was written, also by an attempt before."""
+    """Time at which this task's newest checkpoint was written, also by an attempt before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Collective:
     entered: int
     left: int
     entered_at: Time | None = None
-    """When the newest was entered."""
+    """Time at which the newest one was entered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class WorkerFunctions:
     idle: float
     """Seconds without a function."""
     since: Time | None = None
-    """When the chief asked what is not answered yet, None while nothing is asked."""
+    """Time at which the chief asked what is not answered yet, None while nothing is asked."""
     traffic: tuple[ServerTraffic, ...] = ()
 
 
@@ -392,7 +392,7 @@ class Frame:
     dropped: int = 0
     training: Training | None = None
     activities: tuple[Activity, ...] = ()
-    """Those that ended since the frame before, or still last."""
+    """Activities that ended since the frame before, or still last."""
     coordinator: Coordinator | None = None
 
     @property

@@ -32,7 +32,7 @@ def check_time(at: float) -> None:
 
 
 def check_steps(batch: StepBatch) -> None:
-    """Raise ValueError where its reporter or subject is not a task, or its columns differ in length."""
+    """Raise ValueError where a batch's reporter or subject is not a task, or its columns differ in length."""
     for name in (batch.subject, batch.reporter):
         _check_name(name)
     for name in _COLUMNS:

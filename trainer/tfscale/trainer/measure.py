@@ -1,4 +1,4 @@
-"""Measure a training program without any agent: the same records, as JSON lines in a file (docs/reference/schema.md).
+"""Measurement without any agent: the same records, as JSON lines in a file (docs/reference/schema.md).
 
     from tfscale.trainer.measure import measure          # before the model is built
 

@@ -195,7 +195,7 @@ class StateFile:
 
 
 class Shim:
-    """Runs one task from its start to its last byte of output."""
+    """Runner of one task, from its start to its last byte of output."""
 
     def __init__(self, options: ShimOptions) -> None:
         pid = os.getpid()

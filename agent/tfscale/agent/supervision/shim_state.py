@@ -32,7 +32,7 @@ class ShimState:
     requested: bool = False
     """True if the shim was asked to end the task."""
     message: str = ""
-    """Why the task could not be started."""
+    """Reason why the task could not be started."""
     lost_output: int = 0
     """Bytes of output that could not be written to the log."""
 

@@ -72,7 +72,10 @@ class Launch:
 
 
 class Supervisor:
-    """Starts, adopts and stops one task. `on_change` is called on the event loop with every new status."""
+    """Owner of one task: starts, adopts and stops it.
+
+    `on_change` is called on the event loop with every new status.
+    """
 
     def __init__(self, spec: TaskSpec, on_change: Callable[[TaskStatus], None]) -> None:
         self._spec = spec

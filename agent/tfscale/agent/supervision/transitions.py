@@ -20,7 +20,7 @@ TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = {
 
 
 class InvalidTransition(Exception):
-    """A state followed another one that it must not follow: an error of the agent. The text has the task's story."""
+    """A transition that is not in the table: an error of the agent. The text has the task's newest states."""
 
     def __init__(self, story: Iterable[TaskStatus], state: TaskState) -> None:
         steps = [f"{status.state} in {_attempt(status)} {status.reason!r}" for status in story]

@@ -125,10 +125,10 @@ class _Process(NamedTuple):
     """State of one process (proc_pid_stat(5))."""
 
     identity: tuple[int, int]
-    """Number, and time of the start: the kernel uses a number again."""
+    """Process id and time of the start: the kernel gives the id of an ended process to another one."""
     parent: int
     seconds: float
-    """CPU time."""
+    """CPU time since its start."""
     threads: int
     stopped: bool
 

@@ -59,7 +59,7 @@ class ProbeReports:
         self.coordinator: Coordinator | None = None
         self._activities: dict[tuple[ActivityKind, float], Activity] = {}
         self.strategy: str | None = None
-        """The newest of any attempt: the program stays the same."""
+        """The newest strategy that any attempt has reported: the program stays the same."""
         self._checkpoint: float | None = None
 
     def begin(self, generation: int, attempt: int) -> None:
@@ -77,7 +77,7 @@ class ProbeReports:
         return tuple(steps)
 
     def take_activities(self) -> tuple[Activity, ...]:
-        """Return those that have ended since the last call, and those that still last, oldest first."""
+        """Return the activities that have ended since the last call or still last, oldest first."""
         taken = tuple(self._activities.values())
         self._activities = {key: activity for key, activity in self._activities.items() if activity.end is None}
         return taken
@@ -94,7 +94,7 @@ class ProbeReports:
             self._hear(connection)
 
     def close(self) -> None:
-        """Read the reports that came, and close all connections."""
+        """Read the reports that have come, and close all connections."""
         self.hear()
         for connection in tuple(self._connections):
             self._let_go(connection)

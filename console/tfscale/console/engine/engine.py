@@ -25,7 +25,7 @@ class EngineListener(Protocol):
 
 
 class Engine:
-    """Folds the source's events in order, and takes a snapshot at every `SecondPassed`."""
+    """Loop that folds the source's events in order, and takes a snapshot at every `SecondPassed`."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from tfscale.core.wire.json_records import Json
 
 
 class Headless:
-    """Writes an engine's events, until it is stopped, its reader goes, or its stop condition is over."""
+    """Writer of an engine's events, until it is stopped, its reader goes, or its stop condition is met."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ TRIES = 3
 
 
 class Notifier:
-    """Runs a command, posts to a web address, or both; one event at a time, without holding up the console.
+    """Reporter of events to a command, a web address or both; one at a time, without holding up the console.
 
     It reports diagnoses that begin, change their severity or end, and agents that are lost and found.
     """

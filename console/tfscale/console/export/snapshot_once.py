@@ -16,7 +16,7 @@ _GRAVE = SEVERITIES[SEVERITIES.index("warning") :]
 
 
 class SnapshotOnce:
-    """Watches until every agent has answered or is known to be down, and one second more for the frames they keep."""
+    """Watch until every agent has answered or is known to be down, and one second more for the frames they keep."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -35,10 +35,10 @@ class TaskSteps:
 
 
 class RecentSteps:
-    """Keeps the newest steps in the analysis's own table, on the console's clock."""
+    """The newest steps in the analysis's own table, on the console's clock."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        """`tasks` meet in the same collective."""
+        """Keep steps of these tasks, which meet in the same collective."""
         self._tasks = {str(task): task for task in tasks}
         self._table = StepTable(keep=math.inf, cells=_CELLS, fewest=_FEWEST_KEPT, most=_MOST_KEPT)
 

@@ -32,7 +32,7 @@ class RecordingWriterError(TfscaleError):
 
 
 class RecordingWriter:
-    """Appends every event to a new file. `take` only remembers, `flush` writes."""
+    """Writer that appends every event to a new file. `take` only remembers, `flush` writes."""
 
     def __init__(self, path: Path, spec: ClusterSpec, begun: float, known_links: Sequence[Event] = ()) -> None:
         """Create the file; `known_links` are the connections and agents known already.

@@ -206,7 +206,7 @@ def _steps(message: telemetry_pb2.PackedSteps) -> StepBatch:
 
 @lru_cache(maxsize=1024)
 def _counts(data: bytes) -> array[int]:
-    """Return `sequence` or `global_step` of a batch: the same of all workers that meet in every step."""
+    """Return `sequence` or `global_step` of a batch, cached: workers that meet in every step send the same bytes."""
     values = list(parsed(telemetry_pb2.StepBatch, delimited(_SEQUENCE, data)).sequence)
     check_counts(values)
     return array("Q", values)

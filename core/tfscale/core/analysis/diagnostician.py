@@ -28,7 +28,7 @@ STALE = 10.0
 
 
 class Diagnostician:
-    """Folds every agent's frames in order of arrival, and returns about once a second what they mean."""
+    """Fold of every agent's frames, in order of arrival; about once a second it returns what they mean."""
 
     def __init__(self, spec: ClusterSpec, rule: Rule | None = None) -> None:
         self._tasks = {str(task): ObservedTask(task) for task in spec.tasks}

@@ -28,7 +28,7 @@ def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[ObservedTask], step
 
 
 def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
-    """Return what is no diagnosis, but keeps the cluster from being healthy."""
+    """Return a sentence about agents that do not answer, or tasks that have ended; None where there are none."""
     unreachable = [task.name for task in tasks if not task.up]
     if unreachable:
         return no_contact(unreachable)
@@ -72,7 +72,7 @@ def _waiting(tasks: Sequence[ObservedTask]) -> str:
 
 
 def _stopped(tasks: Sequence[ObservedTask]) -> str:
-    """Describe tasks that make no steps, but not for as long as a hang takes: the late ones are known all the same."""
+    """Describe tasks that make no steps, before it counts as a hang: the late ones are known by then."""
     still = [seconds for task in tasks if (seconds := stillness(task)) is not None]
     since = f"for {duration(min(still))}" if still else "in the last seconds"
     late = missing(meeting) if (meeting := [task for task in tasks if task.meets]) else set()

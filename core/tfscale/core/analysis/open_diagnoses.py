@@ -16,7 +16,7 @@ class OpenDiagnoses:
     _open: dict[tuple[str, str, float], Diagnosis] = field(default_factory=dict)
 
     def update(self, current: Iterable[Diagnosis], now: float) -> tuple[Diagnosis, ...]:
-        """Return all that hold now, each with the begin that it was opened with, and those that end at `now`.
+        """Return the diagnoses that hold now, each with the begin that it was opened with, and those that end at `now`.
 
         The most severe come first.
         """

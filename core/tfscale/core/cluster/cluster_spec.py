@@ -23,7 +23,7 @@ DEFAULT_AGENT_PORT = 7070
 
 
 class ClusterError(UsageError):
-    """The cluster file or TF_CONFIG is wrong; the message says where and what to do."""
+    """A cluster file or TF_CONFIG that is wrong; the message says where and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class _TrackedCause:
 
 @dataclass(slots=True)
 class CauseTracker:
-    """Remembers the cause of each open straggler."""
+    """Memory of the cause of each open straggler."""
 
     _tracked: dict[str, _TrackedCause] = field(default_factory=dict)
     """Causes by subject; those explained longest ago come first."""

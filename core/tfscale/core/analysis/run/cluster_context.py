@@ -37,7 +37,7 @@ _ROWS, _FEWEST_ROWS = 60, 20
 
 
 class ClusterContext:
-    """Folds the counters of all tasks, and evaluates them together with the steps."""
+    """Fold of the counters of all tasks, which are evaluated together with the steps."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec

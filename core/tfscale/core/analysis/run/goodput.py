@@ -48,7 +48,7 @@ _SHORT_GAP, _SHORT_GAP_SHARE = 0.02, 0.05
 
 @dataclass(slots=True)
 class Goodput:
-    """Adds up the buckets as a run goes on; every step is taken in once."""
+    """Sums of the buckets as a run goes on; every step is taken in once."""
 
     begin: float | None = None
     """Start of the first task, Unix seconds."""

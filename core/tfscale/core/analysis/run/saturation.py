@@ -62,7 +62,7 @@ class Limit:
 def limits(
     load: Load | None, vitals: Mapping[str, Vitals], speeds: Mapping[str, float | None], strictness: float = 1.0
 ) -> list[Limit]:
-    """Return all that is at its limit (times `strictness`), the largest share of the step first.
+    """Return every resource at its limit (times `strictness`), the largest share of the step first.
 
     `vitals` and `speeds`, bits a second of their links, are by task; `load` is None where no step is measured.
     """
@@ -159,7 +159,7 @@ class _Held:
 
 @dataclass(slots=True)
 class SaturationWatch:
-    """Reports one diagnosis a subject: the limit that takes the largest share of the step, once it has lasted."""
+    """Watch of limits: it reports one a subject, that with the largest share of the step, once it has lasted."""
 
     _held: dict[tuple[str, str], _Held] = field(default_factory=dict)
 

@@ -47,7 +47,7 @@ def part_times(window: AlignedSteps) -> Floats:
 
 @dataclass(slots=True)
 class SharedSlowdownWatch:
-    """Remembers how long each part of a step took, and reports when one takes longer for good."""
+    """Memory of how long each part of a step took; it reports when one takes longer for good."""
 
     _past: deque[Floats] = field(default_factory=lambda: deque(maxlen=KEEP))
     _subjects: tuple[str, ...] = ()

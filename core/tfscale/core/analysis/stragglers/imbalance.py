@@ -26,7 +26,7 @@ _MAJORITY = 0.5
 
 @dataclass(slots=True)
 class ImbalanceWatch:
-    """Reports an imbalance while no straggler is named."""
+    """Watch that reports an imbalance while no straggler is named."""
 
     diagnosis: Diagnosis | None = None
     """The open imbalance, None while there is none."""

@@ -97,7 +97,7 @@ class _Incident:
 
 @dataclass(slots=True)
 class CrashWatch:
-    """Collects failures into incidents. An incident ends when its culprit runs again."""
+    """Failures, collected into incidents. An incident ends when its culprit runs again."""
 
     _incidents: list[_Incident] = field(default_factory=list)
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)

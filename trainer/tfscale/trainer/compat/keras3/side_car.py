@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class SidecarEvaluator:
-    """Evaluates each checkpoint that a training elsewhere writes, in a process of its own."""
+    """Evaluator of each checkpoint that a training elsewhere writes, in a process of its own."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class SidecarEvaluator:
         max_evaluations: int | None = None,
         callbacks: Any = None,
     ) -> None:
-        """`model` is compiled; `checkpoint_dir` is what a `tf.train.Checkpoint(model=...)` is saved to.
+        """Take a compiled `model`, and the `checkpoint_dir` to which a `tf.train.Checkpoint(model=...)` is saved.
 
         After the checkpoint with the number `max_evaluations`, which is counted from 1, `start` returns; None: never.
         """

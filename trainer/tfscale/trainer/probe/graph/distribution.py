@@ -1,4 +1,4 @@
-"""How a strategy distributes a program."""
+"""Distribution of a program by its strategy, read from TensorFlow's objects."""
 
 from __future__ import annotations
 

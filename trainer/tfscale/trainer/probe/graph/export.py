@@ -1,4 +1,4 @@
-"""Functions with stamps in them can be exported: a SavedModel writes no rows, as nobody would read them."""
+"""Export of functions with stamps in them: a SavedModel writes no rows, as nobody would read them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write_nothing(exported: Any) -> None:
 
 
 def _empty(node: Any) -> None:
-    """Keep the order in which it came, and nothing else."""
+    """Turn an op into one that does nothing, after the same ops as before."""
     before = dict.fromkeys("^" + source.lstrip("^").partition(":")[0] for source in node.input)
     node.op = "NoOp"
     node.input[:] = before

@@ -42,7 +42,7 @@ class _Surroundings(threading.local):
 
 
 class Recorder:
-    """Records what the hooks see, until it is read. TensorFlow's own errors pass through.
+    """Recorder of what the hooks see, until it is read. TensorFlow's own errors pass through.
 
     `on_failure` is called with a failure of the recorder's own; `on_run` once, when the program first runs or traces a
     step.
@@ -59,9 +59,9 @@ class Recorder:
         self.stamps_graphs = True
         """True if this TensorFlow has all names that stamps in graphs need."""
         self.splits: Callable[[Distribution], bool] = lambda _: True
-        """Returns whether the reductions of a program are hooked; otherwise its steps are shown whole."""
+        """Function that returns whether the reductions of a program are hooked; if not, its steps are shown whole."""
         self.before_writing: list[Callable[[Any], None]] = []
-        """Called with each graph that has been traced, before its stamps are written."""
+        """Functions that are called with each graph that has been traced, before its stamps are written."""
         self._on_failure = on_failure
         self._on_run = on_run
         self._around = _Surroundings()

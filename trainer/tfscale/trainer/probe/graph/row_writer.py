@@ -20,7 +20,7 @@ class StampedSpan(NamedTuple):
 
 
 class RowWriter:
-    """Keeps the spans of graphs that are being traced, and writes them when a graph is complete."""
+    """Writer that keeps the spans of graphs that are being traced, until a graph is complete."""
 
     def __init__(self) -> None:
         self.kinds = RowKinds()

@@ -10,7 +10,7 @@ from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
 
 
 class ProfileError(Exception):
-    """There is no profile; the text says why."""
+    """A profile that cannot be taken; the text says why."""
 
 
 def obey(
@@ -18,7 +18,7 @@ def obey(
     send: Callable[[ProfileReport], object],
     wait: Callable[[float], bool],
 ) -> None:
-    """Take the profile that is ordered, in this thread, and send how far it is.
+    """Take the profile that is ordered, in this thread, and send each stage of it.
 
     `wait` waits for some seconds, and returns True as soon as the process ends.
     """
@@ -54,7 +54,7 @@ def begin(folder: str) -> None:
 
 
 def write(folder: str) -> Path:
-    """End the recording; the file that holds it, in the layout that TensorBoard opens. Raises ProfileError."""
+    """End the recording, and return its file, which lies where TensorBoard finds it. Raises ProfileError."""
     before = set(_files(folder))
     try:
         tf.profiler.experimental.stop()

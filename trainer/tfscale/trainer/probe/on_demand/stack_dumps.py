@@ -8,14 +8,14 @@ import signal
 from typing import IO
 
 SIGNAL = signal.SIGRTMIN + 5
-"""Real-time signals are nobody's by default."""
+"""Signal on which the stacks are written; nothing uses the real-time signals by default."""
 
 _file: IO[str] | None = None
-"""Stays open: the handler writes to its descriptor."""
+"""File of the stacks, which stays open: the handler writes to its descriptor."""
 
 
 def listen() -> int | None:
-    """Write the stacks to the agent's file whenever SIGNAL comes; the signal, None where that cannot be.
+    """Have the stacks written to the agent's file whenever SIGNAL comes; return it, None where that is impossible.
 
     The handler is `faulthandler`'s, in C: it needs no turn of the interpreter.
     """

@@ -30,9 +30,9 @@ class Announcer:
         """End of each activity that hooks noted, infinite while it lasts."""
 
     def to_report(self, noted: list[Activity], inferred: list[Activity]) -> list[Activity]:
-        """Return those to report of all that began or ended since the last report.
+        """Return the activities to report, of all that began or ended since the last report.
 
-        Hooks have noted the first; the second were inferred from the spans, and count where no hook noted one.
+        Hooks have `noted` some; those `inferred` from the spans count where no hook noted one.
         """
         self._ends |= {_key(activity): activity.end or math.inf for activity in noted if activity.kind in _INFERRED}
         self._ends = dict(list(self._ends.items())[-_REMEMBERED:])
@@ -64,10 +64,10 @@ class Activities:
         self._begun: dict[ActivityKind, float] = {}
         self._ended: list[Activity] = []
         self._drained: set[Activity] = set()
-        """Those that lasted at the last call of `drain`."""
+        """Activities that still lasted at the last call of `drain`."""
         self._lock = threading.Lock()
         self.checkpointed: float | None = None
-        """When the newest checkpoint was written, Unix seconds."""
+        """Time at which the newest checkpoint was written, Unix seconds."""
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -92,7 +92,7 @@ class Activities:
                     self._ended.append(Activity(kind, self._begun.pop(kind), time.time()))
 
     def drain(self) -> list[Activity]:
-        """Return those that have ended since the last call, and those that have begun and still last."""
+        """Return the activities that have ended since the last call, and those that have begun and still last."""
         with self._lock:
             ended, self._ended = self._ended, []
             lasting = {Activity(*begun) for begun in self._begun.items()}

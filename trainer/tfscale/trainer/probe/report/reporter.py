@@ -21,9 +21,9 @@ _RETRY_SECONDS = 0.5
 
 
 class ProfileHandler(Protocol):
-    """Carries out the agent's orders to profile.
+    """Function that carries out the agent's orders to profile.
 
-    Its second argument sends how far it is. Its last argument waits for some seconds, and returns True as soon as the
+    Its second argument sends each stage. Its last argument waits for some seconds, and returns True as soon as the
     process ends.
     """
 
@@ -37,7 +37,7 @@ class ProfileHandler(Protocol):
 
 
 class Reporter:
-    """Sends reports in order to whichever agent listens; keeps the newest reports while none does."""
+    """Sender of reports, in order, to the agent that listens; it keeps the newest while none does."""
 
     def __init__(self, identity: Identity, on_order: ProfileHandler, capacity: int = 240) -> None:
         self._identity = identity
@@ -45,13 +45,13 @@ class Reporter:
         self._capacity = capacity
         self._stack_signal = stack_dumps.listen()
         self.refused: str | None = None
-        """Why the agent does not take this process's reports; None while it takes them."""
+        """Reason why the agent does not take this process's reports; None while it takes them."""
         self._changed = threading.Condition()
         """Lock of the following five attributes, and signal of their changes and of the closing."""
         self._reports: deque[bytes] = deque()
         """Serialised messages (`TaskReport`)."""
         self._is_sending = False
-        """Whether the thread is sending a report that was queued."""
+        """True while the thread sends a report that was queued."""
         self._lost = 0
         """Steps of reports that gave way to newer ones."""
         self._probe: ProbeStatus | None = None

@@ -29,7 +29,7 @@ class Sink(Protocol):
     """Taker of reports, in order."""
 
     refused: str | None
-    """Why it takes no more reports; None while it takes them."""
+    """Reason why it takes no more reports; None while it takes them."""
 
     def send(self, report: ProbeReport) -> None:
         """Take a report; never blocks."""

@@ -29,7 +29,7 @@ class Status:
     faults: tuple[str, ...] = ()
     """Hooks and repairs that this TensorFlow or Keras does not allow, a line for each."""
     checkpoint: float | None = None
-    """When the newest checkpoint was written, Unix seconds."""
+    """Time at which the newest checkpoint was written, Unix seconds."""
 
     def after(self, steps: Sequence[Step]) -> Status:
         """Return the status once these steps were seen."""

@@ -89,7 +89,7 @@ def _packed(identity: Identity, steps: UsualSteps, lost: int) -> telemetry_pb2.P
 
 
 def steps_in(message: bytes) -> int:
-    """Return the number of steps that are lost with this report."""
+    """Return the number of steps that are lost if this report is dropped."""
     batches = parsed(report_pb2.TaskReport, message).steps
     return sum(len(batch.sequence) + batch.lost for batch in batches)
 
@@ -118,7 +118,7 @@ def hello(identity: Identity, stack_signal: int | None, probe: ProbeStatus | Non
 
 
 def profile_report(record: ProfileReport) -> bytes:
-    """Return the message of how far an ordered profile is."""
+    """Return the message about the stage of an ordered profile."""
     return report_pb2.TaskReport(profile=message_of(report_pb2.ProfileReport, record)).SerializeToString()
 
 

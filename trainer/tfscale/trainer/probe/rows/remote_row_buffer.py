@@ -59,7 +59,7 @@ class RemoteRowBuffer(RowBuffer):
 
 
 def _one_of_each_server(after: Sequence[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:
-    """Return the same, with one op for each server in place of all ops that are done there."""
+    """Return what to wait for, with one op for each server in place of all that is done there."""
     by_server: dict[str, list[tf.Tensor | tf.Operation]] = {}
     for dependency in after:
         by_server.setdefault(dependency.device if "/job:ps" in dependency.device else "", []).append(dependency)

@@ -31,7 +31,7 @@ _ENTERED = -1
 """Kind of a row that has nothing but its kind: a collective was entered."""
 _TYPES = [tf.float64] * WIDTH
 _BATCHES = (64, 16, 4, 1)
-"""Rows that one function takes, by function."""
+"""Numbers of rows that a function takes: there is one function for each number."""
 
 
 class StagingArea:

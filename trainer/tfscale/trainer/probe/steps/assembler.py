@@ -38,7 +38,7 @@ class _Part(NamedTuple):
 
 @dataclass
 class StepAssembler:
-    """Assembles steps from spans, which come in the order of their ends.
+    """Assembler of steps from spans, which come in the order of their ends.
 
     A run with reductions for which updates wait is a step; the last large one of them is its gradients'. Runs before
     it that compute gradients and reduce nothing are its micro-batches; runs that compute none are evaluation. All

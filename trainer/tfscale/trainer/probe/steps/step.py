@@ -36,8 +36,8 @@ class Tail(NamedTuple):
     sequence: int
     """Sequence number of the next step."""
     exit: float
-    """When the gradients of the newest step were reduced."""
+    """Time at which the gradients of the newest step were reduced."""
     updated: float
-    """When the updates made of them were done."""
+    """Time at which the updates made of them were done."""
     reduced: float
-    """When the newest reduction was over."""
+    """Time at which the newest reduction was over."""

@@ -24,7 +24,7 @@ _BREAK_SECONDS = 0.0002
 
 
 class StepReader:
-    """Keeps the rows and spans that are not settled yet: a span with an earlier end may still be on its way."""
+    """Reader that keeps what is not settled yet: a span with an earlier end may still be on its way."""
 
     def __init__(self, sites: Sequence[Site], kinds: RowKinds, assembler: StepAssembler) -> None:
         self._sites = sites

@@ -131,7 +131,7 @@ class TakenSteps(NamedTuple):
 
 
 class FastPath:
-    """Assembles usual steps, and lets `assembler` go on after them. All that it keeps are the layouts of rows."""
+    """Assembler of usual steps, after which `assembler` goes on. It keeps nothing but the layouts of rows."""
 
     def __init__(self, sites: Sequence[Site], kinds: RowKinds, assembler: StepAssembler) -> None:
         self._sites = sites
@@ -184,7 +184,7 @@ class FastPath:
         return TakenSteps(steps, rows[: count.value], result >= 0)
 
     def _describe(self, numbers: Iterable[int]) -> None:
-        """Describe these kinds of rows: once they have come, their sites are final."""
+        """Add the layouts of these kinds of rows, whose sites no longer change once a row has come."""
         new = set(numbers) - self._described
         if not new:
             return

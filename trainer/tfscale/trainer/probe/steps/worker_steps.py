@@ -88,7 +88,7 @@ class WorkerSteps:
 
 
 def _pull(step: Step, fetched: list[Interval], batches: list[Interval]) -> float:
-    """Return the seconds in which variables were on their way, without those in which the batch was, too."""
+    """Return the seconds spent waiting for variables alone, after the batch was there."""
     begin = step.end - sum(part for part in step[2:6] if not math.isnan(part))
     fetching = [(max(since, begin), min(until, step.end)) for since, until in fetched]
     total = sum(until - since - overlap(batches, since, until) for since, until in fetching if until > since)
