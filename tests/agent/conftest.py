@@ -19,7 +19,7 @@ SLEEPER = (sys.executable, "-c", "import time; print('up', flush=True); time.sle
 
 @pytest.fixture
 def make_cluster() -> Callable[[int], ClusterSpec]:
-    """A cluster of so many workers on free loopback ports."""
+    """Return a function that makes a cluster of so many workers on free loopback ports."""
 
     def make(workers: int) -> ClusterSpec:
         addresses = map(parse_address, free_addresses(2 * workers))
@@ -35,7 +35,7 @@ def make_cluster() -> Callable[[int], ClusterSpec]:
 
 @pytest.fixture
 def make_settings(tmp_path: Path) -> Callable[..., AgentSettings]:
-    """Settings for one task of a cluster."""
+    """Return a function that makes the settings of one task of a cluster."""
 
     def make(cluster: ClusterSpec, task: Task, **changes: Any) -> AgentSettings:
         fields = {
@@ -54,7 +54,7 @@ def make_settings(tmp_path: Path) -> Callable[..., AgentSettings]:
 def settings_of(
     make_cluster: Callable[[int], ClusterSpec], make_settings: Callable[..., AgentSettings]
 ) -> Callable[..., AgentSettings]:
-    """Settings for each task of one cluster of three workers."""
+    """Return the settings of each task of one cluster of three workers."""
     cluster = make_cluster(3)
 
     def make(task: Task, **changes: object) -> AgentSettings:
@@ -79,7 +79,7 @@ def spec(tmp_path: Path) -> TaskSpec:
 
 @pytest.fixture
 def source_roots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets a process of its own import tfscale from where this one does."""
+    """Let other processes import tfscale from where this one does."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(str(Path(portion).parent) for portion in tfscale.__path__))
 
 

@@ -19,7 +19,7 @@ W0, W1, W2 = (Task.parse(f"worker:{index}") for index in range(3))
 
 @asynccontextmanager
 async def agent(settings: AgentSettings) -> AsyncIterator[asyncio.Task[int]]:
-    """An agent until the context ends; what it answers is the exit status."""
+    """Run an agent until the context ends; yield its task, whose result is the exit status."""
     settings.files.folder.mkdir(parents=True, exist_ok=True)
     daemon = Daemon(settings)
     running = asyncio.create_task(daemon.run())
@@ -38,7 +38,7 @@ async def stub(settings: AgentSettings) -> AsyncIterator[agent_pb2_grpc.AgentAsy
 
 
 async def frame_when(settings: AgentSettings, reached: Callable[[telemetry_pb2.Frame], object]) -> telemetry_pb2.Frame:
-    """The first frame in the agent's stream for which `reached` holds."""
+    """Return the first frame in the agent's stream for which `reached` holds."""
     request = agent_pb2.WatchRequest(schema_version=1)
     async with stub(settings) as service, asyncio.timeout(10):
         async for reply in service.Watch(request, wait_for_ready=True):
@@ -50,7 +50,7 @@ async def frame_when(settings: AgentSettings, reached: Callable[[telemetry_pb2.F
 
 
 async def status_when(settings: AgentSettings, reached: Callable[[TaskStatus], object]) -> TaskStatus:
-    """The first status in the agent's stream for which `reached` holds."""
+    """Return the first status in the agent's stream for which `reached` holds."""
     return wire.status_record(
         (await frame_when(settings, lambda frame: reached(wire.status_record(frame.status)))).status
     )

@@ -17,7 +17,7 @@ LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (DEBUG|INFO|WARNING
 
 
 def log_of(folder: Path, program: str, *flags: str, **variables: str) -> list[str]:
-    """Lines on the stderr of an agent that leaves with its task."""
+    """Return the lines on the stderr of an agent that ends with its task."""
     addresses = free_addresses(2)
     cluster = folder / "digits.toml"
     cluster.write_text(f'[cluster]\nworker = ["{next(addresses)}"]\n[agents]\n"worker:0" = "{next(addresses)}"\n')

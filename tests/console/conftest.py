@@ -14,7 +14,7 @@ sys.path.append(str(Path(__file__).parent))
 
 @pytest.fixture(autouse=True)
 def _same_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures depend on nothing of this machine, nor on when they are taken."""
+    """Set the terminal, so that pictures depend neither on this machine nor on the time."""
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.delenv("NO_COLOR", raising=False)

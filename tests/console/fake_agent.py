@@ -34,11 +34,11 @@ TRANSFER = 0.012
 
 @dataclass
 class FakeTask:
-    """What the fake agent of one task tells."""
+    """State that the fake agent of one task reports."""
 
     task: Task
     slow: dict[str, float] = field(default_factory=dict)
-    """Seconds more by phase."""
+    """Extra seconds by phase."""
     state: telemetry_pb2.TaskState.ValueType = RUNNING
     generation: int = 1
     attempt: int = 1
@@ -64,7 +64,7 @@ class FakeTask:
 
 
 class FakeCluster:
-    """All fake agents, which share one imagined training."""
+    """All fake agents, which share one training that does not happen."""
 
     def __init__(self, workers: int = 2, *, interval: float = 1.0, schema: int = SCHEMA_VERSION) -> None:
         self.tasks = {task: FakeTask(task) for task in (Task(Role.WORKER, index) for index in range(workers))}
@@ -83,7 +83,7 @@ class FakeCluster:
         return ClusterSpec("fake", tasks, {task: Address("127.0.0.1", self.agents[task].port) for task in self.tasks})
 
     def cluster_file(self) -> str:
-        """The spec as TOML."""
+        """Return the spec as a TOML file."""
         addresses = ", ".join(f'"{address}"' for address in self.spec.tasks.values())
         agents = "\n".join(f'"{task}" = "{address}"' for task, address in self.spec.agents.items())
         return f'name = "fake"\n[cluster]\nworker = [{addresses}]\n[agents]\n{agents}\n'
@@ -98,19 +98,19 @@ class FakeCluster:
             await agent.stop()
 
     async def play(self) -> None:
-        """A frame of every agent each interval, until cancelled."""
+        """Send a frame of every agent each interval, until cancelled."""
         while True:
             self.tick()
             await asyncio.sleep(self.interval)
 
     def tick(self) -> None:
-        """Train for one interval, and tell."""
+        """Train for one interval, and send the frames."""
         batches = self._train() if all(task.state == RUNNING for task in self.tasks.values()) else {}
         for task, agent in self.agents.items():
             agent.tell(batches.get(task))
 
     def kill(self, task: Task, signal: int = 9) -> None:
-        """The task dies by a signal, its peers exit 1 a moment later."""
+        """End the task by a signal; its peers exit 1 a moment later."""
         now = time.time()
         for task_state in self.tasks.values():
             task_state.state = EXITED
@@ -143,7 +143,7 @@ class FakeCluster:
         return batches
 
     async def restart(self, reason: str) -> AsyncIterator[agent_pb2.Progress]:
-        """The whole gang, worker by worker, with a pause between the moments."""
+        """Restart all tasks of the gang, one after the other, with a pause between the stages."""
         names = [str(task) for task in self.tasks]
         self.generation += 1
 
@@ -170,7 +170,7 @@ class FakeCluster:
 
 
 class FakeAgent(AgentServicer):
-    """One agent's service."""
+    """Service of one agent."""
 
     def __init__(self, cluster: FakeCluster, task: Task) -> None:
         self.cluster = cluster
@@ -179,7 +179,7 @@ class FakeAgent(AgentServicer):
         self.named = str(task)
         self.is_stalled = False
         self.is_mad = False
-        """Whether no frame of it can be read."""
+        """True while its frames cannot be read."""
         self.watches = 0
         self.sequence = 0
         self.started = time.time()

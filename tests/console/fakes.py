@@ -1,4 +1,4 @@
-"""A source that was written down beforehand, and a diagnosis that always finds the same."""
+"""Sources with prepared events, and a diagnosis that always finds the same."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def healthy_events(cluster: ClusterSpec) -> list[Event]:
 
 
 def gpu_events(cluster: ClusterSpec) -> list[Event]:
-    """All healthy, with eight GPUs a host; those of worker:1 are warm."""
+    """Return events of a healthy cluster with eight GPUs a host; those of worker:1 are warm."""
     events = []
     for event in healthy_events(cluster):
         if isinstance(event, FrameArrived):
@@ -162,7 +162,7 @@ def gpu(index: int, temperature: float) -> GpuSample:
 
 
 def killed_events(cluster: ClusterSpec) -> list[Event]:
-    """worker:1 was killed, all others exited 1 after it."""
+    """Return events in which worker:1 is killed and all others exit 1 after it."""
     events = healthy_events(cluster)
     for task in cluster.tasks:
         how = Exit(None, 9, NOW - 4) if task == worker(1) else Exit(1, None, NOW - 2.2)
@@ -172,7 +172,7 @@ def killed_events(cluster: ClusterSpec) -> list[Event]:
 
 
 def cut_events(cluster: ClusterSpec) -> list[Event]:
-    """The agent of worker:1 went."""
+    """Return events in which the agent of worker:1 is lost."""
     return [*healthy_events(cluster), LinkChanged(NOW - 12, worker(1), LinkState.DOWN, "connection refused")]
 
 
@@ -268,7 +268,7 @@ def findings_of(kind: str, cluster: ClusterSpec) -> Findings:
 
 
 class FakeAnalysis:
-    """Finds what it was told to, and remembers what it was given."""
+    """Analysis that finds what it was given, and remembers what it was asked."""
 
     def __init__(self, findings: Findings | None = None) -> None:
         self.findings = findings or Findings()
@@ -288,7 +288,7 @@ class FakeAnalysis:
 
 
 class ScriptedSource:
-    """Gives its events at once, and a second that passed; then waits for ever."""
+    """Source that gives its events at once, then a second that has passed, and then waits for ever."""
 
     def __init__(self, spec: ClusterSpec, events: Sequence[Event] = ()) -> None:
         self.spec = spec
@@ -312,7 +312,7 @@ class ScriptedSource:
 
 
 class Told:
-    """A listener that remembers."""
+    """Listener that remembers what it gets."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -326,7 +326,7 @@ class Told:
 
 
 class FakeCommands:
-    """Obeys without an agent; refuses with `error` where it is set."""
+    """Commands that succeed without an agent; each raises `error` where that is set."""
 
     def __init__(self, error: str = "") -> None:
         self.error = error
@@ -367,7 +367,7 @@ class FakeCommands:
 
 
 def folded(cluster: ClusterSpec, *events: Event, findings: Findings | None = None) -> ClusterState:
-    """A state that has folded these events."""
+    """Return a state that has folded these events."""
     state = ClusterState(cluster, FakeAnalysis(findings))
     for event in events:
         state.fold(event)
@@ -375,13 +375,13 @@ def folded(cluster: ClusterSpec, *events: Event, findings: Findings | None = Non
 
 
 def ended_events(cluster: ClusterSpec, code: int) -> list[Event]:
-    """All tasks have exited with this code."""
+    """Return events in which all tasks exit with this code."""
     ended = status(TaskState.EXITED, pid=None, exit=Exit(code, None, NOW))
     return [FrameArrived(NOW, task, frame(task, 5, of=ended)) for task in cluster.tasks]
 
 
 def views(count: int = 12) -> list[TaskView]:
-    """worker:1 is slow, and warm."""
+    """Return views of a cluster in which worker:1 is slow and warm."""
     cluster = spec(count)
     summary_of = summaries(cluster, worker(1))
     return [

@@ -25,12 +25,12 @@ FAULTS: dict[str, tuple[int, tuple[str, ...]]] = {
     "nan": (40, ("worker:1=nan@20s",)),
     "cut": (40, ("worker:1=cut@30s",)),
 }
-"""Seconds, and what goes wrong in them."""
+"""Faults, and the seconds in which they hold."""
 
 
 @cache
 def state_of(case: str, workers: int = 4) -> ClusterState:
-    """The fold at the end of it."""
+    """Return the state of a console at the end of the simulated time."""
     seconds, faults = FAULTS[case]
     state = states(simulated_spec(workers))()
     for event in simulated(seconds, workers, *faults):

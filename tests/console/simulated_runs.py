@@ -47,7 +47,7 @@ def simulated(seconds: int, workers: int = 2, *faults: str) -> list[Event]:
 
 @asynccontextmanager
 async def playing(path: Path) -> AsyncIterator[tuple[Player, fakes.Told]]:
-    """A replay that runs, and what was heard of it."""
+    """Run a replay; yield its player and its listener."""
     player, told = Player(Recording(path)), fakes.Told()
     running = asyncio.create_task(Engine(player, states(player.spec)).run(told))
     yield player, told
@@ -56,14 +56,14 @@ async def playing(path: Path) -> AsyncIterator[tuple[Player, fakes.Told]]:
 
 
 def changes(snapshots: list[Snapshot]) -> list[tuple[float, str, str, float | None]]:
-    """Time, subject, sentence and end of each change of a diagnosis."""
+    """Return time, subject, sentence and end of each change of a diagnosis."""
     return [
         (snapshot.at, found.subject, found.sentence, found.end) for snapshot in snapshots for found in snapshot.changes
     ]
 
 
 def told_live(events: list[Event]) -> list[tuple[float, str, str, float | None]]:
-    """The changes that a console would have told while these events of three workers came."""
+    """Return the changes that a console would have reported while these events of three workers came."""
     state = states(simulated_spec(3))()
     snapshots = []
     for event in events:

@@ -26,7 +26,7 @@ CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
 
 
 async def run(*arguments: object, patience: float = 40, **variables: str) -> tuple[int | None, str, str]:
-    """(exit status, stdout, stderr)."""
+    """Run the console, and return its exit status, stdout and stderr."""
     process = await asyncio.create_subprocess_exec(
         *CONSOLE,
         *map(str, arguments),
@@ -39,7 +39,7 @@ async def run(*arguments: object, patience: float = 40, **variables: str) -> tup
 
 
 def frames_in(recording: Path) -> int:
-    """Each of them has some steps."""
+    """Return the number of frames, which all have steps; 0 while it is no recording."""
     with suppress(RecordingError):
         return sum(isinstance(event, FrameArrived) for event in Recording(recording).events())
     return 0
@@ -281,7 +281,7 @@ async def test_the_log_leaves_the_screen_alone(cluster_file: Path, tmp_path: Pat
 
 
 def read_all(terminal: int) -> bytes:
-    """Everything that a program draws on a terminal until it ends."""
+    """Return everything that a program draws on a terminal until it ends."""
     drawn = b""
     with suppress(OSError):  # a terminal without a program at its other end cannot be read
         while data := os.read(terminal, 1 << 16):

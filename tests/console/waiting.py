@@ -1,4 +1,4 @@
-"""How a test waits for what it means."""
+"""Waits of tests for a condition, and not for a time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from textual.app import App
 
 PATIENCE = 30.0
-"""Seconds, of a machine that does much besides."""
+"""Seconds to wait on a machine that has other work as well."""
 TWO_FRAMES = 0.035
-"""Seconds: Textual draws what has changed 60 times a second."""
+"""Seconds of two frames: Textual draws changes 60 times a second."""
 
 
 async def until(what: Callable[[], object], pause: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-    """Wait until something holds; screens go on meanwhile where it is their pilot that pauses.
+    """Wait until something holds; a screen goes on meanwhile if `pause` is its pilot's.
 
     Raises AssertionError where it does not come to it.
     """
@@ -33,12 +33,12 @@ async def settled(pilot: Any) -> None:
 
 
 def picture(app: App[None]) -> object:
-    """All that is on the screen, with its colours."""
+    """Return all cells of the screen, with their colours."""
     return [list(strip) for strip in app.screen._compositor.render_strips()]
 
 
 async def still(pilot: Any) -> object:
-    """The picture, once it stays the same. Raises AssertionError where it does not come to rest."""
+    """Return the picture once it stays the same. Raises AssertionError where it never does."""
     deadline = time.monotonic() + PATIENCE
     before: object = None
     while (now := picture(pilot.app)) != before:

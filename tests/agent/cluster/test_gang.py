@@ -61,7 +61,7 @@ class Setup:
         self.gang = self.next_lead()
 
     def next_lead(self) -> Gang:
-        """The gang of an agent that has just read the journal."""
+        """Return the gang of an agent that has just read the journal."""
         return Gang(self.spec, Journal(self.path), self.members, lambda: self.strategy)
 
     def member(self, name: str) -> FakeMember:
@@ -212,7 +212,7 @@ async def test_a_task_of_another_cluster_is_refused(setup: Setup) -> None:
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Setup:
-    """A chief with two workers and a parameter server."""
+    """Return a chief with two workers and a parameter server."""
     tasks = [Task.parse(name) for name in ("chief:0", "worker:0", "worker:1", "ps:0")]
     addresses = {task: Address("127.0.0.1", 2000 + number) for number, task in enumerate(tasks)}
     return Setup(ClusterSpec("test", addresses, addresses), tmp_path)

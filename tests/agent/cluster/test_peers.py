@@ -20,7 +20,7 @@ def settings(settings_of: Callable[..., AgentSettings]) -> AgentSettings:
 
 @pytest.fixture
 async def peer(settings: AgentSettings) -> AsyncIterator[Peer]:
-    """Worker 1 as the lead's agent reaches it; its agent counts as unreachable after 0.2 s."""
+    """Yield worker 1 as the lead's agent reaches it; its agent counts as unreachable after 0.2 s."""
     peer = Peer(settings.cluster, W1, insecure=False, patience=0.2)
     yield peer
     await peer.close()

@@ -20,7 +20,7 @@ HELLO = report_pb2.Hello(schema_version=1, task="worker:1", generation=3, attemp
 
 @pytest.fixture
 async def socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[ProbeReports, Connection]]:
-    """An agent's reports, and a process that has been heard by them."""
+    """Yield the socket on which an agent hears reports, and a process that it has heard."""
     path = tmp_path_factory.mktemp("s") / "r.sock"
     reports = ProbeReports(Task.parse("worker:1"))
     reports.begin(3, 2)
@@ -31,7 +31,7 @@ async def socket(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tupl
 
 
 async def listening(profiler: Profiler) -> asyncio.Task[ProfileOrder]:
-    """Somebody who waits for one order, and then is still there."""
+    """Return a task that waits for one order; its listener stays open after that."""
     orders = profiler.listen()
     waiting = asyncio.create_task(anext(orders))
     waiting.orders = orders  # type: ignore[attr-defined]  # else it would be closed when it is no longer known

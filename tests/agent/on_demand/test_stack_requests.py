@@ -1,4 +1,4 @@
-"""The stacks of a real process that listens, and why there are none."""
+"""Stacks of a real process that writes them, and the reasons why there are none."""
 
 # Small files on a local disk, and processes that start at once.
 # ruff: noqa: ASYNC220, ASYNC240
@@ -50,7 +50,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def listener(path: Path, request: pytest.FixtureRequest) -> Iterator[StackListener]:
-    """A process with one thread beside the main one, or as many as the parameter says."""
+    """Start a process with one thread beside the main one, or as many as the parameter says."""
     environment = os.environ | {"TFSCALE_STACKS": str(path), "PYTHONPATH": ROOTS}
     command = [sys.executable, "-c", PROGRAM, str(getattr(request, "param", 1))]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:

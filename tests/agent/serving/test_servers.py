@@ -1,4 +1,4 @@
-"""The agent's two servers: what they hold, and what they refuse to serve."""
+"""The agent's two servers: the sockets that they hold, and those that they refuse to serve."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable
 
 
 async def no_stack(service: agent_pb2_grpc.AgentAsyncStub) -> tuple[grpc.StatusCode, str] | None:
-    """How a request for the stack is refused, None where it is not."""
+    """Return how a request for the stack is refused, None where it is not."""
     try:
         await service.Stack(agent_pb2.StackRequest())
     except grpc.aio.AioRpcError as error:

@@ -1,4 +1,4 @@
-"""The own task through the requests of generations, without a server."""
+"""The agent's own task, moved from generation to generation without a server."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_a_full_disk_is_counted_and_marked_when_there_is_room_again(tmp_path: Pa
 
 
 def _reopened(log: shim.OutputLog, path: Path) -> shim.OutputLog:
-    """The same log on a disk that has room: what a person who frees space brings about."""
+    """Return the same log on a disk that has room again, as after a person has freed some."""
     assert log._fd is not None
     os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), log._fd)
     return log

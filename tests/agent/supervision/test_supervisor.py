@@ -139,7 +139,7 @@ async def test_a_command_that_does_not_exist_is_exit_127(spec: TaskSpec) -> None
 
 
 async def leave_behind(spec: TaskSpec) -> int:
-    """Start the task under an agent of its own process, kill that, and answer the task's pid."""
+    """Start the task under an agent in a process of its own, kill that, and return the task's pid."""
     agent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", AGENT, str(spec.state.parent), stdout=asyncio.subprocess.PIPE
     )

@@ -1,4 +1,4 @@
-"""The table of legal transitions, its diagram in the documentation, and what an illegal one says."""
+"""The table of legal transitions, its diagram in the documentation, and the error for an illegal one."""
 
 from __future__ import annotations
 

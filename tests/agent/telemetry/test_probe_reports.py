@@ -21,7 +21,7 @@ TASK = Task.parse("worker:1")
 
 @asynccontextmanager
 async def served(path: Path) -> AsyncIterator[ProbeReports]:
-    """Reports that expect generation 3, attempt 2."""
+    """Yield reports that expect generation 3, attempt 2."""
     reports = ProbeReports(TASK)
     reports.begin(3, 2)
     async with serving(path, reports):

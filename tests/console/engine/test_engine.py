@@ -19,7 +19,7 @@ FIRST = fakes.worker(0)
 
 
 class FiniteSource:
-    """Gives its events and ends."""
+    """Source that gives its events and ends."""
 
     def __init__(self, events: list[Event], error: Exception | None = None) -> None:
         self.spec: ClusterSpec = SPEC
@@ -37,7 +37,7 @@ class FiniteSource:
 
 
 class SlowAnalysis(fakes.FakeAnalysis):
-    """Takes its time, in seconds."""
+    """Analysis that takes `seconds` for each diagnosis."""
 
     def diagnose(self, now: float) -> Findings:
         time.sleep(0.03)

@@ -1,4 +1,4 @@
-"""What a view and a snapshot say of themselves."""
+"""Facts that a view and a snapshot derive from their fields."""
 
 from __future__ import annotations
 

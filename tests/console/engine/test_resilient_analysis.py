@@ -1,4 +1,4 @@
-"""A diagnosis that fails is told, and costs nothing else."""
+"""Failures of the diagnosis: each is reported, and everything else goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPEC = fakes.spec(2)
 
 
 class Failing(fakes.FakeAnalysis):
-    """Fails in what it is told to."""
+    """Analysis that fails where it is told to."""
 
     is_broken = False
 

@@ -1,4 +1,4 @@
-"""The fold: what events amount to."""
+"""The fold: the state that events add up to."""
 
 from __future__ import annotations
 

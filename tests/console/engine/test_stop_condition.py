@@ -1,4 +1,4 @@
-"""A script's console ends when what it waits for has happened, or cannot happen any more."""
+"""Ends of a script's console: its condition holds, or cannot hold any more."""
 
 from __future__ import annotations
 

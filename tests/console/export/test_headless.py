@@ -15,7 +15,7 @@ CONSOLE = [sys.executable, "-m", "tfscale.console.cli", "--headless"]
 
 
 async def run(*arguments: str | Path) -> tuple[int | None, str, str]:
-    """(exit status, stdout, stderr)."""
+    """Run the console, and return its exit status, stdout and stderr."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*CONSOLE, *map(str, arguments), stdout=pipe, stderr=pipe)
     out, err = await asyncio.wait_for(process.communicate(), 30)

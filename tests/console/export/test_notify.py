@@ -1,4 +1,4 @@
-"""Events that matter reach a command and a web address."""
+"""Notifications of important events by a command and by a web request."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Hook(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Write no log."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a host and its GPUs say together is the same of records and of messages, and what nobody says is unknown."""
+"""Readings of a host and its GPUs: the same from records and from messages, and unknown where nobody reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of every task's seconds, and of everybody's last steps."""
+"""History of every task's seconds, and of all tasks' newest steps."""
 
 from __future__ import annotations
 

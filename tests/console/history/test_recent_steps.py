@@ -17,7 +17,7 @@ TASKS = [fakes.worker(index) for index in range(4)]
 
 
 def batch(task: Task, sequence: range, end: float, generation: int = 1, attempt: int = 1) -> StepBatch:
-    """Steps whose compute says which step of which task it is, and of which attempt."""
+    """Return steps whose compute encodes the task, the step and the attempt."""
     count = len(sequence)
     compute = array("f", [step + task.index / 8 + generation * 1000 for step in sequence])
     phases = {phase: array("f", [0.5] * count) for phase in PHASES} | {"compute": compute}

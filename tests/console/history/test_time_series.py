@@ -8,7 +8,7 @@ from tfscale.console.history.time_series import BLOCK, Resolution, SeriesStore
 
 
 def put(store: SeriesStore, second: int, values: list[float], newest: float) -> None:
-    """One value in column 0 of each task."""
+    """Put one value of each task into column 0."""
     for slots in store.slots(np.full(len(values), second), newest):
         slots.block[0, np.arange(len(values))[slots.chosen], slots.slot] = np.array(values)[slots.chosen]
 

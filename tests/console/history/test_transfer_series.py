@@ -1,4 +1,4 @@
-"""What the network takes of each second's steps."""
+"""The network's time in the steps of each second."""
 
 from __future__ import annotations
 

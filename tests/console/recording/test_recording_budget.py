@@ -1,4 +1,4 @@
-"""A recording stays within its bound, and says what it left out."""
+"""Bound of a recording's size, and the count of the steps that it leaves out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was recorded comes back, whole or as far as the file is."""
+"""Recordings as they are read again, whole or up to their damage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def of_every_kind() -> list[Event]:
 
 
 def float32(event: Event) -> Event:
-    """The message has some floats in fewer bits than the fakes have."""
+    """Remove the host, some of whose numbers the message has in fewer bits than the fakes."""
     return replace(event, frame=replace(event.frame, host=None)) if isinstance(event, FrameArrived) else event
 
 

@@ -1,4 +1,4 @@
-"""Nothing is lost of what is recorded, nor written over."""
+"""Recordings as they are written: every event is kept, and no file is overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`report --csv` as a person runs it: anybody's measurements in, diagnoses out."""
+"""`report --csv` as a person runs it: measurements of another tool in, diagnoses out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Report = Callable[..., list[dict[str, object]]]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """A file with these lines below the header."""
+    """Return a function that writes a file with these lines below the header."""
 
     def make(lines: Iterable[str], header: str = HEADER) -> Path:
         path = tmp_path / "steps.csv"
@@ -32,7 +32,7 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    """What the command says of a file as JSON, which exits 0."""
+    """Return a function that runs the command on a file, requires exit status 0, and returns its JSON."""
 
     def run(path: Path) -> list[dict[str, object]]:
         assert report_command.run(["--csv", str(path), "--format", "json"]) == 0
@@ -43,7 +43,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
 
 
 def steps(count: int = 200, workers: int = 4, **slow: float) -> list[str]:
-    """Equal workers with 2 % of noise; `input_s=0.05` makes worker 3 that much slower in input from step 100 on."""
+    """Return steps of equal workers with 2 % of noise; `input_s=0.05` slows worker 3 down by that from step 100 on."""
     random, lines = np.random.default_rng(7), []
     for step in range(count):
         parts = {"input_s": 0.01, "compute_s": 0.1, "update_s": 0.01}

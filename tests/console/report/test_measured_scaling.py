@@ -1,4 +1,4 @@
-"""Several recorded runs of different size: what was measured, and what it says of larger ones."""
+"""Several recorded runs of different size: their throughputs, and the forecast for larger ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfscale.core.wire.json_records import frame_to_json
 
 
 def group(workers: int, step: float, examples: int | None = None) -> RunGroup:
-    """A run of this many workers with steps of this many seconds."""
+    """Return a run of this many workers with steps of this many seconds."""
     timeline = PhaseTimeline()
     summary = SubjectSummary(update=0.0, host=0.0, input=0.0, compute=step, reduce=0.0, wait=0.0)
     subjects = {f"worker:{index}": summary for index in range(workers)}
@@ -24,7 +24,7 @@ def group(workers: int, step: float, examples: int | None = None) -> RunGroup:
 
 
 def test_runs_of_three_sizes_forecast_the_next() -> None:
-    """A tenth of a step of one worker's is not shared out: Amdahl."""
+    """A tenth of one worker's step cannot be shared out, as in Amdahl's law."""
     steps = {count: 0.1 * (1 + 0.1 * (count - 1)) for count in (1, 2, 4)}
     found = scaling_over_runs([group(count, step, 64 * count) for count, step in reversed(steps.items())])
     assert found is not None

@@ -47,12 +47,12 @@ from tfscale.core.records import (
 from tfscale.core.wire.json_records import frame_to_json
 
 BEGIN = 1_800_000_000.0
-"""Of the recording, Unix seconds."""
+"""Begin of the recording, Unix seconds."""
 
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Callable[..., Path]:
-    """A recorded run of three workers, 60 s at 20 steps a second."""
+    """Return a function that writes a run of three workers, 60 s at 20 steps a second."""
 
     def make(*slow: Slow, more: str = "") -> Path:
         path = tmp_path / "run.jsonl"
@@ -74,7 +74,7 @@ def lines(*slow: Slow) -> Iterator[dict[str, object]]:
 
 
 def moved(document: dict[str, object]) -> dict[str, object]:
-    """The same frame at a time of day of these years."""
+    """Move a frame from the beginning of 1970 to BEGIN, and return it."""
     document["time"] = BEGIN + float(str(document["time"]))
     status = document["status"]
     assert isinstance(status, dict)
@@ -92,7 +92,7 @@ def test_json_is_the_list_of_diagnoses(recording: Callable[..., Path], capsys: p
 
 
 async def recorded_live(path: Path) -> list[Diagnosis]:
-    """Record a simulated run as a console does that watches it; every diagnosis as that console found it last."""
+    """Record a simulated run as a watching console does; return every diagnosis as that console found it last."""
     spec, heard, tape = simulated_spec(3), fakes.Told(), ActiveRecording(simulated_spec(3))
     events = simulated(75, 3, "worker:1=1.8x@6s-30s", "worker:2=kill@45s-50s")
     tape.begin(path, events[0].at)
@@ -124,7 +124,7 @@ def test_text_tells_what_happened_where_the_time_went_and_what_would_be(
 
 
 def troubled() -> Iterator[dict[str, object]]:
-    """A run in which worker:2 joins 40 s late, and worker:1 is stuck after a minute of steps."""
+    """Yield the lines of a run in which worker:2 joins 40 s late, and worker:1 is stuck after a minute of steps."""
     yield from itertools.islice(lines(), 4)
     running = TaskStatus(TaskState.RUNNING, 1, 1, started=0.0)
     compiling = (Activity(ActivityKind.COMPILE, BEGIN + 30.0, BEGIN + 40.0),)
@@ -189,7 +189,7 @@ def test_a_healthy_run_says_so(recording: Callable[..., Path], capsys: pytest.Ca
 
 
 class _Page(HTMLParser):
-    """Fails on what does not close; remembers what would be fetched."""
+    """Parser that fails on unclosed elements, and remembers the addresses that a browser would fetch."""
 
     VOID = ("meta",)
 

@@ -1,4 +1,4 @@
-"""What the console remembers from one start to the next."""
+"""State of the screen that the console keeps from one start to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many bring is taken together and in order; there is an end to what may wait."""
+"""Messages of many streams: handled together and in order, and only so many may wait."""
 
 from __future__ import annotations
 

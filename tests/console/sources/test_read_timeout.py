@@ -1,4 +1,4 @@
-"""Whoever says nothing is given up, unless it was the console that did not listen."""
+"""Read timeouts: a silent agent is given up, but not while the console itself was held up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay tells what was told live, at any pace and from anywhere."""
+"""Replays: the same findings as live, at any pace and from any moment."""
 
 from __future__ import annotations
 

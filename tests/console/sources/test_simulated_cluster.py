@@ -1,4 +1,4 @@
-"""What simulated agents tell; and that it is told as by real ones."""
+"""Events of simulated agents: their form is that of real ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def frames(events: list[Event], task: str) -> list[Frame]:
 
 
 def found(events: list[Event], workers: int) -> list[Diagnosis]:
-    """All that was told to begin."""
+    """Return all diagnoses that have begun."""
     state = states(simulated_spec(workers))()
     told = []
     for event in events:

@@ -1,4 +1,4 @@
-"""One agent names the others, or says in one line why it cannot."""
+"""The cluster as any one agent describes it, or one line that says why it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that may be dialled, and how."""
+"""Channels: the agents that may be dialled, and with which credentials."""
 
 from __future__ import annotations
 

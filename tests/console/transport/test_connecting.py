@@ -1,4 +1,4 @@
-"""Agents that come and go, over real gRPC: the picture is true again within 3 s, and no step is missing."""
+"""Agents that come and go, over real gRPC: the snapshot is right again within 3 s, and no step is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfscale.core.cluster.task import Task
 
 NAP = 0.05
 TRUE_AGAIN = 60
-"""Naps: 3 s on a machine that has time for us, and no less of our own time on one that has not."""
+"""Pauses: 3 s on an idle machine, and on a busy one as many turns of this process."""
 
 
 async def rest() -> None:
@@ -29,7 +29,7 @@ async def rest() -> None:
 
 
 class Watched:
-    """What a console makes of a cluster: its newest picture, and all steps that it got."""
+    """Console's view of a cluster: its newest snapshot, and all steps that it got."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.channels = Channels(cluster.spec)
@@ -48,7 +48,7 @@ class Watched:
                 self.steps[event.task] += batch.sequence
 
     def snapshot_taken(self, snapshot: Snapshot) -> None:
-        """The picture is asked for when it is needed."""
+        """Ignore it: the tests ask for the snapshot when they need it."""
 
     def links(self) -> dict[Task, LinkState]:
         return {view.task: view.link.state for view in self.engine.state.picture(time.time()).tasks}
@@ -59,7 +59,7 @@ class Watched:
 
 
 class Troubled:
-    """An agent that is killed, started, cut off and connected again."""
+    """Agent that is killed, started, cut off and connected again."""
 
     def __init__(self, agent: FakeAgent) -> None:
         self.agent = agent
@@ -89,7 +89,7 @@ async def running(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 async def suffer(seed: int) -> None:
-    """One random sequence: what is shown is true 3 s after the trouble and 3 s after its end."""
+    """Play one random sequence; the snapshot is right 3 s after each trouble and 3 s after the end."""
     chance = random.Random(seed)
     async with FakeCluster(3, interval=0.1) as cluster, Watched(cluster) as watched:
         async with running(cluster.play(), watched.engine.run(watched)):

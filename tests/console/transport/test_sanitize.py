@@ -1,4 +1,4 @@
-"""What others wrote, on the screen."""
+"""Text of others, made fit for the screen."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ READ = "document.querySelector('.xterm-helper-textarea')?.focus(); document.quer
 
 
 class Visit:
-    """Asks the page every half second what it shows."""
+    """Visit of a page, which is asked every half second for its text."""
 
     def __init__(self, view: QWebEngineView, picture: str, steps: list[str]) -> None:
         self._view = view

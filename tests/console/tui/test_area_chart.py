@@ -1,4 +1,4 @@
-"""Areas over time, and the curve of what more workers bring."""
+"""Areas over time, and the curve of throughput over workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster's figures, the bars and the trends: what is drawn is what was measured."""
+"""The cluster's figures, the bars and the trends: they show the measured numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be typed into the filter."""
+"""The filter's language."""
 
 from __future__ import annotations
 

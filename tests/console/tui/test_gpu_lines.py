@@ -1,4 +1,4 @@
-"""What is said of GPUs, and who computes on which."""
+"""Lines about GPUs, and the placement of ranks on them."""
 
 from __future__ import annotations
 

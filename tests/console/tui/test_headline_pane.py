@@ -1,4 +1,4 @@
-"""Someone who has never seen it knows from the top line who is slow or stuck, why, and what to do: ten faults."""
+"""The top line under ten faults: who is slow or stuck, why, and what to do, also for a first reader."""
 
 from __future__ import annotations
 

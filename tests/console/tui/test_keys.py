@@ -46,12 +46,12 @@ EVERYWHERE = [binding for binding in ConsoleApp.BINDINGS if isinstance(binding, 
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For what a key records."""
+    """Give each test a folder of its own, since a key records into the current one."""
     monkeypatch.chdir(tmp_path)
 
 
 class Talkative(fakes.FakeCommands):
-    """Has stacks that need to be scrolled."""
+    """Commands whose stacks are long enough to be scrolled."""
 
     async def stack(self, task: Task) -> Stack:
         taken = await super().stack(task)
@@ -66,12 +66,12 @@ def build(**options: Any) -> ConsoleApp:
 
 
 def no_more(_app: ConsoleApp) -> None:
-    """It is ready as it is."""
+    """Do nothing: the screen is ready as it is."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A screen: what to press to come to it, and what makes it ready, so that each key has something to do."""
+    """A screen: the keys that lead to it, and the preparation by which each key has something to do."""
 
     keys: Sequence[str] = ()
     make_ready: Callable[[ConsoleApp], None] = no_more
@@ -150,7 +150,7 @@ async def come_to(pilot: Any, place: Place) -> None:
 
 
 def texts(app: ConsoleApp) -> str:
-    """All characters on the screen."""
+    """Return all characters on the screen."""
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
@@ -167,7 +167,7 @@ async def has_changed(pilot: Any, before: object) -> bool:
 
 
 async def go_back(pilot: Any) -> None:
-    """To the first screen, with nothing typed into it and nothing marked."""
+    """Go back to the first screen, with nothing typed into it and nothing marked."""
     app = pilot.app
     while app.screen is not app.cluster:
         app.pop_screen()
@@ -182,7 +182,7 @@ async def keys_at(place: Place) -> list[str]:
 
 
 async def seen(place: Place, keys: Sequence[str]) -> set[str]:
-    """Those that do something that can be seen, each pressed at the place; until one of them ends the app."""
+    """Press each key at the place, until one of them ends the app; return those with a visible effect."""
     found = set()
     app = place.build()
     async with app.run_test(size=SIZE) as pilot:
@@ -230,7 +230,7 @@ async def test_every_key_of_a_replay_does_something_that_can_be_seen(tmp_path: P
 
 
 def kinds(of: type) -> set[type]:
-    """All classes of this kind that the tui's modules define."""
+    """Return all classes of this kind that the tui's modules define."""
     root = Path(tui.__path__[0])
     names = (path.relative_to(root).with_suffix("").parts for path in root.rglob("*.py") if path.stem != "__init__")
     modules = (importlib.import_module(".".join([tui.__name__, *parts])) for parts in names)
@@ -292,7 +292,7 @@ async def test_read_only_has_no_key_that_reaches_into_a_task(name: str) -> None:
 
 
 async def choose(pilot: Any, words: str) -> None:
-    """Type into the palette and take what it finds first."""
+    """Type into the palette, and take the first result."""
     await pilot.press("ctrl+p")
     assert isinstance(pilot.app.screen, CommandPalette)
     await pilot.press(*(("space" if char == " " else "colon" if char == ":" else char) for char in words))

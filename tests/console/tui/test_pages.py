@@ -1,4 +1,4 @@
-"""The pages of a task, of steps, of events and of advice: what they look like, and what their keys do."""
+"""The pages of a task, of steps, of events and of advice: their pictures, and the effects of their keys."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_ascii_looks_as_before(snap_compare: Any, page: str, monkeypatch: pytest
 
 
 def text_of(app: Any) -> str:
-    """All that is on the screen, line by line."""
+    """Return all text on the screen, line by line."""
     lines = app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in lines)
 

@@ -1,4 +1,4 @@
-"""What must hold of the fold whoever reports, in whatever order, and whatever is in it."""
+"""Properties of the fold that hold for all frames, in any order and with any content."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ of_many, of_few = arrivals(MANY), arrivals(FEW)
 
 
 def watched(workers: int, events: Iterable[Event]) -> Iterator[Snapshot]:
-    """What is to be seen after each second of what comes."""
+    """Return the visible state after each second of these frames."""
     state, due = states(simulated_spec(workers))(), fakes.NOW
     for event in events:
         if event.at >= due:
@@ -52,7 +52,7 @@ def watched(workers: int, events: Iterable[Event]) -> Iterator[Snapshot]:
 
 
 def appearance(snapshot: Snapshot) -> None:
-    """At all that is drawn of the last steps, said, and written."""
+    """Draw, describe and export the newest steps, as the screens and the files do."""
     json.dumps(snapshot_line(snapshot), allow_nan=False)
     headline_lines(snapshot, Appearance(), 80)
     last = snapshot.history.recent_steps if snapshot.history else None
@@ -83,7 +83,7 @@ COUNTS = (0, 3, 1 << 31, 1 << 40, 1 << 53, (1 << 64) - 1)
 
 
 def wild(random: Random, batch: StepBatch) -> StepBatch:
-    """The batch as no probe should send it."""
+    """Return the batch with values that no probe should send."""
 
     def column(name: str, kind: str, values: tuple[float, ...]) -> array[float]:
         kept = array(kind, getattr(batch, name))
@@ -102,7 +102,7 @@ def wild(random: Random, batch: StepBatch) -> StepBatch:
 
 
 def said(random: Random, frame: Frame) -> Frame | None:
-    """The frame with wild numbers as the console reads it; None where it is refused."""
+    """Return the frame with random numbers as the console reads it; None where it is refused."""
     moment = random.choice([frame.at] * 9 + list(MOMENTS))
     number = random.choice(NUMBERS)
     gpus = tuple(replace(gpu, utilisation=number, power=number) for gpu in frame.gpus)

@@ -1,4 +1,4 @@
-"""What the screens look like, and what the keys do."""
+"""Pictures of the screens, and the effects of their keys."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def build(
 
 
 async def passed(pilot: Any) -> None:
-    """Let a second pass, and see it drawn."""
+    """Let a second pass, and wait until it is drawn."""
     pilot.app._engine.source.tick()
     await still(pilot)
 

@@ -24,7 +24,7 @@ BROWSER = Path(__file__).with_name("browser.py")
 
 @pytest.fixture
 async def address() -> AsyncIterator[str]:
-    """Of a server of a simulated cluster's screens."""
+    """Yield the address of a server of a simulated cluster's screens."""
     where = next(free_addresses(1))
     server = await asyncio.create_subprocess_exec(
         *CONSOLE,
@@ -51,7 +51,7 @@ async def _answers(where: str) -> None:
 
 
 async def drawn(websocket: aiohttp.ClientWebSocketResponse, wanted: str) -> str:
-    """What the terminal was told to draw until it was told this, in whatever colours."""
+    """Return the text that the terminal was told to draw until these words came, without its colours."""
     seen = ""
     async with asyncio.timeout(30):
         async for message in websocket:

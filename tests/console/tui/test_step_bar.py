@@ -1,4 +1,4 @@
-"""Bars of steps: as wide as they should be, and as long as their steps."""
+"""Bars of steps: their width, and lengths in proportion to the steps."""
 
 from __future__ import annotations
 

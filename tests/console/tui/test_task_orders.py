@@ -1,4 +1,4 @@
-"""What an operator is asked before a command is sent."""
+"""Questions to an operator before a command is sent."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +16,7 @@ SERVERS = ClusterSpec("digits", *({task: Address("127.0.0.1", 2000 + n) for n, t
 
 
 def asked(*names: str) -> Any:
-    """The question before these tasks of a cluster with servers restart, while its strategy is not known."""
+    """Return the question before these tasks of a cluster with servers restart, while its strategy is not known."""
     state = ClusterState(SERVERS, fakes.FakeAnalysis())
     snapshot = state.snapshot(fakes.NOW)
     assert snapshot.strategy is None

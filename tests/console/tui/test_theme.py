@@ -1,4 +1,4 @@
-"""Themes: enough contrast to read, and colours that stay apart for people who see fewer of them."""
+"""Themes: enough contrast to read, and colours that colour-blind people can tell apart."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _linear(value: float) -> float:
 
 
 def contrast(one: str, other: str) -> float:
-    """WCAG's, 1 to 21."""
+    """Return WCAG's contrast of two colours, 1 to 21."""
     low, high = sorted(_luminance(linear(colour)) for colour in (one, other))
     return (high + 0.05) / (low + 0.05)
 
@@ -38,7 +38,7 @@ def _luminance(colour: Colour) -> float:
 
 
 def difference(one: str, other: str, sight: str) -> float:
-    """CIE 1976's, of what is seen: 2 can just be told apart side by side."""
+    """Return CIE 1976's difference of two colours as they are seen; from 2 on it is visible side by side."""
     labs = [_lab(_seen(linear(colour), sight)) for colour in (one, other)]
     return float(sum((a - b) ** 2 for a, b in zip(*labs, strict=True)) ** 0.5)
 

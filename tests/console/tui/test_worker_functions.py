@@ -1,4 +1,4 @@
-"""What the page of a task says under ParameterServerStrategy."""
+"""Lines about functions on the page of a task under ParameterServerStrategy."""
 
 from dataclasses import replace
 

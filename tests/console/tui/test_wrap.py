@@ -1,4 +1,4 @@
-"""Long lines: nothing is lost, nothing is too wide, what follows is indented."""
+"""Wrapped lines: complete, within the width, and indented after the first."""
 
 from __future__ import annotations
 

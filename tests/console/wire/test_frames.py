@@ -1,4 +1,4 @@
-"""Messages become the records that went in, also where next to nothing is known."""
+"""Messages read as the records that were written, also where next to nothing is known."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIRST = fakes.worker(0)
 
 
 def through(frame: Frame) -> Frame:
-    """As it is after the agent has written it and the console has read it."""
+    """Return the frame as the console reads it after the agent has written it."""
     return frames.frame(frames.frame_message(frame).SerializeToString())
 
 
@@ -192,7 +192,7 @@ def test_what_arrives_is_read_by_the_numbers_and_types_with_which_it_is_written(
 
 
 def fields_of(kind: type[Message]) -> dict[int, tuple[str, bool]]:
-    """By number, the name, and whether on the wire it begins with its length, as columns of numbers do."""
+    """Return name and kind of each field by its number: columns of numbers begin with their length on the wire."""
     empty = kind()
     return {
         field.number: (field.name, field.type in LONG or hasattr(getattr(empty, field.name), "append"))
