@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCES = ("core", "agent", "console", "trainer", "protos")
 INSTALLED = [str(ROOT / source) for source in SOURCES]
-"""Where an editable installation finds the same namespace packages: only the copy may count."""
+"""Path of the finder by which an editable installation finds the same namespace packages: only the copy may count."""
 LINT = (
     f"import sys; sys.path = [path for path in sys.path if path not in {INSTALLED}]; "
     "from importlinter.cli import lint_imports_command as lint; sys.exit(lint())"
@@ -28,7 +28,7 @@ def python(*arguments: str, tree: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the sources and their contracts."""
+    """Return a copy of the sources and their contracts."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for source in SOURCES:
         shutil.copytree(ROOT / source, tmp_path / source, ignore=shutil.ignore_patterns("__pycache__"))
@@ -37,7 +37,7 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def add(tree: Path) -> Callable[[str, str], None]:
-    """Adds an import to a module of the copy."""
+    """Add an import to a module of the copy."""
 
     def append(module: str, line: str) -> None:
         path = tree / f"{module}.py"

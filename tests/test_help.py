@@ -1,4 +1,4 @@
-"""Every script imports what is there today: each prints its help."""
+"""Every script imports modules that exist: each prints its help."""
 
 from __future__ import annotations
 

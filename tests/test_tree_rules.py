@@ -40,7 +40,7 @@ def faults(root: Path) -> list[str]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A small tree without a fault."""
+    """Return a small tree without a fault."""
     files = {
         "core/tfscale/core/steps.py": GOOD,
         "core/tfscale/core/__init__.py": "",

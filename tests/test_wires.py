@@ -1,4 +1,4 @@
-"""What a probe says comes to the console as it was: probe, agent, console, and the JSON lines."""
+"""Reports on their way through probe, agent and console to the JSON lines: they stay the same."""
 
 from __future__ import annotations
 

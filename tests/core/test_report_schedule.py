@@ -1,4 +1,4 @@
-"""When agents tell their frames."""
+"""Times at which agents send their frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused of agents."""
+"""Values of agents that are refused."""
 
 from __future__ import annotations
 

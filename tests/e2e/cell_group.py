@@ -1,4 +1,4 @@
-"""Runs `programs/cells.py`, one process a worker, and collects what it says of itself and what its probes report."""
+"""Runs of `programs/cells.py`, one process a worker: its own lines, and the reports of its probes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from report_sink import ReportSink
 
 PROGRAM = Path(__file__).parent / "programs" / "cells.py"
 WIRE_SECONDS = 0.020
-"""That a step's bytes take on the link when it is slow."""
+"""Seconds that a step's bytes take on the link while it is slow."""
 HEADERS = 1.05
-"""What Ethernet, IP and TCP add to a payload."""
+"""Factor by which the headers of Ethernet, IP and TCP enlarge a payload."""
 _USUAL_BYTES = 1_200_000
 _START_SECONDS, _LOOP_SECONDS = 90, 60
 
 
 @dataclass
 class Ran:
-    """One loop as the delayed worker told of it: its blocks (name, begin, end; Unix seconds) and facts, or an error."""
+    """One loop as the delayed worker reports it: its blocks (name, begin, end; Unix seconds) and facts, or an error."""
 
     began: float = 0.0
     done: float = 0.0
@@ -40,7 +40,7 @@ class Ran:
 
 @dataclass
 class Group:
-    """What became of one run of the program; `sink` is the delayed worker's, the last."""
+    """Result of one run of the program; `sink` is that of the delayed worker, the last one."""
 
     strategy: str
     legacy: bool
@@ -110,7 +110,7 @@ def kill(processes: Sequence[subprocess.Popen[str]]) -> None:
 
 
 def listen(process: subprocess.Popen[str], group: Group | None) -> None:
-    """Take what a process says until it ends; for the delayed one, also make its link slow when it asks."""
+    """Read a process's lines until it ends; for the delayed one, also slow its link down when it asks for that."""
     assert process.stdout is not None and process.stdin is not None
     for text in process.stdout:
         if group is None or not text.startswith("{"):

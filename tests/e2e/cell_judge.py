@@ -1,4 +1,4 @@
-"""Whether a loop's steps were measured truly: each delay in its own phase, and all facts right."""
+"""Judgement of a loop's measured steps: each delay in its own phase, and all facts right."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ DELAY = 20.0
 BLOCK = 16
 TOLERANCE = 0.2
 ELSEWHERE = 6.0
-"""Milliseconds by which another phase may move: these machines are busy."""
+"""Milliseconds by which another phase may change: these machines are busy."""
 KNOWN = 0.98
 ANEW = 4
-"""Rounds of all delays when a cell is looked at again."""
+"""Rounds of all delays when a cell is measured again."""
 STRATEGIES = {
     "none": None,
     "one_device": "OneDeviceStrategy",
@@ -39,12 +39,12 @@ COLLECTIVES = {
 
 @dataclass
 class Verdict:
-    """Of one cell: what each delay should have shown and did, milliseconds, and all that was wrong."""
+    """Verdict on one cell: the milliseconds that each delay should have shown and did, and all that was wrong."""
 
     shown: dict[str, tuple[float, float]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     is_second: bool = False
-    """Whether it is of the second, longer look."""
+    """True if it is of the second, longer measurement."""
 
     @property
     def worst(self) -> float:
@@ -57,7 +57,7 @@ class Verdict:
 
 
 def judged(group: Group, loop: str) -> Verdict:
-    """Look at one loop of a group; where it is not well, train it again, alone and for `ANEW` rounds, and look at that.
+    """Judge one loop of a group; where it is not well, train it again, alone and for `ANEW` rounds, and judge that.
 
     A burst of other work on this machine, or more replicas than it has cores, is none of the probe's.
     """
@@ -69,7 +69,7 @@ def judged(group: Group, loop: str) -> Verdict:
 
 
 def judge(group: Group, loop: str) -> Verdict:
-    """Look at one loop of a group."""
+    """Judge one loop of a group."""
     ran, verdict = group.loops[loop], Verdict()
     if ran.error or not ran.facts:
         verdict.problems.append(
@@ -90,7 +90,7 @@ def judge(group: Group, loop: str) -> Verdict:
 
 @dataclass
 class Change:
-    """What one delay changed: each of its blocks beside the undelayed ones before and after it, the median of them.
+    """Effect of one delay: the median over its blocks, each beside the undelayed blocks before and after it.
 
     `periods`: in how many steps a phase's delay comes once.
     """
@@ -109,11 +109,11 @@ class Change:
         return cls(blocks, ran.facts["periods"])
 
     def phase(self, name: str) -> float:
-        """Milliseconds."""
+        """Return the milliseconds that the delay has added to a phase."""
         return self._middle(lambda rows: [1000 * getattr(row, name) for row in rows], self.periods.get(name, 1))
 
     def step(self) -> float:
-        """Milliseconds from end to end."""
+        """Return the milliseconds that the delay has added from the end of a step to the next."""
         return self._middle(lambda rows: [1000 * (after.end - row.end) for row, after in pairwise(rows)], 1)
 
     def _middle(self, column: Callable[[list[Row]], list[float]], period: int) -> float:
@@ -124,7 +124,7 @@ class Change:
 
 
 def middle(values: Sequence[float], period: int) -> float:
-    """The median; of means over `period` steps where a delay comes once in so many."""
+    """Return the median; of means over `period` steps where a delay comes once in so many."""
     groups = [values[first : first + period] for first in range(0, len(values) - period + 1, period)]
     known = [mean for mean in map(statistics.mean, groups) if not math.isnan(mean)]
     return statistics.median(known) if known else math.nan
@@ -176,7 +176,7 @@ def look_at_delay(loop: str, name: str, found: Change, verdict: Verdict) -> None
 
 
 def look_at_replicas(group: Group, ran: Ran, verdict: Verdict) -> None:
-    """Replica 1 was slow for a while; replica 0 was not."""
+    """Judge the replicas: replica 1 was slow for a while, replica 0 was not."""
     change = []
     for number in range(2):
         found = Change.of(group, ran, f"{group.sink.task}/replica:{number}", "replica")

@@ -1,4 +1,4 @@
-"""All cells: strategy x loop x Keras version, and why some cannot be."""
+"""All cells: strategy x loop x Keras version, and the reasons why some are impossible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOPS = (
 KERAS = {"keras 3": False, "tf_keras": True}
 
 ABSENT: dict[tuple[str, str, str], str] = {}
-"""By strategy, loop and Keras version: what stock TensorFlow or Keras says to it, or what it has none of."""
+"""Reason why a cell is impossible, by strategy, loop and Keras version."""
 for keras in KERAS:
     ABSENT["none", "fit_distributed", keras] = "without a strategy no data set is distributed"
     ABSENT["none", "bfloat16_wire", keras] = "without a strategy nothing travels"
@@ -33,5 +33,5 @@ ABSENT["central_storage", "syncbn", "keras 3"] = "stock Keras 3 refuses its movi
 
 
 def loops(strategy: str, keras: str) -> list[str]:
-    """Those that there are."""
+    """Return the loops that are possible."""
     return [loop for loop in LOOPS if (strategy, loop, keras) not in ABSENT]

@@ -1,4 +1,4 @@
-"""Runs `programs/compat/tasks.py` under a strategy, on stock TensorFlow or with the repairs of tfscale."""
+"""Runs of `programs/compat/tasks.py` under a strategy, with stock TensorFlow or with the repairs of tfscale."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STRATEGIES = {
 }
 KERAS = {"keras 3": {}, "tf_keras": {"TF_USE_LEGACY_KERAS": "1"}}
 SECONDS = 100
-"""After which a task that has said nothing hangs."""
+"""Seconds without a line after which a task counts as hung."""
 LEFT_BROKEN = {
     ("multi_worker", "tf_keras"): ("on_batch",),
     ("parameter_server", "tf_keras"): (
@@ -37,14 +37,14 @@ LEFT_BROKEN = {
         *("fit_batch_logs", "checkpoints", "evaluate", "evaluate_arrays", "evaluate_uneven", "on_batch", "overflow"),
     ),
 }
-"""What is not repaired: docs/reference/compat.md says why."""
+"""Tasks that are not repaired; docs/reference/compat.md says why."""
 Outcome = list[float] | str
-"""Numbers, or why there are none."""
+"""Numbers, or the reason why there are none."""
 
 
 @functools.cache
 def run(strategy: str, keras: str, repaired: bool, tasks: tuple[str, ...] = (), workers: int = 0) -> dict[str, Outcome]:
-    """What came of each task, at the chief or the first worker; of all tasks by default."""
+    """Return the outcome of each task, at the chief or the first worker; of all tasks by default."""
     roles = STRATEGIES[strategy] | ({"worker": workers} if workers else {})
     with TemporaryFile("w+") as said, _processes(strategy, keras, repaired, tasks, roles, said.fileno()) as first:
         _wait(first, said.fileno())
@@ -55,7 +55,7 @@ def run(strategy: str, keras: str, repaired: bool, tasks: tuple[str, ...] = (), 
 
 
 def _wait(process: subprocess.Popen[bytes], said: int) -> None:
-    """Until it has ended, or says nothing more."""
+    """Wait until it has ended, or writes nothing more."""
     size = -1
     while (grown := os.fstat(said).st_size) > size:
         size = grown
@@ -67,7 +67,7 @@ def _wait(process: subprocess.Popen[bytes], said: int) -> None:
 def _processes(
     strategy: str, keras: str, repaired: bool, tasks: tuple[str, ...], roles: dict[str, int], said: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """All tasks of the cluster; the first one, whose word counts, writes to `said`."""
+    """Start all tasks of the cluster; yield the first one, whose outcome counts, and which writes to `said`."""
     addresses = free_addresses(sum(roles.values()))
     cluster = {role: [*itertools.islice(addresses, number)] for role, number in roles.items()}
     processes = []
@@ -91,13 +91,13 @@ def _processes(
 
 
 def _repairs() -> dict[str, str]:
-    """The way in that an agent uses, with nobody who listens to the probe."""
+    """Return an agent's variables, by which the repairs get into the program; no agent listens to its probe."""
     portions = os.pathsep.join(str(Path(path)) for path in tfscale.__path__)
     return {"TFSCALE_REPORT": "/nowhere", "TFSCALE_PROBE_PATH": portions, "PYTHONPATH": str(SITE)}
 
 
 def error(reference: Outcome, outcome: Outcome) -> float | None:
-    """Largest relative difference; None where there are no numbers to compare."""
+    """Return the largest relative difference; None where there are no numbers to compare."""
     if isinstance(reference, str) or isinstance(outcome, str) or len(reference) != len(outcome):
         return None
     return max(abs(one - other) / (abs(one) + 1e-6) for one, other in zip(reference, outcome, strict=True))

@@ -24,7 +24,7 @@ PATIENCE = 20.0
 
 @dataclass(frozen=True)
 class Stop:
-    """Keys that are pressed, as tmux names them, and the text that must then be on the screen, or must not."""
+    """Stop of the tour: keys as tmux names them, and the text that must then be on the screen, or must not."""
 
     name: str
     keys: Sequence[str] = ()
@@ -34,7 +34,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Leg:
-    """One console, from its start to its end."""
+    """Part of the tour in one console, from its start to its end."""
 
     name: str
     flags: Sequence[str]

@@ -1,4 +1,4 @@
-"""The programs in examples/, and what is to be seen of each when it runs as all tasks of a cluster."""
+"""The programs in examples/, run as all tasks of a cluster, and what to expect of each."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from task_cluster import Ran, run_program
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KERAS = {"keras 3": {}, "tf_keras 2": {"TF_USE_LEGACY_KERAS": "1"}}
 TIMEOUT = 150
-"""Seconds."""
+"""Seconds until a program must have ended."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is to be seen of a program in examples/."""
+    """Expectations of a program in examples/."""
 
     name: str
     loss: float
-    """The final loss is below this; an untrained model's is 1.39 with four classes, 0.69 with two."""
+    """Bound of the final loss; an untrained model's is 1.39 with four classes, 0.69 with two."""
     steps: int | None
-    """Of each worker. None: the chief of a ParameterServerStrategy says how many each worker made."""
+    """Steps of each worker. None: the chief of a ParameterServerStrategy reports how many each worker made."""
     roles: dict[str, int] = field(default_factory=lambda: {"worker": 1})
 
 
@@ -59,7 +59,7 @@ def run(program: Program, keras: str, folder: Path, python: str) -> Ran:
 
 
 def check(ran: Ran, program: Program, keras: str) -> None:
-    """It trained, and its steps were measured. Raises AssertionError."""
+    """Require that it trained, and that its steps were measured. Raises AssertionError."""
     found = losses(ran)
     assert set(found) == ran.ending, {task: log[-1500:] for task, log in ran.logs.items()}
     assert all(ran.exit_code(task) == 0 for task in ran.ending)
@@ -68,13 +68,13 @@ def check(ran: Ran, program: Program, keras: str) -> None:
 
 
 def losses(ran: Ran) -> dict[str, float]:
-    """What each task said of its final loss, if it said one; TensorFlow may complain of its peers' end after it."""
+    """Return the final loss of each task that printed one; TensorFlow may complain of its peers' end after it."""
     told = {task: re.findall(r"^final loss (\S+)$", log, re.MULTILINE) for task, log in ran.logs.items()}
     return {task: float(found[-1]) for task, found in told.items() if found}
 
 
 def assert_measured(ran: Ran, program: Program, keras: str) -> None:
-    """All steps of every worker came, in order, and nearly all say how long they computed."""
+    """Require that all steps of every worker came, in order, and that `compute` is known in nearly all."""
     for index in range(program.roles["worker"]):
         assert f"worker:{index}" in ran.recording.steps
         columns = ran.recording.steps[f"worker:{index}"]

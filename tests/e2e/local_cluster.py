@@ -22,7 +22,7 @@ def tasks_of(roles: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def write_cluster(folder: Path, worker: int, **others: int) -> Path:
-    """A cluster file with free ports, for so many tasks of each role."""
+    """Write a cluster file with free ports, for so many tasks of each role."""
     roles = {"worker": worker, **others}
     tasks = tasks_of(roles)
     addresses = free_addresses(2 * len(tasks))
@@ -69,7 +69,7 @@ def running(
     before: Sequence[Sequence[str]] = ((),),
     python: str | Path = sys.executable,
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """All agents of a cluster, until the block ends; what is put before their commands is repeated where it is less."""
+    """Run all agents of a cluster until the block ends, with the words of `before` (in turn) before their commands."""
     agents = [
         start_agent(folder, cluster, index, command, variables, before=before[index % len(before)], python=python)
         for index in range(workers)
@@ -81,7 +81,7 @@ def running(
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    """Raises AssertionError after two minutes in which it was not."""
+    """Wait until this holds. Raises AssertionError after two minutes."""
     until = time.monotonic() + 120
     while not true():
         assert time.monotonic() < until

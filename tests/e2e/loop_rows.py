@@ -31,16 +31,16 @@ class Loop:
         self.row_of_test = self.kinds.add([Member(self.input, 2), Member(self.test, 1)])
         self.at = 1000.0
         self.overlaps = False
-        """Whether an iteration has begun before the one before it was over."""
+        """True if an iteration has begun before the one before it was over."""
         self.rows: list[tuple[float, list[float]]] = []
-        """When each was written, and its numbers."""
+        """Rows, each with the time at which it was written."""
         self.steps = 0
 
     def _kind_of_step(self) -> int:
         return self.kinds.add([Member(self.input, 3), Member(self.gradients, 3), Member(self.run, 1)])
 
     def trace_again(self) -> None:
-        """From now on the steps are of another function with the same optimizer."""
+        """Go on with another function of the same optimizer, as when the program is traced again."""
         collective = self.gradients.collective
         self.input = self.sites.traced(Kind.INPUT, examples=16)
         self.gradients = self.sites.traced(Kind.REDUCE, bytes=1000, in_run=True, collective=collective)
@@ -81,7 +81,7 @@ class Loop:
         self.rows.append((written, row))
 
     def read(self, since: float, until: float) -> np.ndarray:
-        """What was written meanwhile."""
+        """Return the rows written between these times."""
         written = [row for row in self.rows if since < row[0] <= until]
         written.sort(key=itemgetter(0))
         return np.array([numbers for _, numbers in written]) if written else NO_ROWS

@@ -8,11 +8,11 @@ import socket
 from collections.abc import Iterator
 
 PORTS = range(20_000, 32_000)
-"""Below those that go to whoever connects somewhere, who could have one before its task listens on it."""
+"""Ports below those that the kernel gives to outgoing connections, which could take one before its task listens."""
 
 
 def free_addresses(number: int) -> Iterator[str]:
-    """So many that nobody listens on, no two of them the same."""
+    """Yield addresses on which no process listens, no two of them the same."""
     ports = filter(_is_free, random.sample(PORTS, len(PORTS)))
     return iter([f"127.0.0.1:{port}" for port in itertools.islice(ports, number)])
 

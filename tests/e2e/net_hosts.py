@@ -12,7 +12,7 @@ ADDRESSES = ("10.77.0.1", "10.77.0.2")
 
 
 def missing() -> str:
-    """Why there can be no namespaces here; empty where they can be."""
+    """Return why there can be no namespaces here; empty where they can be."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if not (shutil.which("ip") and shutil.which("tc")):
@@ -32,7 +32,7 @@ def hosts() -> Iterator[None]:
 
 
 def inside(host: int) -> list[str]:
-    """What to put before a command so that it runs on a host."""
+    """Return the words to put before a command so that it runs on a host."""
     return ["ip", "netns", "exec", f"tfscale{host}"]
 
 

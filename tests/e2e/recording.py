@@ -1,4 +1,4 @@
-"""What `tfscale-console --headless` wrote, as columns and diagnoses."""
+"""Lines of `tfscale-console --headless`, as columns and diagnoses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PHASES = COLUMNS[2:]
 
 @dataclass
 class Recording:
-    """Columns of steps by subject, and diagnoses in the order in which they were told."""
+    """Columns of steps by subject, and diagnoses in the order in which they were written."""
 
     steps: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     diagnoses: list[dict[str, Any]] = field(default_factory=list)
@@ -40,22 +40,22 @@ class Recording:
 
     @property
     def first_step_of_all(self) -> float:
-        """When the last of the subjects had its first step."""
+        """Time of the first step of the subject that began last."""
         return max(columns["end"][0] for columns in self.steps.values())
 
     def step_time(self, subject: str) -> float:
-        """Median, seconds."""
+        """Return the median seconds of a step."""
         ends = self.steps[subject]["end"]
         return statistics.median(after - before for before, after in pairwise(ends))
 
     def median(self, subject: str, phase: str, since: float = 0.0) -> float:
-        """Of a phase's known values, seconds."""
+        """Return the median of a phase's known values, seconds."""
         columns = self.steps[subject]
         known = zip(columns["end"], columns[phase], strict=True)
         return statistics.median(value for end, value in known if value is not None and end >= since)
 
     def assert_phases_known(self, subject: str) -> None:
-        """In all steps but the first; on a busy machine a stamp may come too late, which leaves its step unknown."""
+        """Require known phases in nearly all steps but the first; on a busy machine a stamp may come too late."""
         for phase in PHASES:
             values = self.steps[subject][phase][1:]
             known = [value for value in values if value is not None]

@@ -15,7 +15,7 @@ from tfscale.v1 import report_pb2
 
 @asynccontextmanager
 async def serving(socket: Path, reports: ProbeReports) -> AsyncIterator[ReportServer]:
-    """Who hears what is said on this socket, as often as if it made frames all the time."""
+    """Serve this socket, and read its reports all the time, as if frames were made."""
 
     async def hear() -> None:
         while True:
@@ -33,7 +33,7 @@ async def serving(socket: Path, reports: ProbeReports) -> AsyncIterator[ReportSe
 
 
 class Connection:
-    """Says what a test has it say, and hears what the agent replies."""
+    """Connection that sends a test's messages, and receives the agent's replies."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -46,7 +46,7 @@ class Connection:
         self._writer.write(message)
 
     async def reply(self) -> report_pb2.ReportReply:
-        """The next one. Raises asyncio.IncompleteReadError when the agent has closed its end."""
+        """Return the next reply. Raises asyncio.IncompleteReadError when the agent has closed its end."""
         async with asyncio.timeout(10):
             message = await self._reader.readexactly(length(await self._reader.readexactly(HEADER_BYTES)))
             return report_pb2.ReportReply.FromString(message)
@@ -56,7 +56,7 @@ class Connection:
         assert reply.HasField("accepted"), reply
 
     async def refused(self) -> str:
-        """Why, after which the agent has closed its end."""
+        """Return why it was refused, after the agent has closed its end."""
         while not (reply := await self.reply()).HasField("refused"):
             pass
         await self.closed()
@@ -67,7 +67,7 @@ class Connection:
             assert await self._reader.read() == b""
 
     async def end(self) -> None:
-        """Say no more, until the agent has heard all."""
+        """Send nothing more, and wait until the agent has read all."""
         self._writer.write_eof()
         await self.closed()
 
@@ -86,7 +86,7 @@ async def connected(socket: Path) -> AsyncIterator[Connection]:
 
 
 async def said(socket: Path, *reports: report_pb2.TaskReport) -> None:
-    """One process's whole life: all of this, heard by the agent."""
+    """Send these reports as one process that then ends, all of them read by the agent."""
     async with connected(socket) as connection:
         connection.say(*reports)
         await connection.accepted()

@@ -14,7 +14,7 @@ from tfscale.v1 import report_pb2
 
 
 class ReportListener:
-    """Accepts every process, or refuses every one, and hands on what it hears, in a thread of its own."""
+    """Listener in a thread of its own that accepts every process, or refuses every one, and hands on each report."""
 
     def __init__(self, path: Path, hear: Callable[[report_pb2.TaskReport], None], refuse: str = "") -> None:
         self._hear = hear
@@ -28,11 +28,11 @@ class ReportListener:
         self._start(self._accept)
 
     def reply(self, reply: report_pb2.ReportReply) -> None:
-        """To the newest process."""
+        """Send a reply to the newest process."""
         self._connections[-1].sendall(framed(reply.SerializeToString()))
 
     def close(self, grace: float = 0.0) -> None:
-        """Hear no more, but for what processes that end still say in these seconds."""
+        """Stop after what ending processes still send in these seconds."""
         # Only that wakes the thread which waits for a connection.
         self._server.shutdown(socket.SHUT_RDWR)
         for thread in self._threads if grace else []:

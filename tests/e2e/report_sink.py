@@ -1,4 +1,4 @@
-"""Listens to probes as an agent does, and keeps all that they say."""
+"""Sink of probes' reports, which listens as an agent does and keeps them all."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Row(NamedTuple):
 
 
 class ReportSink:
-    """The agent's socket for one training process, and what came through it."""
+    """The agent's socket for one training process, and the reports that came through it."""
 
     def __init__(self, socket: Path, task: str) -> None:
         self.socket, self.task = socket, task
         self.rows: dict[str, list[Row]] = {}
         self.statuses: list[tuple[float, telemetry_pb2.ProbeStatus]] = []
-        """Each with the time at which it came."""
+        """Statuses, each with the time at which it came."""
         self.activities: dict[tuple[int, float], telemetry_pb2.Activity] = {}
-        """The newest word on each, by kind and begin."""
+        """Newest report of each activity, by kind and begin."""
         self.lost = 0
         self._listener = ReportListener(socket, self._take)
 
     def environment(self) -> dict[str, str]:
-        """What an agent would put into the process's environment."""
+        """Return the variables that an agent would set for the process."""
         site = next(
             Path(part) / "trainer/probe/entry/site" for part in tfscale.__path__ if (Path(part) / "trainer").is_dir()
         )
@@ -68,7 +68,7 @@ class ReportSink:
 
 
 def rows(batch: telemetry_pb2.StepBatch) -> Iterator[Row]:
-    """The rows of a batch; a column that is empty is unknown in all of them."""
+    """Return the rows of a batch; a column that is empty is unknown in all of them."""
     unknown = [float("nan")] * len(batch.sequence)
     columns = [list(getattr(batch, name)) or unknown for name in Row._fields]
     return map(Row._make, zip(*columns, strict=True))

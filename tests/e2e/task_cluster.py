@@ -20,11 +20,11 @@ SERVING = ("ps",)
 
 @dataclass(frozen=True)
 class Ran:
-    """What a program left behind."""
+    """Results of a program: the recording and the logs."""
 
     recording: Recording
     logs: dict[str, str]
-    """By task, as in `worker:0`."""
+    """Log of each task, by its name, as in `worker:0`."""
     ending: set[str]
     """The tasks that end by themselves."""
 
@@ -71,7 +71,7 @@ def _console(cluster: Path, out: Path) -> Iterator[None]:
 
 
 def _wait(out: Path, tasks: set[str], timeout: float) -> None:
-    """Until each task has been seen to have ended, and for what it said last to come."""
+    """Wait until each task has ended, and two seconds more for its last frames."""
     until = time.monotonic() + timeout
     while missing := tasks - _ended(out):
         assert time.monotonic() < until, f"still running: {sorted(missing)}"

@@ -1,4 +1,4 @@
-"""Where kernels are queued, a stamp comes when they are done."""
+"""Stamps where kernels are queued: they come when the kernels are done."""
 
 from __future__ import annotations
 

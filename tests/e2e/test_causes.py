@@ -1,4 +1,4 @@
-"""Real faults of one of two real TensorFlow workers, and what is said of them."""
+"""Real faults of one of two real TensorFlow workers, and their diagnoses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from recording import Recording
 PROGRAM = Path(__file__).parent / "programs" / "causes.py"
 NO_PREFIX: tuple[Sequence[str], Sequence[str]] = ((), ())
 LINK = 200e6
-"""Bits a second."""
+"""Bits a second of the link."""
 IDLE = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
 COVERED = 'mount --bind "$0" /proc/pressure/cpu && exec "$@"'
 
@@ -52,7 +52,7 @@ class Watched:
         end(self.agents)
 
     def told(self, kind: str, seconds: float, **evidence: Any) -> dict[str, Any]:
-        """The first diagnosis of a kind that has this in its evidence."""
+        """Return the first diagnosis of a kind that has this in its evidence."""
         until = time.monotonic() + seconds
         while True:
             run = Recording.read(self.out) if self.out.exists() else Recording()
@@ -78,7 +78,7 @@ def watched(
 
 @contextlib.contextmanager
 def burning(count: int, core: int) -> Iterator[None]:
-    """So many other processes want this core."""
+    """Run so many other processes on this core."""
     command = ["taskset", "-c", str(core), sys.executable, "-c", "while True: pass"]
     processes = [subprocess.Popen(command) for _ in range(count)]
     try:
@@ -90,7 +90,7 @@ def burning(count: int, core: int) -> Iterator[None]:
 
 
 def no_pressure() -> str:
-    """Why one machine cannot be two hosts with pressure figures of their own; empty where it can."""
+    """Return why one machine cannot be two hosts with pressure figures of their own; empty where it can."""
     if os.geteuid() != 0:
         return "mounts need root"
     if not Path("/proc/pressure/cpu").exists():
@@ -124,7 +124,7 @@ def test_a_worker_whose_gradients_are_no_numbers_any_more_has_crashed_for_that(t
 @pytest.mark.tensorflow
 @pytest.mark.skipif(no_pressure() != "", reason=no_pressure())
 def test_a_worker_beside_other_processes_is_short_of_cpu(tmp_path: Path) -> None:
-    """Both have a core of their own; the machine's pressure is that of the second, the first is told of none."""
+    """Both have a core of their own; the machine's pressure counts as the second's, the first one's file is covered."""
     idle = tmp_path / "idle"
     idle.write_text(IDLE)
     first = ["taskset", "-c", "0", "unshare", "--mount", "sh", "-c", COVERED, str(idle)]

@@ -13,7 +13,7 @@ from cell_matrix import ABSENT, KERAS, LOOPS, STRATEGIES, loops
 
 @functools.cache
 def group(strategy: str, keras: str, chosen: tuple[str, ...]) -> Group:
-    """One process group trains all loops, so that each is also one of several models in a process."""
+    """Train all loops in one process group, so that each is also one of several models in a process."""
     return run_group(strategy, KERAS[keras], chosen)
 
 
@@ -36,9 +36,9 @@ def test_a_few_cells(strategy: str, loop: str, keras: str) -> None:
 
 
 OFTEN = ("fit", "custom")
-"""Loops that are looked at with the long tests; the others take half an hour, and are the matrix."""
+"""Loops that are measured with the long tests; the others take half an hour, and are the matrix."""
 CROWDED = "multi_worker_replicas"
-"""Four replicas on two cores: their steps differ by more than what is looked for. They are the matrix, too."""
+"""Strategy with four replicas on two cores, whose steps differ by more than the tolerance. It is in the matrix, too."""
 CELLS = [
     pytest.param(
         strategy, keras, loop, marks=pytest.mark.slow if loop in OFTEN and strategy != CROWDED else pytest.mark.matrix

@@ -12,13 +12,13 @@ from recording import Recording
 
 DEMO = Path(__file__).parents[2] / "scripts" / "demo_cluster.py"
 WINDOW = 10.0
-"""Seconds: the straggler rule's for two and three workers."""
+"""Seconds of the straggler rule's window for two and three workers."""
 EQUAL_SECONDS = 180
-"""Of equal workers; docs/how-it-works/diagnosis.md tells of longer runs by hand."""
+"""Seconds for which equal workers train."""
 
 
 def demo(out: Path, seconds: int, *arguments: str) -> Recording:
-    """Run it, see that it ended well and left nothing behind, and read what it wrote."""
+    """Run it, require that it ended well and left nothing behind, and return what it wrote."""
     command = [sys.executable, DEMO, "--headless", "--seconds", str(seconds), "--out", out, *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -35,7 +35,7 @@ def _cmdline(process: psutil.Process) -> list[str]:
 
 
 def assert_in_step(run: Recording, workers: int, least: int) -> None:
-    """All workers have as many steps at the same pace, each with five known phases."""
+    """Require that all workers have as many steps at the same pace, each with five known phases."""
     assert sorted(run.steps) == [f"worker:{index}" for index in range(workers)]
     times = [run.step_time(subject) for subject in run.steps]
     assert max(times) / min(times) < 1.05

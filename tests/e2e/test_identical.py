@@ -1,4 +1,4 @@
-"""Training comes to the same weights, bit by bit, whatever the probe does or suffers."""
+"""Training gives the same weights, bit by bit, whatever the probe does or suffers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ PROGRAM = Path(__file__).parent / "programs" / "identical.py"
 ROOTS = os.pathsep.join(str(Path(__file__).parents[2] / root) for root in ("core", "trainer", "protos"))
 
 LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
-"""Keras 3 trains on several workers only with repairs, which come with the probe."""
+"""Variables for tf_keras: Keras 3 trains on several workers only with repairs, which come with the probe."""
 
 
 def results(log: str) -> str:
-    """The digest and the loss that a program printed."""
+    """Return the line with the digest and the loss that a program printed."""
     lines = [line for line in log.splitlines() if line.startswith("trained to")]
     assert len(lines) == 1, log[-3000:]
     return lines[0]
 
 
 def trained(folder: Path, suffers: str, workers: int = 1) -> tuple[set[str], str]:
-    """What all workers of a run came to, and what they said."""
+    """Train; return the results of all workers, and their logs."""
     addresses = list(free_addresses(workers))
     processes = []
     for index in range(workers):

@@ -25,7 +25,7 @@ VARIABLES = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2"}
 
 
 class Cluster:
-    """Two agents, and a console that writes down what they say."""
+    """Two agents, and a console that writes down their frames."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -44,7 +44,7 @@ class Cluster:
         end(self.agents)
 
     def wait_for(self, what: Callable[[Recording], Any], seconds: float = 60) -> Any:
-        """What `what` finds in the recording, once it finds something."""
+        """Return what `what` finds in the recording, once it finds something."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if self.out.exists() and (found := what(Recording.read(self.out))):
@@ -78,7 +78,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def stepped(generation: int, least: int) -> Callable[[Recording], bool]:
-    """Whether both workers have so many steps in a generation."""
+    """Return a function that decides whether both workers have so many steps in a generation."""
 
     def have(run: Recording) -> bool:
         newest = {"worker:0": -1, "worker:1": -1}

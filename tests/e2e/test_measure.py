@@ -16,7 +16,7 @@ from recording import Recording
 REPOSITORY = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "programs" / "measured.py"
 BATCHES = 16
-"""Of the program's data set."""
+"""Number of batches of the program's data set."""
 RUN_ELSEWHERE = """
 import sys, tensorflow as tf
 trainer = tf.saved_model.load(sys.argv[1])

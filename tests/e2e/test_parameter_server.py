@@ -26,11 +26,11 @@ TASKS = (("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1), ("chief", 0))
 SHARD = 32 * 32 * 4
 """Bytes of one server's half of the only weights."""
 SCALARS = 40
-"""Bytes, at most, that a step exchanges with one server besides: counters, and what metrics add up."""
+"""Bytes, at most, that a step exchanges with one server besides: counters, and the sums of metrics."""
 
 
 class Cluster:
-    """All agents, and a console that writes down what they say."""
+    """All agents, and a console that writes down their frames."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.file = write_cluster(folder, 2, chief=1, ps=2)
@@ -50,7 +50,7 @@ class Cluster:
         return Recording.read(self.out)
 
     def wait_for(self, what: Callable[[Recording], Any], seconds: float = 90) -> Any:
-        """What `what` finds in the recording, once it finds something."""
+        """Return what `what` finds in the recording, once it finds something."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if self.out.exists() and (found := what(self.read())):
@@ -62,7 +62,7 @@ class Cluster:
         os.kill(status(self.read(), task)["pid"], number)
 
     def restart(self, task: str) -> set[str]:
-        """Ask the lead for it; the tasks that it restarted."""
+        """Ask the lead to restart a task; return the tasks that it restarted."""
         spec = load_cluster(self.file)
 
         async def ask() -> list[agent_pb2.Progress]:
@@ -94,7 +94,7 @@ def status(run: Recording, task: str) -> dict[str, Any]:
 
 
 def functions(run: Recording, index: int) -> dict[str, Any]:
-    """What the chief said last, in its newest attempt, of the functions of one worker."""
+    """Return the chief's newest report, in its newest attempt, of the functions of one worker."""
     generation = status(run, "chief:0")["generation"] if frames(run, "chief:0") else 0
     told = [frame for frame in frames(run, "chief:0") if frame["status"]["generation"] == generation]
     workers = [frame["coordinator"]["workers"] for frame in told if frame["coordinator"]]
@@ -108,7 +108,7 @@ def has_ended(run: Recording) -> bool:
 
 
 def function_time(run: Recording, index: int) -> float:
-    """Seconds, the mean of all functions but the first, which is traced in it."""
+    """Return the mean seconds of all functions but the first, in which the graph is traced."""
     told = [frame["coordinator"]["workers"][index] for frame in frames(run, "chief:0") if frame["coordinator"]]
     first = next(each for each in told if each["finished"])
     finished = told[-1]["finished"] - first["finished"]
@@ -116,7 +116,7 @@ def function_time(run: Recording, index: int) -> float:
 
 
 def assert_measured(run: Recording, subject: str, steps: int) -> None:
-    """Every phase is known but that of a reduction, which there is none of; they add up."""
+    """Require that every phase is known, except for `reduce`, which there is none of, and that they add up."""
     columns = run.steps[subject]
     assert columns["sequence"] == list(range(steps))
     assert set(columns["reduce"]) == {None}
@@ -185,13 +185,13 @@ def test_a_chief_starts_anew_with_a_lost_server_or_by_itself(tmp_path: Path) -> 
 
 
 def pids(cluster: Cluster, *tasks: str) -> dict[str, int]:
-    """Of tasks, once both workers are at work."""
+    """Return the process ids of these tasks, once both workers are at work."""
     run = cluster.wait_for(lambda run: min(functions(run, index)["finished"] for index in range(2)) > 20 and run)
     return {task: status(run, task)["pid"] for task in tasks}
 
 
 def lose_a_worker(cluster: Cluster) -> None:
-    """The other one goes on, and the lost one when it is there again."""
+    """Kill a worker: the other one goes on, and so does this one after its restart."""
     cluster.send("worker:1", signal.SIGKILL)
     cluster.wait_for(lambda run: (status(run, "worker:1")["exit"] or {}).get("signal") == signal.SIGKILL)
     lost = cluster.wait_for(lambda run: functions(run, 1)["failed"] and run)
@@ -207,7 +207,7 @@ def lose_a_worker(cluster: Cluster) -> None:
 
 
 def stop_a_worker(cluster: Cluster) -> None:
-    """It is named by the age of what it owes, and goes on when it is let."""
+    """Stop a worker: it is named by the age of its function, and goes on when it may."""
     cluster.send("worker:0", signal.SIGSTOP)
     owed = cluster.wait_for(lambda run: run.told("hang") and run)
     assert {each["subject"] for each in owed.told("hang")} == {"worker:0"}
@@ -217,7 +217,7 @@ def stop_a_worker(cluster: Cluster) -> None:
 
 
 def lose_a_server(cluster: Cluster) -> None:
-    """The chief cannot go on without it, and starts anew with it."""
+    """Kill a server: the chief ends, and both start again."""
     cluster.send("ps:0", signal.SIGKILL)
     cluster.wait_for(lambda run: (status(run, "chief:0")["exit"] or {}).get("code") == 1)
     assert status(cluster.read(), "ps:1")["state"] == status(cluster.read(), "worker:0")["state"] == "running"
@@ -226,7 +226,7 @@ def lose_a_server(cluster: Cluster) -> None:
 
 
 def lose_the_chief(cluster: Cluster) -> None:
-    """Whoever serves waits for the next one."""
+    """Kill the chief: workers and servers wait for the next one."""
     cluster.send("chief:0", signal.SIGKILL)
     cluster.wait_for(lambda run: status(run, "chief:0")["state"] == "exited")
     assert cluster.restart("chief:0") == {"chief:0"}
@@ -234,7 +234,7 @@ def lose_the_chief(cluster: Cluster) -> None:
 
 
 def owing(run: Recording, index: int) -> float:
-    """Seconds for which a worker has not answered."""
+    """Return the seconds for which a worker has not answered."""
     told = [frame["coordinator"] for frame in frames(run, "chief:0") if frame["coordinator"]][-1]
     since = told["workers"][index]["since"]
     return 0.0 if since is None else float(told["at"] - since)

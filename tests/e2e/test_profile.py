@@ -26,7 +26,7 @@ def console(*words: str, cluster: Path) -> subprocess.CompletedProcess[str]:
 
 
 def ops(file: str) -> set[str]:
-    """The names of all events in an XSpace, read by TensorFlow's own messages."""
+    """Return the names of all events in an XSpace, read by TensorFlow's own messages."""
     found = subprocess.run([sys.executable, "-c", READ, file], capture_output=True, text=True, check=True)
     return {name for plane in json.loads(found.stdout) for name in plane}
 

@@ -12,11 +12,11 @@ from recording import Recording
 
 PROGRAMS = Path(__file__).parent / "programs"
 STEPS = 300
-"""Of every script here."""
+"""Number of steps of every script here."""
 
 
 def trained(folder: Path, script: str, workers: int = 2, **variables: str) -> tuple[Recording, list[str]]:
-    """The recording of a run and the tasks' logs."""
+    """Train; return the recording of the run, and the tasks' logs."""
     cluster, out = write_cluster(folder, workers), folder / "run.jsonl"
     with running(folder, cluster, workers, [sys.executable, PROGRAMS / script], variables):
         console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--until", "finished", "--out", out]
@@ -26,7 +26,7 @@ def trained(folder: Path, script: str, workers: int = 2, **variables: str) -> tu
 
 
 def assert_measured(run: Recording, logs: list[str], keras: str) -> None:
-    """Every step of both workers came, with all phases but those before the first."""
+    """Require that every step of both workers came, with all phases but those before the first."""
     for index, subject in enumerate(("worker:0", "worker:1")):
         columns = run.steps[subject]
         assert columns["sequence"] == list(range(STEPS)), logs[index][-2000:]

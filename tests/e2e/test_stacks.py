@@ -1,4 +1,4 @@
-"""Where a real task hangs: its Python stack, while another waits for it in the all-reduce."""
+"""The Python stack of a real task that hangs, while another one waits for it in the all-reduce."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def process_ring() -> Any:
 
 @pytest.fixture
 def ring(process_ring: Any) -> Iterator[Any]:
-    """Empty before and after."""
+    """Yield the ring, empty before and after the test."""
     process_ring.clear()
     yield process_ring
     process_ring.clear()

@@ -1,4 +1,4 @@
-"""Repairs: what stock TensorFlow and Keras get wrong, and that the same comes out under tfscale as on one device.
+"""Repairs: the faults of stock TensorFlow and Keras, and under tfscale the same results as on one device.
 
 Where a test about stock fails because it succeeds, upstream has mended it, and the repair goes.
 """
@@ -11,9 +11,9 @@ from compat_run import KERAS, LEFT_BROKEN, Outcome, error, run
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
 TOLERANCE = 1e-4
-"""Relative, of losses, metrics, sums of weights and predictions after up to 30 steps."""
+"""Relative difference of losses, metrics, sums of weights and predictions after up to 30 steps."""
 ASYNCHRONOUS = 0.15
-"""The same of the losses of two workers that do not wait for each other."""
+"""Relative difference of the losses of two workers that do not wait for each other."""
 HALF_PRECISION = 1e-2
 
 ON_SERVERS = "parameter_server"
@@ -38,12 +38,12 @@ STOCK = {
     ("multi_worker", "tf_keras"): {"fit_distributed": "you must specify the number of steps"},
     (ON_SERVERS, "tf_keras"): {"fit_distributed": "you must specify the number of steps"},
 }
-"""What stock 2.21.0 says (Keras 3.15.1, tf_keras 2.21.0)."""
+"""Results of stock 2.21.0 (Keras 3.15.1, tf_keras 2.21.0)."""
 SYNCHRONOUS_ONLY = ("custom_loop", "overflow")
 
 
 def reference() -> dict[str, Outcome]:
-    """tf_keras on one device, stock, which alone can do every task."""
+    """Return the results of stock tf_keras on one device, which alone can do every task."""
     return run("one_device", "tf_keras", repaired=False)
 
 

@@ -1,4 +1,4 @@
-"""What `--slow` takes, and what it refuses."""
+"""Texts that `--slow` takes, and those that it refuses."""
 
 import pytest
 from tfscale.trainer.delay import Delay

@@ -35,7 +35,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def own_names(tree: ast.AST) -> Iterator[str]:
-    """Names with an underscore that a module defines by itself."""
+    """Return the names with an underscore that a module defines by itself."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
@@ -46,7 +46,7 @@ def own_names(tree: ast.AST) -> Iterator[str]:
 
 
 def foreign_attributes(tree: ast.AST) -> Iterator[str]:
-    """Attributes with one underscore that the module uses and defines nowhere."""
+    """Return the attributes with one underscore that the module uses and defines nowhere."""
     own = set(own_names(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):

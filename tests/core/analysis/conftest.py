@@ -22,7 +22,7 @@ from tfscale.core.records import (
 
 @pytest.fixture
 def cluster() -> Callable[..., ClusterSpec]:
-    """A spec of this many workers, and further roles as TF_CONFIG writes them."""
+    """Return a function that makes a spec of this many workers, and further roles as TF_CONFIG writes them."""
 
     def make(workers: int, **roles: list[str]) -> ClusterSpec:
         addresses = [f"10.0.0.{index + 1}:2222" for index in range(workers)]
@@ -34,7 +34,7 @@ def cluster() -> Callable[..., ClusterSpec]:
 
 @pytest.fixture
 def diagnostician(cluster: Callable[..., ClusterSpec]) -> Callable[[int], Diagnostician]:
-    """A Diagnostician in contact with all its agents since time 0."""
+    """Return a function that makes a Diagnostician in contact with all its agents since time 0."""
 
     def make(workers: int) -> Diagnostician:
         made = Diagnostician(cluster(workers))
@@ -47,7 +47,7 @@ def diagnostician(cluster: Callable[..., ClusterSpec]) -> Callable[[int], Diagno
 
 @pytest.fixture
 def names(diagnostician: Callable[[int], Diagnostician]) -> Callable[[Simulation], list[tuple[str, float, float]]]:
-    """Every straggler that a simulated cluster shows: (subject, first seen at, begin)."""
+    """Return a function that lists every straggler of a simulation: (subject, first seen at, begin)."""
 
     def watch(simulation: Simulation) -> list[tuple[str, float, float]]:
         observer = diagnostician(simulation.workers)
@@ -65,7 +65,7 @@ def names(diagnostician: Callable[[int], Diagnostician]) -> Callable[[Simulation
 
 @pytest.fixture
 def status() -> Callable[..., TaskStatus]:
-    """A running task's status, changed where the test says so."""
+    """Return a function that makes a running task's status with some changes."""
 
     def make(state: TaskState = TaskState.RUNNING, **changes: object) -> TaskStatus:
         return replace(TaskStatus(state, generation=1, attempt=1, started=0.0), **changes)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ def status() -> Callable[..., TaskStatus]:
 
 @pytest.fixture
 def died() -> Callable[..., TaskStatus]:
-    """The status of a task whose process ended by itself."""
+    """Return a function that makes the status of a task whose process ended by itself."""
 
     def make(at: float, code: int | None = None, signal: int | None = None, **changes: object) -> TaskStatus:
         ended = TaskStatus(TaskState.EXITED, 1, 1, started=0.0, exit=Exit(code, signal, at))
@@ -86,7 +86,7 @@ def died() -> Callable[..., TaskStatus]:
 
 @pytest.fixture
 def view() -> Callable[..., ObservedTask]:
-    """What is known of a running, reporting task at second 100."""
+    """Return a function that makes a running, reporting task as it is known at second 100."""
 
     def make(name: str, **changes: object) -> ObservedTask:
         made = ObservedTask(
@@ -107,7 +107,7 @@ def view() -> Callable[..., ObservedTask]:
 
 @pytest.fixture
 def batch() -> Callable[..., StepBatch]:
-    """Steps of equal phases (10 ms each), a step every 50 ms, changed where the test says so."""
+    """Return a function that makes steps of equal phases (10 ms each), one every 50 ms, with some changes."""
 
     def make(subject: str, first: int, count: int, **changes: object) -> StepBatch:
         phase = [0.01] * count
@@ -132,7 +132,7 @@ def batch() -> Callable[..., StepBatch]:
 
 @pytest.fixture
 def frame(status: Callable[..., TaskStatus]) -> Callable[..., Frame]:
-    """A frame of a running task."""
+    """Return a function that makes a frame of a running task."""
 
     def make(at: float, *steps: StepBatch, **changes: object) -> Frame:
         made = Frame(int(at), at, status(), ProbeStatus(ProbeState.MEASURING, examples_per_step=64), steps=steps)

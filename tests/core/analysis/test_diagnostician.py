@@ -212,7 +212,7 @@ def test_steps_that_cannot_be_cut_into_phases_have_a_step_time(
 
 
 def several_replicas(observer: Diagnostician, frame: MakeFrame, batch: Batch, lags: list[list[float]]) -> Findings:
-    """What is said of workers with these seconds of compute in each of their replicas."""
+    """Return the diagnoses of workers with these seconds of compute in each of their replicas."""
     step = max(map(max, lags)) + 0.02
     for second in range(1, 61):
         for index, own in enumerate(lags):

@@ -1,4 +1,4 @@
-"""What must hold of every cluster, whatever its numbers."""
+"""Properties of the diagnosis that hold for every cluster, whatever its numbers."""
 
 import math
 from array import array
@@ -32,7 +32,7 @@ quick = settings(max_examples=12, deadline=None, derandomize=True)
 
 
 def watch(spec: ClusterSpec, frames: Iterable[tuple[str, Frame]]) -> list[Findings]:
-    """What is said after each second of frames, in order of arrival."""
+    """Return the findings after each second of frames, in order of arrival."""
     observer = Diagnostician(spec)
     for task in spec.tasks:
         observer.note_link(str(task), True, 0.0)
@@ -46,7 +46,7 @@ def watch(spec: ClusterSpec, frames: Iterable[tuple[str, Frame]]) -> list[Findin
 
 
 def stragglers(said: Iterable[Findings]) -> dict[str, Diagnosis]:
-    """The first diagnosis of each that was ever named."""
+    """Return the first diagnosis of each straggler that was ever named."""
     named: dict[str, Diagnosis] = {}
     for findings in said:
         for each in findings.diagnoses:
@@ -104,7 +104,7 @@ VALUES = (0.0, -0.0, -1.0, math.nan, math.inf, -math.inf, 3e38, 1e-40, 0.01, 0.0
 
 
 def wild(random: Random, name: str, first: int) -> StepBatch:
-    """A batch as no probe should send it: any numbers, columns that are missing, steps twice and out of order."""
+    """Return a batch as no probe should send it: any numbers, missing columns, steps twice and out of order."""
     count = random.randrange(7)
     sequence = [first + random.randrange(12) for _ in range(count)]
     columns = {phase: array("f", random.choices(VALUES, k=count * random.randrange(2))) for phase in PHASES}

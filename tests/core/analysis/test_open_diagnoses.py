@@ -1,4 +1,4 @@
-"""What is open keeps its begin, and what no longer holds ends once."""
+"""Open diagnoses: they keep their begin, and end once."""
 
 from dataclasses import replace
 

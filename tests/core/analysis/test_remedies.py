@@ -1,4 +1,4 @@
-"""What to do about each finding."""
+"""The first step for each finding."""
 
 from __future__ import annotations
 

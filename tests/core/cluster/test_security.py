@@ -30,7 +30,7 @@ def own(folder: Path) -> Tls:
 
 @asynccontextmanager
 async def served(spec: ClusterSpec, insecure: bool = False) -> AsyncIterator[Address]:
-    """Serve as an agent does, and give the address."""
+    """Serve as an agent does, and yield the address."""
     credentials = server_credentials(LOOPBACK, spec, insecure)
     server = grpc.aio.server()
     health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(), server)
@@ -43,7 +43,7 @@ async def served(spec: ClusterSpec, insecure: bool = False) -> AsyncIterator[Add
 
 @pytest.fixture
 async def address(own: Tls) -> AsyncIterator[Address]:
-    """Address of a server that asks for certificates of the own authority."""
+    """Yield the address of a server that asks for certificates of its own authority."""
     async with served(replace(PLAIN, tls=own)) as address:
         yield address
 

@@ -47,7 +47,7 @@ FRAME = Frame(
 
 @dataclass(frozen=True)
 class Command:
-    """A record with a task in it, as those of commands are."""
+    """Record with a task in it, as those of commands are."""
 
     tasks: tuple[Task, ...]
     message: str

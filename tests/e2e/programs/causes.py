@@ -1,4 +1,4 @@
-"""Trains without end on two workers; argument: what is wrong with the second one, or `large` for gradients of 14.7 MB.
+"""Endless training on two workers; argument: the fault of the second one, or `large` for gradients of 14.7 MB.
 
 causes.py plain|uneven|large|stuck|nan
 """
@@ -17,7 +17,7 @@ faulty = json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1
 width, batch = (960, 8) if what == "large" else (512, 256)
 own = 2 * batch if what == "uneven" and faulty else batch
 AT = 60
-"""The batch that is faulty."""
+"""Number of the faulty batch."""
 
 
 def fault(number):

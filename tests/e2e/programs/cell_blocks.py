@@ -1,4 +1,4 @@
-"""Which delay is due at which step, told line by line to whoever started the program."""
+"""Delays by step, and the lines that tell the process which started the program when each block ran."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from tfscale.trainer.delay import Delay
 
 DELAY = 0.020
-"""Seconds, in one phase at a time."""
+"""Seconds of the delay, in one phase at a time."""
 WARM_UP, GAP, BLOCK = 16, 8, 16
-"""Steps before the first block, at each block's begin that are not looked at, and those that are. Multiples of 8."""
+"""Steps before the first block, at each block's begin that are ignored, and those that count. Multiples of 8."""
 
 
 def say(**line: Any) -> None:
@@ -37,14 +37,14 @@ class Blocks:
         self._begin = 0.0
 
     def due(self, phase: str) -> Delay | None:
-        """As `Delays` asks."""
+        """Return the delay that is due now, as `Delays` asks for it."""
         replica = 1 if self._now == "replica" else None
         if not self._delayed or phase != ("compute" if replica else self._now):
             return None
         return Delay(phase, DELAY * self._factors.get(self._now or "", 1.0), replica=replica)
 
     def advance(self, steps: int = 1) -> None:
-        """Before each step, or before each execution of several."""
+        """Count steps; called before each step, or before each execution of several."""
         block, within = divmod(self._step - WARM_UP, GAP + BLOCK)
         self._step += steps
         if within == 0:
@@ -63,5 +63,5 @@ class Blocks:
             sys.stdin.readline()
 
     def finish(self) -> None:
-        """After the last step."""
+        """End the last block; called after the last step."""
         self.advance(0)

@@ -1,4 +1,4 @@
-"""The loops that people train in, each with the same small model and the same injected delays."""
+"""Loops of many kinds, each with the same small model and the same injected delays."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ BATCH = 32
 """Examples of one replica."""
 FEATURES, WIDTH, CLASSES = 64, 512, 10
 WORDS, LENGTH, DIMENSIONS = 2000, 64, 64
-"""Of the embedding."""
+"""Sizes of the embedding and of its input."""
 MICRO_STEPS = 2
 EXECUTION = 8
 VALIDATION_STEPS, VALIDATION_DELAY = 4, 0.030
 
 
 class Run:
-    """One loop of one process: its parts, with delays in them, and what is to be seen of it."""
+    """One loop of one process: its parts, with delays in them, and the facts that the probe should report."""
 
     def __init__(
         self, keras: Any, strategy: Any, again: Callable[[], Any], loop: str, workers: int, index: int
@@ -47,7 +47,7 @@ class Run:
         return (self.strategy or tf.distribute.get_strategy()).scope()
 
     def start(self, execution: int = 1, micro_steps: int = 1, sequential: bool = False) -> Delays:
-        """Begin; `sequential`: local replicas run one after the other."""
+        """Make and return the delays; with `sequential`, local replicas run one after the other."""
         factors = dict.fromkeys(("input", "host", "compute", "replica"), 1.0 / micro_steps)
         if execution > 1:
             self.periods["host"] = execution
@@ -66,7 +66,7 @@ class Run:
         return self.delays
 
     def facts(self) -> dict[str, Any]:
-        """What the probe should say of it."""
+        """Return what the probe should report of the loop."""
         return {
             "bytes": self.bytes,
             "examples": self.examples,
@@ -79,7 +79,7 @@ class Run:
         }
 
     def plain(self, make: Callable[[int], tf.data.Dataset]) -> tf.data.Dataset:
-        """A data set of global batches, as given to fit; with several workers each global batch is split for them."""
+        """Return a data set of global batches, as given to fit; several workers split each of them."""
         if self.workers > 1:
             # A batch of the pipeline serves several steps, so its delay comes at once for all of them.
             self.periods["input"] = self.workers
@@ -87,7 +87,7 @@ class Run:
         return as_it_is(self.delays.input(make(self.replicas * BATCH), 1 / self.workers))
 
     def distributed(self, make: Callable[[int], tf.data.Dataset]) -> Any:
-        """A data set that the strategy has distributed; a plain one without a strategy."""
+        """Return a data set that the strategy has distributed; a plain one without a strategy."""
         if self.strategy is None:
             return as_it_is(self.delays.input(make(BATCH)))
         if self.workers > 1:
@@ -103,11 +103,11 @@ class Run:
         return tf.reduce_sum(each) / (self.replicas * BATCH)
 
     def total(self, value: Any) -> Any:
-        """Over all replicas."""
+        """Return the sum over all replicas."""
         return self.strategy.reduce("SUM", value, axis=None) if self.strategy else value
 
     def steps(self, batches: Any) -> Iterator[Any]:
-        """The batches of all blocks, each asked for as the delays need it, and followed by the host's delay."""
+        """Yield the batches of all blocks, each requested as the delays need it, and followed by the host's delay."""
         iterator = iter(batches)
         for _ in range(self.blocks.steps):
             self.blocks.advance()
@@ -141,7 +141,7 @@ def slow_images(batch: int) -> tf.data.Dataset:
 
 
 def as_it_is(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Not sharded, and without the buffer that TensorFlow adds, which grows until a block's delay is hidden in it."""
+    """Switch off sharding, and the buffer that TensorFlow adds, which grows until a block's delay is hidden in it."""
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = False
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -171,7 +171,7 @@ def fit(
     execution: int = 1,
     validate: bool = False,
 ) -> Any:
-    """`model.fit`, in one epoch or, with validation, in one a block."""
+    """Train by `model.fit`, in one epoch or, with validation, in one a block."""
     delays = run.start(execution)
     data = batches(run)
     keras = run.keras
@@ -216,7 +216,7 @@ def fit_sparse(run: Run) -> None:
 
 
 def custom(run: Run, compiled: bool = True) -> None:
-    """GradientTape in `strategy.run`."""
+    """Train by a GradientTape in `strategy.run`."""
     delays = run.start(sequential=not compiled and run.local_replicas > 1)
     data = run.distributed(images)
     with run.scope():
@@ -240,7 +240,7 @@ def custom(run: Run, compiled: bool = True) -> None:
 
 
 def accumulation(run: Run) -> None:
-    """A micro-batch whose gradients stay where they are, then one with which all are reduced."""
+    """Train by a micro-batch whose gradients stay where they are, then one with which all are reduced."""
     delays = run.start(micro_steps=MICRO_STEPS)
     data = run.distributed(images)
     with run.scope():
@@ -280,7 +280,7 @@ def accumulation(run: Run) -> None:
 
 
 def bfloat16_wire(run: Run) -> None:
-    """Gradients travel as bfloat16."""
+    """Train with gradients that are reduced as bfloat16."""
     delays = run.start()
     data = run.distributed(images)
     legacy = hasattr(run.keras.optimizers, "legacy") and run.keras.__name__ == "tf_keras"
@@ -309,7 +309,7 @@ def bfloat16_wire(run: Run) -> None:
 
 
 def two_models(run: Run) -> None:
-    """A generator and a critic, each with an optimizer, trained in one step; the larger critic is delayed."""
+    """Train a generator and a critic, each with an optimizer, in one step; the larger critic is delayed."""
     delays = run.start()
     data = run.distributed(images)
     layers, optimizers = run.keras.layers, run.keras.optimizers
@@ -337,7 +337,7 @@ def two_models(run: Run) -> None:
 
 
 def several(run: Run) -> None:
-    """After a model was trained under the first strategy: a second strategy, and a model under it."""
+    """Train a model under the first strategy, then a model under a second strategy."""
     with run.scope():
         first = classifier(run)
         first.compile("sgd", run.keras.losses.SparseCategoricalCrossentropy(from_logits=True))

@@ -1,4 +1,4 @@
-"""Trains small models in one loop after another under one strategy, with real delays in one phase at a time.
+"""Training of small models in one loop after another under one strategy, with real delays in one phase at a time.
 
     cells.py STRATEGY LOOP...
 
@@ -21,11 +21,11 @@ from cell_loops import LOOPS, Run
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
 REPORTED = 0.7
-"""Seconds after which the probe has told of the last steps."""
+"""Seconds after which the probe has reported the last steps."""
 
 
 def make_strategy(name: str) -> Any:
-    """None for `none`."""
+    """Make the strategy of this name; None for `none`."""
     distribute = tf.distribute
     cpus = ["CPU:0", "CPU:1"]
     makers = {
@@ -46,7 +46,7 @@ def ring() -> Any:
 
 
 def two_cpus(several_workers: bool) -> None:
-    """Two logical CPUs stand in for two GPUs; of CPUs, MultiWorkerMirrored would take one however many there are."""
+    """Make two logical CPUs, which stand in for two GPUs; of CPUs, MultiWorkerMirrored would take one anyway."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     if several_workers:

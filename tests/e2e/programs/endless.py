@@ -1,4 +1,4 @@
-"""Two workers train, a step after another, until they are ended; a checkpoint each hundred of them."""
+"""Endless training of two workers, with a checkpoint every hundred steps."""
 
 import os
 import sys

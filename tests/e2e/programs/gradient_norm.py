@@ -1,4 +1,4 @@
-"""Fits a model whose training step logs the norm of its gradients, and measures it; argument: the file to write.
+"""Fit of a model whose training step logs the norm of its gradients, measured; argument: the file to write.
 
 TF_USE_LEGACY_KERAS selects tf_keras.
 """
@@ -14,7 +14,7 @@ loss = keras.losses.MeanSquaredError()
 
 
 class Logging(keras.Sequential):
-    """A model with a training step of its own, whose logs name more than the loss."""
+    """Model with a training step of its own, whose logs have more than the loss."""
 
     def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, Any]:
         inputs, labels = data

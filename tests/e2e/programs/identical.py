@@ -1,4 +1,4 @@
-"""Trains a small model with everything seeded and prints a digest of its weights; argument: what the probe suffers.
+"""Training of a small model with everything seeded, which prints a digest of its weights; argument: the probe's fault.
 
 none       there is no probe
 measured   it writes to a file

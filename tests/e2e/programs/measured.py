@@ -1,4 +1,4 @@
-"""Trains without any agent, each time in another way, and measures it; argument: the folder to write to."""
+"""Training without any agent, each time in another way, and measured; argument: the folder to write to."""
 
 import sys
 import time
@@ -21,7 +21,7 @@ def compiled(rate: float, depth: int = 1) -> keras.Model:
 
 
 class Trainer(tf.Module):
-    """A training step that is exported with its model."""
+    """Training step that is exported with its model."""
 
     def __init__(self) -> None:
         self.weights = tf.Variable(tf.zeros((8, 4)))

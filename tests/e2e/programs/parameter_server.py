@@ -30,7 +30,7 @@ coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 
 
 def asleep(tensor):
-    """The tensor, after a sleep of the worker: a numpy_function would hold up the chief."""
+    """Return the tensor after a sleep of the worker: a numpy_function would hold up the chief."""
     worker = tf.distribute.coordinator.experimental_get_current_worker_index()
     # The data set is asked twice, for its element and for its end.
     microseconds = tf.where(worker == 1, tf.constant(int(chosen.slow * 5e5), tf.int64), tf.constant(0, tf.int64))

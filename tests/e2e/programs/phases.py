@@ -20,7 +20,7 @@ BATCH, WIDTH = 64, 512
 
 
 class Schedule:
-    """Which phase is to be delayed now."""
+    """Schedule of the delays: the phase to be delayed now."""
 
     def __init__(self, per_execution):
         self.step = 0

@@ -1,7 +1,7 @@
-"""How `phases.py` is cut into blocks; what runs it reads its steps by the same numbers."""
+"""Lengths of the blocks of `phases.py`, for the program and for its test."""
 
 DELAY = 0.020
-"""Seconds, in one phase at a time."""
+"""Seconds of the delay, in one phase at a time."""
 PHASES = ("none", "input", "host", "compute", "update", "wire", "none")
 WARM_UP, GAP, BLOCK = 24, 16, 48
 """Steps before the first block, before each, and in each."""

@@ -1,4 +1,4 @@
-"""Trains, and worker 1 hangs after some steps: worker 0 waits for it in the all-reduce."""
+"""Training in which worker 1 hangs after some steps: worker 0 waits for it in the all-reduce."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""How many executions the chief of a ParameterServerStrategy schedules before it waits."""
+"""Number of executions that the chief of a ParameterServerStrategy schedules before it waits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ pytestmark = pytest.mark.tensorflow
 
 
 class Value:
-    """As TensorFlow's RemoteValue: its closure knows it by a weak reference alone."""
+    """Stand-in for TensorFlow's RemoteValue, to which a closure has a weak reference alone."""
 
     def __init__(self) -> None:
         self._status_available_event = threading.Event()
 
 
 class Coordinator:
-    """One worker, which takes 20 ms for each."""
+    """Coordinator of one worker, which takes 20 ms for each."""
 
     def __init__(self, _strategy: Any) -> None:
         self._cluster = SimpleNamespace(workers=[None])

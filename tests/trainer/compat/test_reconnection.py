@@ -1,4 +1,4 @@
-"""A chief that was started again waits for those that look for a lost server once a second."""
+"""Pause of a chief that was started again, while other tasks look for a lost server once a second."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ NAMES = ("tfscale_imported_before", "tfscale_imported_later")
 
 @pytest.fixture(autouse=True)
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two modules that concern the probe, the first of which is imported."""
+    """Write two modules that concern the probe, the first of which is imported."""
     for name in NAMES:
         (tmp_path / f"{name}.py").write_text("VALUE = 1\n")
     monkeypatch.syspath_prepend(tmp_path)

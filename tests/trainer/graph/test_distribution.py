@@ -1,4 +1,4 @@
-"""How a strategy distributes, read from objects as TensorFlow's."""
+"""Distribution by a strategy, read from stand-ins for TensorFlow's objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function on a worker exchanges with parameter servers, read off its graph: no cluster is needed for that."""
+"""Tensors that a function exchanges with parameter servers, read from its graph: no cluster is needed for that."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def traced(body: Callable[[Any, Any], None]) -> Any:
-    """The exchange of a graph with 4 x 8 weights on server 0 and a scalar on server 1."""
+    """Return the exchange of a graph with 4 x 8 weights on server 0 and a scalar on server 1."""
     import tensorflow as tf
     from tensorflow.python.framework.func_graph import FuncGraph
     from tfscale.trainer.probe.graph.exchange import exchange_of

@@ -1,4 +1,4 @@
-"""What the graph of a program is made to do around its stamps."""
+"""Ops and structures of a program's graph around its stamps."""
 
 from __future__ import annotations
 

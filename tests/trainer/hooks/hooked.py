@@ -1,4 +1,4 @@
-"""Trains under MirroredStrategy with the probe, in which something is missing or fails; prints what is left of it.
+"""Training under MirroredStrategy with a probe in which something is missing or fails; it prints what is left of it.
 
 python hooked.py intact | missing | failed
 """
@@ -54,7 +54,7 @@ def train() -> None:
 
 
 def kept() -> list[int]:
-    """How much the probe remembers of what it has seen."""
+    """Return how much the probe remembers of its program."""
     recorder, assembler = probe().recorder, probe()._assembler
     recorder.forget()
     return [

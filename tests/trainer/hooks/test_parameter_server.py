@@ -1,4 +1,4 @@
-"""What stays in place when the probe of a chief gives up."""
+"""Hooks that stay in place when the probe of a chief gives up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.tensorflow
 
 @pytest.fixture
 def hooks() -> Any:
-    """The hooks of a chief, put in place, and all of them taken back at the end."""
+    """Yield the hooks of a chief, put in place, and take all of them back at the end."""
     from tfscale.trainer.probe.graph.recorder import Recorder
     from tfscale.trainer.probe.hooks.parameter_server import ParameterServer
     from tfscale.trainer.probe.hooks.patches import Patches

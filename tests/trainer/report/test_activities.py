@@ -1,4 +1,4 @@
-"""What a process does beside steps: nested, in several threads, too brief to tell."""
+"""Activities beside steps: nested, in several threads, and too brief to be reported."""
 
 import time
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The wall clock against the steady one."""
+"""The wall clock, compared with the monotonic one."""
 
 from tfscale.trainer.probe.report.clock import ClockWatch
 

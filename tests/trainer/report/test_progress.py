@@ -1,4 +1,4 @@
-"""How the training goes, from what Keras handed to its callbacks."""
+"""Progress of the training, from the logs that Keras gives to its callbacks."""
 
 import weakref
 from types import SimpleNamespace

@@ -25,7 +25,7 @@ from tfscale.v1 import report_pb2
 
 
 class Agent:
-    """Listens as an agent does, and keeps what it hears."""
+    """Agent's side of the socket, which keeps what it reads."""
 
     def __init__(self, path: Path, refuse: str = "") -> None:
         self.heard: list[report_pb2.TaskReport] = []
@@ -49,7 +49,7 @@ def obey(
     tell: Callable[[ProfileReport], object],
     wait: Callable[[float], bool],
 ) -> None:
-    """Play that a profile is taken."""
+    """Report the stages of a profile, as if one was taken."""
     tell(ProfileReport(order.number, ProfileStage.CAPTURING))
     ended = wait(order.seconds)
     stage = ProfileStage.FAILED if ended else ProfileStage.WRITTEN

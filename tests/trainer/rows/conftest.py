@@ -36,7 +36,7 @@ def looped() -> Callable[[Any], Callable[[int], None]]:
 
 
 def _looped(buffer: Any) -> Callable[[int], None]:
-    """As many steps in a loop inside a graph, each a collective that is entered and a row."""
+    """Run so many steps of a loop inside a graph, each a collective that is entered and a row."""
     import tensorflow as tf
 
     @tf.function

@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.tensorflow
 
 RING = 1 << 16
-"""Rows that it keeps."""
+"""Rows that the ring keeps."""
 
 
 @pytest.mark.usefixtures("ring")
@@ -37,7 +37,7 @@ def test_a_ring_keeps_the_newest_rows_and_counts_the_others(ring: Any) -> None:
 
 
 def test_a_ring_tells_all_rows_of_many_threads(ring: Any) -> None:
-    """While they write, and each row with its own numbers."""
+    """The threads write while it is read, each row with its own numbers."""
     import threading
 
     import numpy as np

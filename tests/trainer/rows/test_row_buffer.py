@@ -1,4 +1,4 @@
-"""What graphs write in rows, and what is read of it: in this process's ring, and in a staging area."""
+"""Rows that graphs write, and that are read: in this process's ring, and in a staging area."""
 
 from __future__ import annotations
 

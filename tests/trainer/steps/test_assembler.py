@@ -1,4 +1,4 @@
-"""Spans into steps: which span is whose, and what each phase is."""
+"""Spans into steps: the step of each span, and the phases."""
 
 import math
 
@@ -10,7 +10,7 @@ from tfscale.trainer.probe.steps.step import Step
 
 
 class Program:
-    """Writes the spans of a program with the sites of a `fit` under MultiWorkerMirrored."""
+    """Writer of a program's spans, with the sites of a `fit` under MultiWorkerMirrored."""
 
     def __init__(self, eager: bool = False, looped: bool = False, collective: bool = True) -> None:
         self.sites = sites = Sites()
@@ -25,7 +25,7 @@ class Program:
         self.gradient = sites.traced(Kind.GRADIENT)
 
     def step(self, at: float) -> list[Span]:
-        """update 2, host 3, input 5, compute 20, reduce 10, from `at` (the exit before) on; milliseconds."""
+        """Return a step from `at` (the exit before) on: update 2, host 3, input 5, compute 20, reduce 10 ms."""
         ms = 0.001
         return [
             Span(self.input, at + 5 * ms, at + 10 * ms, 64.0),
@@ -111,7 +111,7 @@ def test_micro_batches_up_to_the_reduction_are_one_step() -> None:
     ms = 0.001
 
     def micro(at: float) -> list[Span]:
-        """host 1, input 2, compute 7."""
+        """Return a micro-batch: host 1, input 2, compute 7 ms."""
         return [Span(program.input, at + ms, at + 3 * ms, 16.0), Span(program.part, at + 3 * ms, at + 10 * ms)]
 
     first = program.step(100)

@@ -1,4 +1,4 @@
-"""What a chief accounts for each of its workers."""
+"""Accounts that a chief keeps of its workers."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What workers of a parameter server recorded, into steps on the chief's clock."""
+"""Spans of a worker of ParameterServerStrategy into steps on the chief's clock."""
 
 import math
 from itertools import count
@@ -11,7 +11,7 @@ from tfscale.trainer.probe.steps.worker_steps import Call, WorkerSteps
 PROGRAM = Distribution("ParameterServerStrategy")
 _numbers = count()
 CLOCK = 1000.0
-"""The worker's clock is so much ahead of the chief's."""
+"""Seconds by which the worker's clock is ahead of the chief's."""
 
 
 def site(kind: Kind, **traits: object) -> Site:
@@ -27,7 +27,7 @@ TEST = site(Kind.RUN, distribution=PROGRAM)
 
 
 def function(at: float, pulled: float = 0.004) -> tuple[list[Span], Call]:
-    """A step of 20 ms: batch 2 ms, variables `pulled` after the function's begin, gradients at 12 ms, pushed at 18."""
+    """Return the spans of a step: batch after 2 ms, variables after `pulled`, gradients after 12 ms, push after 18."""
     begin = at + CLOCK
     spans = [
         Span(INPUT, begin, begin + 0.002),

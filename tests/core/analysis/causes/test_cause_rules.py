@@ -54,7 +54,7 @@ def watch(
     everybody: bool = False,
     gpus: bool = True,
 ) -> list[Diagnosis]:
-    """The stragglers of a cluster in which worker 2 (or everybody) has these counters from second 15 on."""
+    """Return the stragglers of a cluster in which worker 2 (or every worker) has these counters from second 15 on."""
     found: dict[tuple[str, float], Diagnosis] = {}
     for task, frame in Simulation(4, 20.0, 60.0, slow=slow).frames():
         ill = (task == SLOW or everybody) and frame.at >= 15.0

@@ -16,7 +16,7 @@ INPUT = replace(COMPUTE, phase="input", excess={"update": 0.0, "host": 0.0, "inp
 
 
 def explained(tracker: CauseTracker, figures: StragglerFigures, **host: object) -> Diagnosis:
-    """The straggler with its cause, where its host alone has these counters."""
+    """Return the straggler with its cause, where its host alone has these counters."""
     samples = {name: Samples() for name in SUBJECTS}
     usual = HostSample(0.4, 16, 6.0, 1, 2, 0, pressure=Pressure(0.0, 0.0, 0.0), throttled=0.0)
     for name, sample in zip(SUBJECTS, (usual, replace(usual, **host)), strict=True):  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What is kept of a host's and its GPUs' counters, and what that still tells."""
+"""Counters of a host and its GPUs: the samples that are kept, and the vitals condensed from them."""
 
 from __future__ import annotations
 

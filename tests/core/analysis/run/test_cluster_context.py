@@ -1,4 +1,4 @@
-"""Everybody's counters are looked at by turns, and judged together."""
+"""Counters of all tasks, which are condensed by turns and judged together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every second of a run in one bucket, and none twice."""
+"""Goodput: every second of a run is in one bucket."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tfscale.core.records import Activity, ActivityKind
 
 
 def steps(first: int, count: int, begin: float, slow: float = 0.0, length: float = 0.1) -> AlignedSteps:
-    """Steps of two workers: 10 % input, 60 % compute, 20 % transfer; worker 1 computes `slow` longer."""
+    """Return steps of two workers: 10 % input, 60 % compute, 20 % transfer; worker 1 computes `slow` longer."""
     phases = np.zeros((5, count, 2), np.float32)
     phases[0] = phases[2] = 0.1 * length
     phases[3] = 0.6 * length
@@ -21,7 +21,7 @@ def steps(first: int, count: int, begin: float, slow: float = 0.0, length: float
 
 @pytest.fixture
 def run() -> Goodput:
-    """A run that began at 100 and made its first step from 110 on."""
+    """Return the goodput of a run that began at 100, before its first step."""
     made = Goodput()
     made.started(100.0)
     return made

@@ -1,4 +1,4 @@
-"""What would help: never a gain without a model."""
+"""Recommendations: never a gain without a model."""
 
 from __future__ import annotations
 

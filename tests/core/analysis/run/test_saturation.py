@@ -1,4 +1,4 @@
-"""What limits a cluster, out of raw counters and steps, beside a healthy twin."""
+"""Limits of a cluster, found in raw counters and steps, beside a twin that is not at its limit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def watch(
     sample: HostSample | None = None,
     seconds: float = 40.0,
 ) -> list[Diagnosis]:
-    """All that is open at the end of a run of 4 workers, 20 steps a second, each with `transfer` more in its reduce."""
+    """Return the diagnoses that are open at the end of a run of 4 workers, each with `transfer` more in its reduce."""
     addresses = [f"10.0.0.{index}:1" for index in range(4)]
     spec = parse_cluster({"cluster": {"worker": addresses}, "links": links or {}}, name="x", where="x", base=Path())
     observer = Diagnostician(spec)

@@ -1,4 +1,4 @@
-"""Forecasts of published tables, of known models, and of nothing that was not measured."""
+"""Forecasts of published tables and of known models, and none where nothing was measured."""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-"""A slowdown that all share has a cause and nobody to blame."""
+"""Slowdowns that all workers share: they have a cause, and name no worker."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ Make = Callable[[int], Diagnostician]
 
 
 def watch(observer: Diagnostician, simulation: Simulation) -> list[Diagnosis]:
-    """Everything that was said of such a run, as it was said last."""
+    """Return every diagnosis of such a run, as it was found last."""
     found: dict[tuple[str, str, float], Diagnosis] = {}
     for task, frame in simulation.frames():
         observer.fold(task, frame)

@@ -9,7 +9,7 @@ from tfscale.core.analysis.steps.step_table import AlignedSteps
 
 
 def steps(count: int, *lags: float, seconds: float = 0.1) -> AlignedSteps:
-    """`count` steps of `seconds`, in which each subject computes for its lag and reduces for the rest."""
+    """Return `count` steps of `seconds`, in which each subject computes for its lag and reduces for the rest."""
     lag = np.tile(lags, (count, 1))
     phases = np.stack([lag * 0, lag * 0, lag * 0, lag, seconds - lag]).astype(np.float32)
     subjects = tuple(f"worker:{column}" for column in range(len(lags)))

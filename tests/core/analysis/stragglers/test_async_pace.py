@@ -9,7 +9,7 @@ from tfscale.core.analysis.stragglers.straggler_rule import Verdict
 
 
 def test_a_worker_at_its_own_pace_is_described_by_the_steps_of_the_window_alone() -> None:
-    """The ratio that the rule has seen in its blocks is another one."""
+    """The rule has seen another ratio in its blocks."""
     columns = np.full((5, 20), 0.01)
     slow = columns + np.array([0.0, 0.0, 0.03, 0.0, 0.0])[:, None]
     paces = [Pace.of(np.arange(20.0), phases) for phases in (columns, slow, columns)]

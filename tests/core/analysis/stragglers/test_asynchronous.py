@@ -33,7 +33,7 @@ RUNNING = TaskStatus(TaskState.RUNNING, 1, 1, started=0.0)
 def steps(
     worker: int, seconds: float, step: float, change: Mapping[str, float], begin: float, noise: float
 ) -> StepBatch:
-    """All steps of one worker: `step` seconds each by itself, with `change` more in phases from `begin` on."""
+    """Return all steps of one worker: `step` seconds each by itself, with `change` more in phases from `begin` on."""
     random = np.random.default_rng(worker)
     count = int(2 * seconds / step)
     drift = np.exp(noise * random.standard_normal(count))
@@ -62,7 +62,7 @@ def within(whole: StepBatch, begin: float, end: float) -> StepBatch:
 
 
 def frames(batches: list[StepBatch], seconds: int, late: float = 0.0) -> Iterator[tuple[str, Frame]]:
-    """What the chief's agent says each second of all workers (`late` seconds ago of worker 0), and theirs of none."""
+    """Yield frames in which the chief's agent reports all workers each second, worker 0 `late` seconds late."""
     for second in range(1, seconds + 1):
         for worker in range(len(batches)):
             yield f"worker:{worker}", Frame(second, float(second), RUNNING)
@@ -75,7 +75,7 @@ def frames(batches: list[StepBatch], seconds: int, late: float = 0.0) -> Iterato
 
 @pytest.fixture
 def watch(cluster: Make) -> Watch:
-    """Everything that is said, second by second, of workers of which those in `slow` take longer from `begin` on."""
+    """Return a function that diagnoses workers second by second; those in `slow` take longer from `begin` on."""
 
     def run(
         workers: int,
@@ -104,7 +104,7 @@ def watch(cluster: Make) -> Watch:
 
 
 def stragglers(said: list[Findings]) -> dict[str, tuple[float, Diagnosis]]:
-    """(second of the first word, the last word) of each that was ever named."""
+    """Return (second of the first diagnosis, newest diagnosis) of each straggler that was ever named."""
     found: dict[str, tuple[float, Diagnosis]] = {}
     for second, findings in enumerate(said, start=1):
         for each in findings.diagnoses:

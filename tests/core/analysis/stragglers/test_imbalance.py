@@ -17,7 +17,7 @@ TRANSFER = 0.01
 
 
 def uneven(extra: float, count: int = 400) -> AlignedSteps:
-    """Steps of three workers with 50 ms of compute, and `extra` seconds of input for each in turn."""
+    """Return steps of three workers with 50 ms of compute, and `extra` seconds of input for each in turn."""
     rows = np.arange(count)
     phases = np.zeros((5, count, 3), np.float32)
     phases[3] = 0.05

@@ -18,7 +18,7 @@ from tfscale.core.records import Diagnosis
 
 
 def steps(*ratios: float, count: int = 400) -> AlignedSteps:
-    """Steps of 100 ms with 20 ms of compute, times each subject's ratio."""
+    """Return steps of 100 ms with 20 ms of compute, times each subject's ratio."""
     lag = 0.02 * np.array(ratios) * np.exp(0.02 * np.random.default_rng(0).normal(size=(count, len(ratios))))
     phases = np.stack([lag * 0, lag * 0, lag * 0, lag, 0.1 - lag]).astype(np.float32)
     subjects = tuple(f"worker:{column}" for column in range(len(ratios)))

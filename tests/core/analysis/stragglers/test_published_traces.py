@@ -1,4 +1,4 @@
-"""The published traces, in which nobody straggles, and what becomes of them when one worker is made slower.
+"""The published traces, in which no worker straggles, as they are and with one worker made slower.
 
 The rule may be tuned on two of the groups and on simulated clusters; the others are held out.
 """
@@ -16,11 +16,11 @@ from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
 
 TUNED = ("ST-0", "ST-1")
-"""Groups on which the rule may be tuned; held out are their two siblings, and SE-1, of which nothing else is alike."""
+"""Groups on which the rule may be tuned; held out are their two siblings, and SE-1, the only one of its trace."""
 
 
 def published() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """(lag, reduce) of each group of equal workers in the published traces, (steps, workers) seconds."""
+    """Return (lag, reduce) of each group of equal workers in the published traces, (steps, workers) seconds."""
     groups: dict[str, dict[tuple[int, int], tuple[float, float]]] = defaultdict(dict)
     with (Path(__file__).parents[3] / "data" / "worker_steps.csv").open() as file:
         for row in csv.DictReader(file):
@@ -36,7 +36,7 @@ def _matrix(cells: dict[tuple[int, int], tuple[float, float]]) -> tuple[np.ndarr
 
 
 def named(lag: np.ndarray, reduce: np.ndarray, rule: Rule | None = None) -> dict[int, int]:
-    """After how many steps each worker was named that was, looking after every step."""
+    """Return the number of steps after which each worker was named, with an evaluation after every step."""
     phases = np.stack([lag * 0, lag * 0, lag * 0, lag, reduce]).astype(np.float32)
     end = np.cumsum((lag + reduce).max(axis=1))
     subjects = tuple(f"worker:{column}" for column in range(lag.shape[1]))
@@ -53,7 +53,7 @@ def named(lag: np.ndarray, reduce: np.ndarray, rule: Rule | None = None) -> dict
 def slowed(
     lag: np.ndarray, reduce: np.ndarray, worker: int, ratio: float, onset: int, rule: Rule | None = None
 ) -> dict[int, int]:
-    """The same where one worker's compute takes `ratio` times as long from step `onset` on, and the others wait."""
+    """Return the same where one worker computes `ratio` times as long from step `onset` on, and the others wait."""
     slow = lag.copy()
     slow[onset:, worker] *= ratio
     network = reduce.min(axis=1, keepdims=True)
@@ -67,7 +67,7 @@ def test_nobody_is_named_in_the_published_traces(group: str) -> None:
 
 @cache
 def delays_of(group: str, ratio: float, begins: float) -> tuple[list[int | None], int]:
-    """After how many steps each worker that is made slower is named, None where it is not; and how many wrong names."""
+    """Return the steps until each slowed worker is named, None where it is not, and the number of wrong names."""
     lag, reduce = published()[group]
     onset = int(begins * len(lag))
     runs = [slowed(lag, reduce, worker, ratio, onset) for worker in range(lag.shape[1])]
@@ -76,7 +76,7 @@ def delays_of(group: str, ratio: float, begins: float) -> tuple[list[int | None]
 
 
 def told_of(half: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The groups of one half."""
+    """Return the groups of one half."""
     return {name: group for name, group in published().items() if (name in TUNED) == (half == "tuned")}
 
 

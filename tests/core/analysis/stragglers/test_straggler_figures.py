@@ -19,7 +19,7 @@ TRANSFER = 0.01
 
 
 def slow_for_a_while(seed: int, phase: str, ratio: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """((k,) ends, (5, k, 4) phases, when the slowdown ended) of a cluster in which worker 1 is slow from 20 to 38 s."""
+    """Return ((k,) ends, (5, k, 4) phases, end of the slowdown) of a cluster with worker 1 slow from 20 to 38 s."""
     end, phases = Simulation(4, 10.0, float(SECONDS), Noise(0.05), seed=seed).steps()
     is_slow = (end >= BEGIN) & (end < END)
     lag = phases[:-1].sum(axis=0)
@@ -31,7 +31,7 @@ def slow_for_a_while(seed: int, phase: str, ratio: float) -> tuple[np.ndarray, n
 
 
 def reported(observer: Diagnostician, end: np.ndarray, phases: np.ndarray) -> Iterator[tuple[int, Diagnosis]]:
-    """(second, straggler) of each new sentence."""
+    """Yield (second, straggler) for each new sentence."""
     last = ""
     for second in range(1, SECONDS):
         low, high = (int(row) for row in np.searchsorted(end, [second - 1, second]))

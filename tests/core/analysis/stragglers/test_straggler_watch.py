@@ -51,7 +51,7 @@ def test_what_noise_hides_in_one_window_shows_in_a_longer_one(names: Watch) -> N
 
 
 def aligned(lag: np.ndarray, reduce: float = 0.01) -> AlignedSteps:
-    """Steps of these (k, n) lags, all of it compute; the collective takes `reduce` seconds."""
+    """Return steps of these (k, n) lags, all of it compute; the collective takes `reduce` seconds."""
     wait = lag.max(axis=1, keepdims=True) - lag
     phases = np.stack([lag * 0, lag * 0, lag * 0, lag, wait + reduce]).astype(np.float32)
     end = np.cumsum(lag.max(axis=1) + reduce)

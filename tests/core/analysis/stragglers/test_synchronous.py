@@ -1,4 +1,4 @@
-"""Subjects that meet in the same collective: whose steps are compared."""
+"""Subjects that meet in the same collective, and which of them are compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COUNT = 400
 
 @pytest.fixture
 def subjects(batch: Batch) -> SynchronousSubjects:
-    """Three workers with 20 s of steps, of which the last computes 30 ms longer."""
+    """Return three workers with 20 s of steps, of which the last computes 30 ms longer."""
     made = SynchronousSubjects(Rule())
     for index, compute in enumerate((0.01, 0.01, 0.04)):
         columns = {"compute": [compute] * COUNT, "reduce": [0.05 - compute] * COUNT}

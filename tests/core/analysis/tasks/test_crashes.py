@@ -11,7 +11,7 @@ Died = Callable[..., TaskStatus]
 
 
 def diagnose(watch: CrashWatch, *views: ObservedTask, now: float = 110.0) -> list[Diagnosis]:
-    """What is said when the reports have settled."""
+    """Return the diagnoses once all reports are in."""
     tasks = {view.name: view for view in views}
     watch.diagnose(tasks, now)
     return watch.diagnose(tasks, now + SETTLE)

@@ -11,7 +11,7 @@ View = Callable[..., ObservedTask]
 
 
 def pair(view: View, **changes: object) -> list[ObservedTask]:
-    """Two workers without a step since second 30; worker:0 waits in the collective that worker:1 has not entered."""
+    """Return two workers without a step since second 30: worker:0 waits in a collective, worker:1 before it."""
     waiting = view("worker:0", progressed=30.0, collective=Collective(558, 557, 30.1))
     stuck = view("worker:1", **{"progressed": 30.0, "collective": Collective(557, 557), **changes})
     return [waiting, stuck]

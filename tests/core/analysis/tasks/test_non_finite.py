@@ -1,4 +1,4 @@
-"""Losses that are no numbers: whose, since when."""
+"""Losses that are no finite numbers: the task, and the begin."""
 
 from collections.abc import Callable
 from dataclasses import replace

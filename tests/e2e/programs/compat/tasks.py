@@ -1,4 +1,4 @@
-"""What a user asks of Keras, one function each, on the same small data whatever the strategy.
+"""Usual requests to Keras, one function each, on the same small data whatever the strategy.
 
 Each takes a `Problem` and returns numbers that one device and every strategy must agree on.
 """
@@ -25,7 +25,7 @@ EXAMPLES, FEATURES, CLASSES, BATCH = 320, 8, 4, 32
 
 
 class Problem:
-    """Data, and a model whose weights always begin the same."""
+    """Data, and a model whose weights are always the same at first."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self.strategy = strategy
@@ -54,13 +54,13 @@ class Problem:
         return tf.data.Dataset.from_tensor_slices(arrays).batch(BATCH).with_options(options)
 
     def part(self, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        """One input pipeline's part of the data, in batches for one replica."""
+        """Return one input pipeline's part of the data, in batches for one replica."""
         batches = tf.data.Dataset.from_tensor_slices((self.x, self.y)).batch(context.get_per_replica_batch_size(BATCH))
         return batches.shard(context.num_input_pipelines, context.input_pipeline_id)
 
 
 def run(problem: Problem, tasks: dict[str, Callable[[Problem], Any]], names: list[str]) -> None:
-    """Run the named tasks, all by default, and print what came of each as one line."""
+    """Run the named tasks, all by default, and print the outcome of each as one line."""
     for name in names or tasks:
         try:
             print("came", json.dumps([name, (tasks | LONG)[name](problem)]), flush=True)
@@ -70,7 +70,7 @@ def run(problem: Problem, tasks: dict[str, Callable[[Problem], Any]], names: lis
 
 
 def weights(model: Any) -> list[float]:
-    """Sum and sum of squares of all weights: enough to see whether two trainings came to the same."""
+    """Return sum and sum of squares of all weights: enough to see whether two trainings have the same result."""
     values = np.concatenate([weight.ravel() for weight in model.get_weights()])
     return [float(values.sum()), float((values**2).sum())]
 
@@ -101,7 +101,7 @@ def fit_steps_per_epoch(problem: Problem) -> Any:
 
 
 def fit_steps_per_execution(problem: Problem) -> Any:
-    """Four steps at a time of ten: the last execution is a partial one."""
+    """Fit four steps at a time of ten: the last execution is a partial one."""
     model = problem.model(steps_per_execution=4)
     ends = []
     callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: ends.append(batch))  # noqa: ARG005
@@ -110,7 +110,7 @@ def fit_steps_per_execution(problem: Problem) -> Any:
 
 
 def fit_unbuilt(problem: Problem) -> Any:
-    """A model that learns its shapes from the data."""
+    """Fit a model that learns its shapes from the data."""
     with problem.strategy.scope():
         model = keras.Sequential([keras.layers.Dense(16, activation="relu"), keras.layers.Dense(CLASSES)])
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
@@ -119,28 +119,28 @@ def fit_unbuilt(problem: Problem) -> Any:
 
 
 def fit_distributed(problem: Problem) -> Any:
-    """A data set that the user distributed, without steps_per_epoch."""
+    """Fit on a data set that the user distributed, without steps_per_epoch."""
     model = problem.model()
     data = problem.strategy.experimental_distribute_dataset(problem.data())
     return losses(model.fit(data, epochs=2, verbose=2)) + weights(model)
 
 
 def fit_from_function(problem: Problem) -> Any:
-    """The other way to distribute a data set."""
+    """Fit on a data set that is distributed from a function."""
     model = problem.model()
     data = problem.strategy.distribute_datasets_from_function(problem.part)
     return losses(model.fit(data, epochs=2, steps_per_epoch=5, verbose=2)) + weights(model)
 
 
 def fit_creator(problem: Problem) -> Any:
-    """The way of older books to say the same."""
+    """Fit on a DatasetCreator, as older books do."""
     model = problem.model()
     data = keras.utils.experimental.DatasetCreator(problem.part)
     return losses(model.fit(data, epochs=2, steps_per_epoch=5, verbose=2)) + weights(model)
 
 
 def checkpoints(problem: Problem) -> Any:
-    """ModelCheckpoint, whose file another model loads; BackupAndRestore."""
+    """Write ModelCheckpoint's file, which another model loads; use BackupAndRestore."""
     model = problem.model()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.weights.h5"
@@ -169,7 +169,7 @@ def fit_validation_steps(problem: Problem) -> Any:
 
 
 def fit_batch_logs(problem: Problem) -> Any:
-    """A progress bar and callbacks that look at each batch."""
+    """Fit with a progress bar and a callback that reads each batch's logs."""
     model = problem.model()
     seen = []
     callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: seen.append(sorted(logs)))  # noqa: ARG005
@@ -179,7 +179,7 @@ def fit_batch_logs(problem: Problem) -> Any:
 
 
 def fit_20_seconds(problem: Problem) -> Any:
-    """Trains on although a worker dies meanwhile; how many steps of those that were asked for are missing."""
+    """Fit for 20 s although a worker dies meanwhile; return how many of the requested steps are missing."""
     model = problem.model()
     begin = time.monotonic()
 
@@ -202,13 +202,13 @@ def evaluate_arrays(problem: Problem) -> Any:
 
 
 def evaluate_uneven(problem: Problem) -> Any:
-    """A number of examples that batches and workers do not divide."""
+    """Evaluate a number of examples that batches and workers do not divide."""
     model = problem.model()
     return [float(v) for v in model.evaluate(problem.x[:299], problem.y[:299], batch_size=BATCH, verbose=2)]
 
 
 def _predicted(outputs: Any, many: int = EXAMPLES) -> list[float]:
-    """Rows, and sums that change when a row is missing, doubled or out of place."""
+    """Return rows, and sums that change when a row is missing, doubled or out of place."""
     place = np.linspace(1, 2, len(outputs))[:, None]
     return [len(outputs), many, float(outputs.sum()), float((outputs * place).sum())]
 
@@ -234,7 +234,7 @@ def predict_steps_per_execution(problem: Problem) -> Any:
 
 
 def on_batch(problem: Problem) -> Any:
-    """train_on_batch, test_on_batch and predict_on_batch, every replica with the whole batch."""
+    """Call train_on_batch, test_on_batch and predict_on_batch, every replica with the whole batch."""
     model = problem.model()
     x, y = problem.x[:BATCH], problem.y[:BATCH]
     found = [float(value) for _ in range(3) for value in model.train_on_batch(x, y)]
@@ -243,7 +243,7 @@ def on_batch(problem: Problem) -> Any:
 
 
 def custom_loop(problem: Problem) -> Any:
-    """A custom loop whose optimizer has made no variables before its first step."""
+    """Train in a custom loop whose optimizer has made no variables before its first step."""
     strategy, model = problem.strategy, problem.model()
     with strategy.scope():
         optimizer = keras.optimizers.Adam(0.01)
@@ -273,7 +273,7 @@ def custom_loop(problem: Problem) -> Any:
 
 
 def overflow(problem: Problem) -> Any:
-    """Gradients that are not finite in the second half of one batch only: everybody leaves out that step."""
+    """Train on a batch in whose second half gradients are not finite: all replicas must leave out that step."""
     with problem.strategy.scope():
         model = keras.Sequential(
             [
@@ -321,7 +321,7 @@ TASKS = {
 
 
 def parameter_server(shards: int = 1) -> Any:
-    """The strategy at the chief; every other task serves until it is ended."""
+    """Make the strategy at the chief; in every other task, serve until it is ended."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     if resolver.task_type == "worker" and resolver.task_id == 1 and "SECOND_WORKER_LIVES" in os.environ:
         threading.Timer(float(os.environ["SECOND_WORKER_LIVES"]), os.kill, (os.getpid(), signal.SIGKILL)).start()
@@ -338,7 +338,7 @@ LONG = {"fit_20_seconds": fit_20_seconds}
 
 
 def mirrored() -> Any:
-    """Two replicas on one CPU."""
+    """Make the strategy with two replicas on one CPU."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
