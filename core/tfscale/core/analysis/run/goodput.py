@@ -2,7 +2,7 @@
 
     goodput = time in steps never repeated, less the time their workers waited for data and for each other / wall time
 
-Every second is in one bucket: that of what kept the whole cluster, not of what one task did meanwhile.
+Every second is in one bucket: that of what held up the whole cluster, not of what one task did meanwhile.
 """
 
 from __future__ import annotations
