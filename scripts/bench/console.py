@@ -33,7 +33,7 @@ from terminal import SIZE, Terminal
 from tfscale.console.tui.widgets.appearance.theme import PALETTES
 
 BUDGETS = {"cpu": 0.35, "memory": 250e6, "key_p95": 0.050}
-"""Share of a core, bytes, and seconds, at JUDGED tasks."""
+"""Budgets at JUDGED tasks: share of a core, bytes, and seconds."""
 JUDGED = 1000
 _KEYS_A_SECOND = 7
 """Keys a second, out of step with the seconds at which the screen is drawn anew."""

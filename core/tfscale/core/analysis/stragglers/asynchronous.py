@@ -18,7 +18,7 @@ from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records import Diagnosis, StepBatch
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 5
-"""A worker that is behind the newest by more than both, in steps of its own, is not waited for (chosen)."""
+"""Distance to the newest step, in steps of its own, beyond which a worker is not waited for (both; chosen)."""
 ROWS = 60
 """Newest steps of each worker in the window: three times the 20 that a window has at least (chosen)."""
 CELLS = 4096

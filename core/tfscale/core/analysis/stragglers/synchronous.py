@@ -17,7 +17,7 @@ from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records import Diagnosis
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 50
-"""A subject that is behind the newest by more than both is not waited for: its frames do not arrive (chosen)."""
+"""Distance to the newest step beyond which a subject is not waited for: its frames do not arrive (both; chosen)."""
 COMPLETE = 0.75
 """Share of the subjects that must have reported a step for it to count: a lost frame costs the others nothing."""
 

@@ -25,7 +25,7 @@ from tfscale.trainer.tf_internals import (
 )
 
 MOST_ROWS = 1 << 16
-"""Rows that one read takes at most, of 30,000 steps. More were staged while nobody could read, and are lost."""
+"""Rows that one read takes at most: those of 30,000 steps. If more are staged, none could be read, and all are lost."""
 OP = "Stage"
 _ENTERED = -1
 """Kind of a row that has nothing but its kind: a collective was entered."""
