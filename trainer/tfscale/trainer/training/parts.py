@@ -54,7 +54,7 @@ class Parts:
 
     @property
     def has_after_step(self) -> bool:
-        """Whether a technique is to be called after each step."""
+        """True where a technique is to be called after each step."""
         return any(True for _ in self._all("after_step"))
 
     def after_step(self, strategy: Any, model: Any, step: int) -> None:
