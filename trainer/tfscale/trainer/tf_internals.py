@@ -347,6 +347,17 @@ LEGACY_DATASETS = Feature(
     """,
 )
 
+# --- TensorFlow: trainings of tfscale-train ---------------------------------------------------------------------------
+
+TRACED_FUNCTIONS = Feature(
+    "reduction of a training not told",
+    """
+    tensorflow.python.eager.context:context()
+    tensorflow.python.eager.context:Context.list_function_names(self)
+    tensorflow.python.eager.context:Context.get_function_def(self, name)
+    """,
+)
+
 # --- What the probe and the repairs use of these modules --------------------------------------------------------------
 
 ops = find("tensorflow.python.framework.ops")
