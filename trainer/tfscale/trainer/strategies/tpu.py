@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import tensorflow as tf
 
 REPLICAS = "one a core of the TPU"
@@ -16,6 +18,10 @@ def create(tpu: str = "local") -> tf.distribute.Strategy:
     """Return the strategy. Raises ValueError where no TPU of this name answers."""
     # TensorFlow raises whatever the way to the TPU raises: errors of HTTP, of sockets, of its own runtime.
     try:
+        if tpu.startswith("grpc://"):
+            # TensorFlow would wait for an address where nobody listens.
+            host, _, port = tpu.removeprefix("grpc://").rpartition(":")
+            socket.create_connection((host, int(port)), timeout=5).close()
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu)
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
