@@ -18,11 +18,10 @@ FEATURES, WIDTH = 256, 1_024
 
 
 def examples(seed: int) -> tuple[Any, Any]:
-    """Return features of shape (n, 256), and whether the product of two hidden directions of each is positive."""
+    """Return features of shape (n, 256), and on which side of a hidden plane each example is."""
     random = np.random.default_rng(seed)
     features = random.normal(size=(EXAMPLES, FEATURES)).astype(np.float32)
-    scores = features @ random.normal(size=(FEATURES, 2))
-    return features, (scores.prod(axis=1) > 0).astype(np.int64)
+    return features, (features @ random.normal(size=FEATURES) > 0).astype(np.int64)
 
 
 def build_model(keras: Any) -> Any:
