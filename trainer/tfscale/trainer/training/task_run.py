@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -77,16 +78,20 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     keras, program = tf.keras, plan.program.load()
     parts = Parts([(entry.load(), _value(entry, text)) for entry, text in plan.techniques])
     keras.utils.set_random_seed(plan.seed)
-    parts.prepare(keras)
+    with _refusals():
+        parts.prepare(keras)
     strategy = _strategy(module, plan, parts)
     global_batch = _global_batch(plan, program, strategy.num_replicas_in_sync)
+    with _refusals():
+        parts.check(global_batch // strategy.num_replicas_in_sync)
     training, held_out = split(*program.examples(plan.seed))
     slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
     with strategy.scope():
         model = slowness.model(program.build_model(keras))
         rate = parts.learning_rate(program.LEARNING_RATE, strategy.num_replicas_in_sync, plan.steps)
         kind = getattr(keras.optimizers, getattr(program, "OPTIMIZER", "Adam"))
-        optimizer = parts.optimizer(keras, slowness.optimizer(kind, rate))
+        with _refusals():
+            optimizer = parts.optimizer(keras, slowness.optimizer(kind, rate))
     dataset = slowness.batches(batches(training, global_batch, plan.seed))
     traced = TracedFunctions()
     train = _fit if plan.loop == "fit" else _loop
@@ -133,9 +138,9 @@ def _fit(run: _Training) -> Trained:
     save = run.save_checkpoints()
     with strategy.scope():
         if run.parts.gradients or run.parts.exchange:
-            from tfscale.trainer.training import step
+            from tfscale.trainer.training import training_step
 
-            model = step.fit_model(model, run.parts)
+            model = training_step.fit_model(model, run.parts)
         model.compile(optimizer=run.optimizer, loss=loss, metrics=list(run.program.METRICS))
     if run.is_asynchronous:
         data = keras.utils.experimental.DatasetCreator(run.dataset)
@@ -152,15 +157,15 @@ def _after_step(run: _Training) -> list[Any]:
     if not run.parts.has_after_step:
         return []
     made = itertools.count(1)
-    call = lambda *_: run.parts.after_step(run.strategy, run.model, next(made))  # noqa: E731
+    call = lambda *_, **__: run.parts.after_step(run.strategy, run.model, next(made))  # noqa: E731
     return [tf.keras.callbacks.LambdaCallback(on_train_batch_end=call)]
 
 
 def _loop(run: _Training) -> Trained:
-    from tfscale.trainer.training import step
+    from tfscale.trainer.training import training_step
 
     strategy, steps = run.strategy, run.plan.steps
-    made = step.custom_step(strategy, run.model, run.optimizer, run.program.loss(tf.keras), run.parts)
+    made = training_step.custom_step(strategy, run.model, run.optimizer, run.program.loss(tf.keras), run.parts)
     if run.is_asynchronous:
         return loops.coordinated(strategy, made, run.dataset, steps, run.save_checkpoints())
     data = strategy.distribute_datasets_from_function(run.dataset)
@@ -172,6 +177,15 @@ def _value(entry: Entry, text: str) -> Any:
         return entry.load().parse(text)
     except ValueError as error:
         raise UsageError(f"--with {entry.name}={text}: {error}") from None
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn the ValueError of a technique that cannot be had here into one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"--with: {error}") from None
 
 
 def _strategy(module: ModuleType, plan: Plan, parts: Parts) -> Any:
