@@ -94,7 +94,8 @@ def apply(
         return
     gradients = _exchanged(optimizer, gradients, exchange)
     if _is_keras_3(optimizer):
-        if (fault := EXCHANGED_GRADIENTS.fault()) is not None:
+        fault = EXCHANGED_GRADIENTS.fault()
+        if fault is not None:
             raise RuntimeError(fault)
         # Keras 3 has no argument for it. Merging the replicas around `apply` would do for a plain optimizer, but not
         # for clipping, nor for LossScaleOptimizer.
