@@ -172,6 +172,13 @@ DELAYS = Feature(
     "tensorflow.python.distribute.distribute_lib:get_update_replica_id()",
 )
 
+# --- Keras: training -------------------------------------------------------------------------------------------------
+
+EXCHANGED_GRADIENTS = Feature(
+    "techniques that sum gradients in a way of their own do not run",
+    "keras.src.backend.tensorflow.optimizer:TFOptimizer._all_reduce_sum_gradients(self, grads_and_vars)",
+)
+
 # --- Keras: the probe ------------------------------------------------------------------------------------------------
 
 OPTIMIZER = Feature(

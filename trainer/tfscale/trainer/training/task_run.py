@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -78,16 +79,20 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     keras, program = tf.keras, plan.program.load()
     parts = Parts([(entry.load(), _value(entry, text)) for entry, text in plan.techniques])
     keras.utils.set_random_seed(plan.seed)
-    parts.prepare(keras)
+    with _refusals():
+        parts.prepare(keras)
     strategy = _strategy(module, plan, parts)
     global_batch = _global_batch(plan, program, strategy.num_replicas_in_sync)
+    with _refusals():
+        parts.check(global_batch // strategy.num_replicas_in_sync)
     training, held_out = split(*program.examples(plan.seed))
     slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
     with strategy.scope():
         model = slowness.model(program.build_model(keras))
         rate = parts.learning_rate(program.LEARNING_RATE, strategy.num_replicas_in_sync, plan.steps)
         kind = getattr(keras.optimizers, getattr(program, "OPTIMIZER", "Adam"))
-        optimizer = parts.optimizer(keras, slowness.optimizer(kind, rate))
+        with _refusals():
+            optimizer = parts.optimizer(keras, slowness.optimizer(kind, rate))
         checkpoints = Checkpoints(plan.checkpoints, model, optimizer, place.leads)
     course = _course(plan, strategy, checkpoints)
     seed = None if _is_asynchronous(plan) else plan.seed + course.begin
@@ -162,7 +167,7 @@ def _after_step(run: _Training) -> list[Any]:
     if not run.parts.has_after_step:
         return []
     made = itertools.count(run.course.begin + 1)
-    call = lambda *_: run.parts.after_step(run.strategy, run.model, next(made))  # noqa: E731
+    call = lambda *_, **__: run.parts.after_step(run.strategy, run.model, next(made))  # noqa: E731
     return [tf.keras.callbacks.LambdaCallback(on_train_batch_end=call)]
 
 
@@ -182,6 +187,15 @@ def _value(entry: Entry, text: str) -> Any:
         return entry.load().parse(text)
     except ValueError as error:
         raise UsageError(f"--with {entry.name}={text}: {error}") from None
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn the ValueError of a technique that cannot be had here into one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"--with: {error}") from None
 
 
 def _strategy(module: ModuleType, plan: Plan, parts: Parts) -> Any:

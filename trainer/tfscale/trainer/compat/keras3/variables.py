@@ -1,9 +1,10 @@
 """Repair of `assign_add` and `assign_sub` of Keras 3 where variables are elsewhere than the replicas.
 
 Keras 3.15.1 on TensorFlow 2.21.0 reads a variable, adds and writes it back. Where two workers do so at the same time
-under ParameterServerStrategy, one addition is lost: 330 of 480 iterations were counted. CentralStorageStrategy sums what
-its replicas write back, so that with two of them a metric's total is doubled in each step: after 8 batches of 32 examples
-it had counted 8,160, and a mean loss stays that of the first step. TensorFlow's own method adds in one operation.
+under ParameterServerStrategy, one addition is lost: 330 of 480 iterations were counted. CentralStorageStrategy sums
+what its replicas write back, so that with two of them a metric's total doubles in each step: after 8 batches of 32
+examples it had counted 8,160, and a mean loss stays that of the first step. TensorFlow's own method adds in one
+operation.
 """
 
 from __future__ import annotations
