@@ -317,7 +317,7 @@ KERAS_ON_SERVERS = Feature(
     """,
 )
 ATOMIC_VARIABLES = Feature(
-    "assign_add of Keras under ParameterServerStrategy not repaired",
+    "assign_add of Keras under ParameterServerStrategy and CentralStorageStrategy not repaired",
     """
     keras.src.backend.tensorflow.core:Variable.assign_add(self, value)
     keras.src.backend.tensorflow.core:Variable.assign_sub(self, value)
