@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,19 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfscale.core.cluster.task import Task
 from tfscale.trainer.delay import Delay
+from tfscale.trainer.training.local_cluster import BIN, interrupt_on_signals, local_cluster
 
-BIN = Path(sys.executable).parent
-ENDLESS = 1_000_000
-"""Epochs: the demo ends before them."""
-
-ENVIRONMENT = {
-    "TF_CPP_MIN_LOG_LEVEL": "2",
-    # Several tasks on one machine: each keeps to the CPU, and to one thread for its kernels.
-    "CUDA_VISIBLE_DEVICES": "",
-    "TF_NUM_INTRAOP_THREADS": "1",
-    "TF_NUM_INTEROP_THREADS": "2",
-}
+ENDLESS = 100_000_000
+"""Steps: the demo ends before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +24,7 @@ class Demo:
 
     workers: int
     slow: Mapping[str, str]
-    """Delay, as `tfscale-train digits --slow` takes it, by task."""
+    """Delay by task, as `tfscale-train run --slow` takes them."""
     console: tuple[str, ...]
     """Arguments of the console."""
 
@@ -84,75 +74,27 @@ def _slow(text: str, workers: int) -> tuple[str, str]:
 def main() -> int:
     """Run the demo; return the console's exit status, or 1 where an agent could not start."""
     demo = parse(sys.argv[1:])
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    interrupt_on_signals()
+    failed: list[Task] = []
     with tempfile.TemporaryDirectory(prefix="tfscale-demo-") as name:
-        folder = Path(name)
-        cluster = write_cluster(folder, demo.workers)
-        agents: list[subprocess.Popen[bytes]] = []
         try:
-            agents += (start_agent(folder, cluster, index, demo) for index in range(demo.workers))
-            status = subprocess.call([BIN / "tfscale-console", "--cluster", cluster, *demo.console])
+            with local_cluster(Path(name), "demo", {"worker": demo.workers}, training(demo)) as cluster:
+                try:
+                    status = subprocess.call([BIN / "tfscale-console", "--cluster", cluster.path, *demo.console])
+                finally:
+                    failed = [task for task, agent in cluster.agents.items() if agent.poll() is not None]
         except KeyboardInterrupt:
             status = 130
-        finally:
-            failed = [index for index, agent in enumerate(agents) if agent.poll() is not None]
-            end(agents)
-        for index in failed:
-            print(f"demo: the agent of worker:{index} ended early:", file=sys.stderr)
-            print((folder / f"agent-{index}.log").read_text()[-2000:], file=sys.stderr)
+        for task in failed:
+            print(f"demo: the agent of {task} ended early:", file=sys.stderr)
+            print(cluster.agent_log(task), file=sys.stderr)
     return status or bool(failed)
 
 
-def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End all agents, and with them their tasks; ignore signals meanwhile."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    for agent in agents:
-        agent.terminate()
-    for agent in agents:
-        agent.wait()
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def write_cluster(folder: Path, workers: int) -> Path:
-    """Write a cluster file with free ports of this machine."""
-    addresses = [f'"127.0.0.1:{port}"' for port in _free_ports(2 * workers)]
-    variables = "\n".join(f'{name} = "{value}"' for name, value in ENVIRONMENT.items())
-    agents = "\n".join(f'"worker:{index}" = {address}' for index, address in enumerate(addresses[workers:]))
-    cluster = folder / "demo.toml"
-    cluster.write_text(
-        f"[cluster]\nworker = [{', '.join(addresses[:workers])}]\n\n[agents]\n{agents}\n\n"
-        f"[program.environment]\n{variables}\n"
-    )
-    return cluster
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for opened in sockets:
-            opened.bind(("127.0.0.1", 0))
-        return [opened.getsockname()[1] for opened in sockets]
-
-
-def start_agent(folder: Path, cluster: Path, index: int, demo: Demo) -> subprocess.Popen[bytes]:
-    """Start the agent of one worker, whose task trains without end."""
-    delay = demo.slow.get(f"worker:{index}")
-    program = [BIN / "tfscale-train", "digits", "--epochs", str(ENDLESS), *(["--slow", delay] if delay else [])]
-    flags = ["--role", "worker", "--index", str(index), "--cluster", cluster, "--state-dir", folder / "state"]
-    with (folder / f"agent-{index}.log").open("wb") as log:
-        # Out of the terminal's process group: ctrl-C is the console's, which ends the agents in order.
-        return subprocess.Popen(
-            [BIN / "tfscale-agent", *flags, "--grace", "5", "--", *program],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+def training(demo: Demo) -> list[str | Path]:
+    """Return the command of every task, which trains without end."""
+    slow = [word for task, delay in demo.slow.items() for word in ("--slow", f"{task}={delay}")]
+    return [BIN / "tfscale-train", "run", "digits", "--strategy", "multi-worker", "--steps", str(ENDLESS), *slow]
 
 
 if __name__ == "__main__":

@@ -1,44 +1,156 @@
-"""`tfscale-train`: runs one of the programs in `tfscale.trainer.programs`."""
+"""`tfscale-train`: trains a program under a strategy, with techniques, on the machines that are there."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.trainer import programs
+from tfscale.core.settings.precedence import CommandLine
+from tfscale.trainer.training.catalogue import FOLDERS, Entry, entries
+from tfscale.trainer.training.local_run import run_locally, run_program_locally
+from tfscale.trainer.training.plan import LOOPS, check_tasks, flag, flags_of, make_plan
+
+_EXAMPLES = """examples:
+  tfscale-train run digits --strategy multi-worker --workers 2 --steps 200
+  tfscale-train list"""
+_RUN_EXAMPLES = """examples:
+  tfscale-train run digits --strategy mirrored --replicas 2
+  tfscale-train run digits --strategy multi-worker --workers 2 --with accumulation=4,mixed=bfloat16 --steps 200
+  tfscale-train run sparse --strategy parameter-server --workers 2 --servers 2 --partitioner min-size --json out.json
+
+Under an agent it takes its place in the cluster that is there:
+  tfscale-agent --cluster cluster.toml --role worker --index 0 -- tfscale-train run digits --strategy multi-worker"""
+_LIST_EXAMPLES = """example:
+  tfscale-train list"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the named program with the rest of the arguments, and return the exit status."""
+    """Run the command line and return the exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        if not words or words[0] in ("-h", "--help"):
-            print(f"usage: tfscale-train PROGRAM [options]\n\nprograms: {', '.join(names())}")
-            return 0 if words else 2
-        run(words[0], words[1:])
+        if words[:1] == ["run"] and (own := _own_main(words[1:2])) is not None:
+            return _run_own(own, words[2:])
+        chosen = _parser().parse_args(words)
+        return _list() if chosen.command == "list" else _run(vars(chosen), words)
     except TfscaleError as error:
         print(f"tfscale-train: {error}", file=sys.stderr)
         return error.exit_status
+
+
+def _parser() -> CommandLine:
+    parser = CommandLine(
+        prog="tfscale-train",
+        description="Train TensorFlow by every technique of scaling, and see what it does to the step.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    shared: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+    run = commands.add_parser(
+        "run", help="train a program", description=_run_description(), epilog=_RUN_EXAMPLES, **shared
+    )
+    _add_run_flags(run)
+    told = "Tell all programs, strategies and techniques there are."
+    commands.add_parser("list", help="tell what there is to run", description=told, epilog=_LIST_EXAMPLES, **shared)
+    return parser
+
+
+def _run_description() -> str:
+    return "Train a program under a strategy; without an agent, on a cluster on this machine, under agents."
+
+
+def _add_run_flags(run: argparse.ArgumentParser) -> None:
+    run.add_argument("program", metavar="PROGRAM", help=f"one of {', '.join(entries('program'))}")
+    run.add_argument("--strategy", default="one-device", metavar="S", help=f"one of {', '.join(entries('strategy'))}")
+    run.add_argument("--with", metavar="T=V,...", help="techniques, each with its value: see tfscale-train list")
+    run.add_argument("--loop", choices=LOOPS, default="fit", help="Keras's fit, or a loop of its own; default fit")
+    run.add_argument("--steps", type=int, metavar="N", help="default 200")
+    run.add_argument("--batch", type=int, metavar="N", help="examples of one replica's step; default the program's")
+    run.add_argument("--global-batch", type=int, metavar="N", help="examples of all replicas' step, instead of --batch")
+    run.add_argument("--seed", type=int, metavar="N", help="of data, weights and their order; default 0")
+    run.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
+    run.add_argument(
+        "--checkpoints", type=Path, metavar="DIR", help="save there, and go on from what is there; shared by all tasks"
+    )
+    run.add_argument(
+        "--slow", action="append", metavar="TASK=60ms|1.3x[,PHASE][@30s]", help="a real delay in its steps"
+    )
+    options = run.add_argument_group("options of strategies")
+    takers: dict[str, list[tuple[str, Any]]] = {}
+    for strategy in entries("strategy").values():
+        for name, allowed in flags_of(strategy).items():
+            takers.setdefault(name, []).append((strategy.name, allowed))
+    for name, taken in takers.items():
+        is_number = isinstance(taken[0][1], tuple) and isinstance(taken[0][1][0], int)
+        options.add_argument(
+            flag(name), type=int if is_number else str, metavar="N" if is_number else "X", help=_help(taken)
+        )
+
+
+def _help(taken: Sequence[tuple[str, Any]]) -> str:
+    """Return the line of a flag: its values, and the strategies that take it."""
+    return f"{_values(taken[0][1])} ({', '.join(name for name, _ in taken)})"
+
+
+def _values(allowed: Any) -> str:
+    if isinstance(allowed, str):
+        return allowed
+    return "a number" if isinstance(allowed[0], int) else ", ".join(allowed)
+
+
+def _list() -> int:
+    for kind, title in FOLDERS.items():
+        print(f"{title}:")
+        rows = {_written(entry): entry.summary for entry in entries(kind).values()}
+        width = max(map(len, rows), default=0)
+        for written, summary in rows.items():
+            print(f"  {written:<{width}}  {summary}")
     return 0
 
 
-def names() -> list[str]:
-    """Return the programs, by the names that the command line takes."""
-    return sorted(module.name for module in pkgutil.iter_modules(programs.__path__))
+def _written(entry: Entry) -> str:
+    """Return an entry as it is written on the command line: a technique that takes a value with an example's place."""
+    return f"{entry.name}={entry.constants['VALUES']}" if entry.constants.get("VALUES") else entry.name
 
 
-def run(name: str, arguments: Sequence[str]) -> None:
-    """Run a program. Raises UsageError when there is none of that name, or TensorFlow is not installed."""
-    if name not in names():
-        raise UsageError(f"there is no program {name!r}: use one of {', '.join(names())}")
+def _run(given: dict[str, Any], words: Sequence[str]) -> int:
+    plan = make_plan(given)
+    if not _has_place():
+        check_tasks(plan, plan.local_tasks)
+        return run_locally(plan, words)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
-        program = importlib.import_module(f"{programs.__name__}.{name}")
+        from tfscale.trainer.training import task_run
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed here: pip install 'tfscale[demo]'") from None
-    program.main(arguments)
+    task_run.run(plan)
+    return 0
+
+
+def _has_place() -> bool:
+    """Return whether this process is a task of a cluster already: agents say so in TF_CONFIG."""
+    return bool(os.environ.get("TF_CONFIG"))
+
+
+def _own_main(names: Sequence[str]) -> Entry | None:
+    """Return the program of this name if it is one that has a command line of its own."""
+    program = entries("program").get(names[0]) if names else None
+    return program if program and "main" in program.functions else None
+
+
+def _run_own(program: Entry, words: Sequence[str]) -> int:
+    """Run such a program, in place of which no strategy, loop or technique is chosen."""
+    if not _has_place() and not {"-h", "--help"} & set(words):
+        return run_program_locally(program.name, ["run", program.name, *words])
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    program.load().main(words)
+    return 0
 
 
 if __name__ == "__main__":

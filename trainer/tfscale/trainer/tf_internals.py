@@ -172,6 +172,13 @@ DELAYS = Feature(
     "tensorflow.python.distribute.distribute_lib:get_update_replica_id()",
 )
 
+# --- Keras: training -------------------------------------------------------------------------------------------------
+
+EXCHANGED_GRADIENTS = Feature(
+    "techniques that sum gradients in a way of their own do not run",
+    "keras.src.backend.tensorflow.optimizer:TFOptimizer._all_reduce_sum_gradients(self, grads_and_vars)",
+)
+
 # --- Keras: the probe ------------------------------------------------------------------------------------------------
 
 OPTIMIZER = Feature(
@@ -310,7 +317,7 @@ KERAS_ON_SERVERS = Feature(
     """,
 )
 ATOMIC_VARIABLES = Feature(
-    "assign_add of Keras under ParameterServerStrategy not repaired",
+    "assign_add of Keras under ParameterServerStrategy and CentralStorageStrategy not repaired",
     """
     keras.src.backend.tensorflow.core:Variable.assign_add(self, value)
     keras.src.backend.tensorflow.core:Variable.assign_sub(self, value)
@@ -344,6 +351,17 @@ LEGACY_DATASETS = Feature(
     tf_keras.src.engine.data_adapter:DatasetAdapter._dataset
     tf_keras.src.engine.data_adapter:_is_distributed_dataset(ds)
     tensorflow.python.distribute.input_lib:DistributedDataset._built
+    """,
+)
+
+# --- TensorFlow: trainings of tfscale-train ---------------------------------------------------------------------------
+
+TRACED_FUNCTIONS = Feature(
+    "reduction of a training not told",
+    """
+    tensorflow.python.eager.context:context()
+    tensorflow.python.eager.context:Context.list_function_names(self)
+    tensorflow.python.eager.context:Context.get_function_def(self, name)
     """,
 )
 

@@ -18,9 +18,9 @@ from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
 from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.recorder import Recorder
-from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu
+from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu_hooks
 from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
-from tfscale.trainer.probe.hooks.parameter_server import ParameterServer
+from tfscale.trainer.probe.hooks.parameter_server_hooks import ParameterServer
 from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.report.activities import Activities, Announcer
 from tfscale.trainer.probe.report.clock import ClockWatch
@@ -77,7 +77,7 @@ class Probe:
         with self.recorder.own_work():
             tensorflow_hooks.install(self._patches, self.recorder, self._activities, self._strategy_made)
             self._parameter_server.install(self._patches)
-            tpu.install(self._patches)
+            tpu_hooks.install(self._patches)
         sigterm.watch_preemption_handlers()
 
     def install_keras(self, module: str) -> None:

@@ -11,10 +11,10 @@ pytestmark = pytest.mark.tensorflow
 
 
 def test_an_error_is_explained_once_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    from tfscale.trainer.probe.hooks import tpu
+    from tfscale.trainer.probe.hooks import tpu_hooks
 
     hooks: dict[str, Any] = {}
-    tpu.install(SimpleNamespace(put=lambda _, new: hooks.update(new)))  # type: ignore[arg-type]
+    tpu_hooks.install(SimpleNamespace(put=lambda _, new: hooks.update(new)))  # type: ignore[arg-type]
 
     def fail() -> None:
         raise RuntimeError("no answer\nand a long trace")

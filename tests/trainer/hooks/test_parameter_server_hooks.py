@@ -13,7 +13,7 @@ pytestmark = pytest.mark.tensorflow
 def hooks() -> Any:
     """Yield the hooks of a chief, put in place, and take all of them back at the end."""
     from tfscale.trainer.probe.graph.recorder import Recorder
-    from tfscale.trainer.probe.hooks.parameter_server import ParameterServer
+    from tfscale.trainer.probe.hooks.parameter_server_hooks import ParameterServer
     from tfscale.trainer.probe.hooks.patches import Patches
 
     recorder = Recorder(on_failure=pytest.fail, on_run=lambda: None)

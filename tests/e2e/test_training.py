@@ -1,0 +1,139 @@
+"""`tfscale-train run` as a user calls it: real TensorFlow under agents on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from recording import Recording
+from tfscale.trainer.training.result import Result, read_result
+
+TRAIN = Path(sys.executable).parent / "tfscale-train"
+KERAS = {"keras 3": {}, "tf_keras 2": {"TF_USE_LEGACY_KERAS": "1"}}
+PS = ("parameter-server", "--workers", "2", "--servers", "2")
+EVERYDAY = [
+    ("fit", ("multi-worker",), "ring", 2),
+    ("fit", ("central-storage", "--replicas", "2"), "one device", 2),
+]
+CELLS = [
+    ("fit", ("one-device",), "none", 1),
+    ("fit", ("mirrored", "--replicas", "2"), "ring", 2),
+    ("fit", ("mirrored", "--replicas", "3", "--reduction", "one-device"), "one device", 3),
+    ("fit", ("mirrored", "--replicas", "4", "--reduction", "hierarchical-copy"), "hierarchical copy", 4),
+    ("fit", ("mirrored", "--devices", "CPU:0"), "none", 1),
+    ("fit", ("multi-worker", "--workers", "3", "--communication", "ring"), "ring", 3),
+    ("fit", ("central-storage", "--replicas", "2"), "one device", 2),
+    ("fit", PS, "servers", 1),
+    ("fit", (*PS, "--partitioner", "min-size", "--shard-bytes", "1000"), "servers", 1),
+    ("fit", (*PS, "--partitioner", "fixed", "--evaluators", "1"), "servers", 1),
+]
+REFUSED = [
+    (("mirrored", "--reduction", "nccl"), "mirrored: --reduction nccl: NCCL needs GPUs"),
+    (("mirrored", "--devices", "GPU:0,GPU:1"), "mirrored: --devices GPU:0,GPU:1: GPU:0, GPU:1 not here"),
+    (("multi-worker", "--communication", "nccl"), "multi-worker: --communication nccl: NCCL needs a GPU"),
+    (("mirrored", "--replicas", "3", "--global-batch", "64"), "--global-batch 64: not divisible by 3 replicas"),
+    (("one-device", "--device", "GPU:0"), "one-device: --device GPU:0: this host has CPU:0"),
+    (("central-storage", "--parameter-device", "GPU:0"), "central-storage: --parameter-device: GPU:0 not here"),
+    (("tpu",), "tpu: --tpu local: no TPU answers"),
+    (("tpu", "--tpu", "grpc://127.0.0.1:9"), "tpu: --tpu grpc://127.0.0.1:9: no TPU answers"),
+]
+
+
+def start(strategy: tuple[str, ...], *words: str) -> list[str]:
+    return [str(TRAIN), "run", "digits", "--strategy", *strategy, *words]
+
+
+def environment(keras: str) -> dict[str, str]:
+    return os.environ | {"CUDA_VISIBLE_DEVICES": ""} | KERAS[keras]
+
+
+def train(path: Path, strategy: tuple[str, ...], *words: str, keras: str = "keras 3", step: int = 100) -> Result:
+    command = start(strategy, *words, "--json", str(path))
+    ended = subprocess.run(command, env=environment(keras), capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "tfscale-console --cluster" in ended.stderr and "held out accuracy" in ended.stdout
+    assert re.search(rf"^step {step}: mean loss \d", ended.stderr, re.MULTILINE)
+    assert left(ended.stderr) == []
+    return read_result(path)
+
+
+def left(told: str) -> list[list[str]]:
+    """Return the processes that a run has left, from what it told on stderr: its folder is in their commands."""
+    (folder,) = set(re.findall(r"\S+/tfscale-run-[^/]+", told))
+    return [words for process in psutil.process_iter() if folder in " ".join(words := _words(process))]
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def check(result: Result, reduction: str, replicas: int) -> None:
+    """It trained all steps, learnt something, and told the reduction that ran."""
+    assert (result.reduction, result.replicas) == (reduction, replicas)
+    assert result.loss[-1][0] == result.steps and result.final_loss is not None
+    assert result.final_loss < 1.2 and result.accuracy["accuracy"] > 0.6
+    assert result.weights == 188_234
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("loop", "strategy", "reduction", "replicas"), EVERYDAY)
+def test_a_strategy_trains_and_tells_what_ran(
+    loop: str, strategy: tuple[str, ...], reduction: str, replicas: int, tmp_path: Path
+) -> None:
+    check(train(tmp_path / "result.json", strategy, "--loop", loop, "--steps", "100"), reduction, replicas)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keras", list(KERAS))
+@pytest.mark.parametrize(("loop", "strategy", "reduction", "replicas"), CELLS)
+def test_every_strategy_trains_and_tells_what_ran(
+    loop: str, strategy: tuple[str, ...], reduction: str, replicas: int, keras: str, tmp_path: Path
+) -> None:
+    result = train(tmp_path / "result.json", strategy, "--loop", loop, "--steps", "200", keras=keras)
+    check(result, reduction, replicas)
+    assert result.keras.startswith("tf_keras" if keras.startswith("tf") else "keras")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("strategy", "said"), REFUSED)
+def test_what_cannot_run_here_is_refused_in_one_line(strategy: tuple[str, ...], said: str) -> None:
+    ended = subprocess.run(
+        start(strategy), env=environment("keras 3"), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == 2 and ended.stdout == ""
+    refusal = [line for line in ended.stderr.splitlines() if line.startswith("tfscale-train: ")]
+    assert len(refusal) == 1 and refusal[0].startswith(f"tfscale-train: {said}"), ended.stderr
+    assert left(ended.stderr) == []
+
+
+@pytest.mark.tensorflow
+def test_a_run_is_watched_interrupted_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    """The command that a run names shows its steps; ctrl-C leaves no process and a state to go on from."""
+    out, folder = tmp_path / "run.jsonl", tmp_path / "checkpoints"
+    mirrored = ("mirrored", "--replicas", "2", "--checkpoints", str(folder))
+    with subprocess.Popen(
+        start(mirrored, "--steps", "1000000"), env=environment("keras 3"), stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stderr is not None
+        told = [run.stderr.readline(), run.stderr.readline()]
+        console = [*told[1].split(), "--headless", "--out", str(out), "--seconds", "2"]
+        subprocess.run([TRAIN.parent / console[0], *console[1:]], check=True, timeout=60)
+        told.append(run.stderr.readline())
+        run.send_signal(signal.SIGINT)
+        rest = run.stderr.read()
+        assert run.wait(30) == 130 and f"the same command goes on from the newest checkpoint in {folder}" in rest
+    assert len(Recording.read(out).steps["worker:0"]["sequence"]) > 10
+    assert told[2].startswith("step 100: mean loss") and left("".join(told)) == []
+    made = max(int(path.stem.rpartition("-")[2]) for path in folder.glob("ckpt-*.index"))
+    result = train(tmp_path / "result.json", mirrored, "--steps", str(made + 100), step=made + 100)
+    assert (result.begin, result.steps, result.loss[0][0]) == (made, 100, made + 1)
+    assert result.loss[0][1] < 1.0, "untrained it would be 2.3"

@@ -1,0 +1,51 @@
+"""The command line of `tfscale-train`, as far as nothing is started."""
+
+from __future__ import annotations
+
+import pytest
+from tfscale.trainer import cli
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list", "--help"]])
+def test_every_help_has_an_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 0
+    _, examples = capsys.readouterr().out.split("example", 1)
+    assert "  tfscale-train " in examples
+
+
+def test_run_has_a_flag_for_each_option_of_a_strategy_and_says_whose_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "--reduction X auto, nccl, hierarchical-copy, one-device (mirrored)" in told
+    assert "--workers N a number (multi-worker, parameter-server)" in told
+
+
+def test_list_tells_programs_strategies_and_techniques(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == ["programs:", "strategies:", "techniques:"]
+    assert any(line.split()[:2] == ["multi-worker", "Multi-worker"] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "arguments are required: COMMAND"),
+        (["run", "digits", "--loops", "fit"], "unrecognized arguments: --loops fit"),
+        (["run", "digits", "--loop", "for"], "invalid choice: 'for'"),
+        (["run", "digits", "--steps", "many"], "invalid int value: 'many'"),
+        (["run", "faces"], "there is no program 'faces': use one of cifar-large"),
+        (["run", "digits", "--strategy", "mirrored", "--workers", "2"], "--workers: mirrored does not take it"),
+        (["run", "digits", "--slow", "worker:1=60ms"], "the tasks are worker:0"),
+    ],
+)
+def test_mistakes_are_one_line_and_status_2(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    assert cli.main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tfscale-train: ") and said in line

@@ -1,0 +1,46 @@
+"""Data of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+
+def test_a_tenth_is_held_out_and_at_most_512_examples() -> None:
+    from tfscale.trainer.training.batches import split
+
+    training, held_out = split(np.arange(100), np.arange(100))
+    assert (list(held_out[0]), len(training[0])) == (list(range(10)), 90)
+    assert len(split(np.arange(9_000), np.arange(9_000))[1][0]) == 512
+
+
+def test_pipelines_share_the_examples_and_batches_are_of_one_replica() -> None:
+    import tensorflow as tf
+    from tfscale.trainer.training.batches import batches
+
+    seen = []
+    for pipeline in range(2):
+        context = tf.distribute.InputContext(2, pipeline, num_replicas_in_sync=4)
+        data = batches((np.arange(64), np.arange(64)), 32, seed=0)(context)
+        taken = [features.numpy() for features, _ in data.take(4)]
+        assert all(len(batch) == 8 for batch in taken)
+        seen.append({int(number) for batch in taken for number in batch})
+    assert len(seen[0]) == len(seen[1]) == 32 and not seen[0] & seen[1]
+
+
+def test_workers_without_a_seed_each_begin_at_a_place_of_their_own() -> None:
+    import tensorflow as tf
+    from tfscale.trainer.training.batches import batches
+
+    tf.keras.utils.set_random_seed(0)
+
+    # The chief traces the function once, and all workers run it.
+    @tf.function
+    def first() -> tf.Tensor:
+        data = batches((np.arange(1_000), np.arange(1_000)), 64, seed=None)(tf.distribute.InputContext())
+        return next(iter(data))[0]
+
+    one, other = (list(first().numpy()) for _ in range(2))
+    assert one != other and len({*one}) == len({*other}) == 64

@@ -1,0 +1,53 @@
+"""Clusters on this machine: real agents, with tasks that are no trainings."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import psutil
+from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.task import Role, Task
+from tfscale.trainer.training.local_cluster import local_cluster, write_cluster
+
+
+def test_every_task_has_an_address_and_an_agent_of_its_own(tmp_path: Path) -> None:
+    spec = load_cluster(write_cluster(tmp_path / "run.toml", {"chief": 1, "worker": 2, "ps": 2}))
+    assert [str(task) for task in spec.tasks] == ["chief:0", "worker:0", "worker:1", "ps:0", "ps:1"]
+    assert len({*spec.tasks.values(), *spec.agents.values()}) == 10 and spec.name == "run"
+
+
+def test_the_cluster_has_ended_when_its_tasks_have(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import os; print(os.environ['TFSCALE_TASK'])"]
+    with local_cluster(tmp_path, "short", {"worker": 2}, command, ["--exit-with-task"]) as cluster:
+        assert cluster.wait() is None
+        logs = [cluster.task_log(task) for task in cluster.agents]
+        assert [log.splitlines()[1] for log in logs] == [b"worker:0", b"worker:1"]
+        assert cluster.task_log(next(iter(cluster.agents)), len(logs[0]) - 5) == logs[0][-5:]
+
+
+def test_a_task_that_fails_is_told_while_others_run(tmp_path: Path) -> None:
+    script = "import os, sys, time; sys.exit(3) if os.environ['TFSCALE_TASK'] == 'worker:1' else time.sleep(600)"
+    with local_cluster(
+        tmp_path, "fails", {"worker": 2}, [sys.executable, "-c", script], ["--exit-with-task"]
+    ) as cluster:
+        failed = cluster.wait()
+        assert failed == Task(Role.WORKER, 1) and cluster.agents[failed].poll() == 3
+
+
+def test_servers_do_not_have_to_end_and_no_process_stays(tmp_path: Path) -> None:
+    script = "import os, time; time.sleep(1 if os.environ['TFSCALE_TASK'] == 'chief:0' else 600)"
+    tasks = {"chief": 1, "worker": 1, "ps": 1}
+    with local_cluster(tmp_path, "serving", tasks, [sys.executable, "-c", script], ["--exit-with-task"]) as cluster:
+        assert cluster.ending == [Task(Role.CHIEF, 0)]
+        assert cluster.wait() is None
+    time.sleep(0.5)
+    assert [process.pid for process in psutil.process_iter() if str(tmp_path) in " ".join(_words(process))] == []
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

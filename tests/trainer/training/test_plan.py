@@ -1,0 +1,159 @@
+"""Plans, and what is refused before TensorFlow is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tfscale.core.errors import UsageError
+from tfscale.trainer.delay import Delay
+from tfscale.trainer.training import plan as plans
+from tfscale.trainer.training.catalogue import Entry, find
+from tfscale.trainer.training.plan import Plan, check_tasks, make_plan
+
+
+def plan(program: str = "digits", strategy: str = "multi-worker", **given: Any) -> Plan:
+    return make_plan({"program": program, "strategy": strategy, **given}, {})
+
+
+def test_the_plan_has_what_was_given_and_defaults_for_the_rest() -> None:
+    made = plan("mlp", "mirrored", replicas=2, reduction="one-device", workers=None, steps=50, batch=16)
+    assert (made.program.name, made.strategy.name, made.loop, made.steps, made.batch) == (
+        "mlp",
+        "mirrored",
+        "fit",
+        50,
+        16,
+    )
+    assert made.options == {"replicas": 2, "reduction": "one-device"} and made.seed == 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "given", "tasks"),
+    [
+        ("one-device", {}, {"worker": 1}),
+        ("multi-worker", {}, {"worker": 2}),
+        ("multi-worker", {"workers": 3}, {"worker": 3}),
+        ("parameter-server", {"servers": 3}, {"chief": 1, "worker": 2, "ps": 3}),
+        ("parameter-server", {"evaluators": 1}, {"chief": 1, "worker": 2, "ps": 2, "evaluator": 1}),
+    ],
+)
+def test_a_strategy_knows_the_tasks_of_its_cluster(strategy: str, given: dict[str, int], tasks: dict[str, int]) -> None:
+    made = plan(strategy=strategy, **given)
+    assert made.local_tasks == tasks
+    check_tasks(made, tasks)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"program": "digit"}, "no program 'digit': use one of .*digits"),
+        ({"strategy": "ps"}, "no strategy 'ps': use one of .*parameter-server"),
+        ({"replicas": 2}, "--replicas: multi-worker does not take it, only --communication, --workers"),
+        ({"strategy": "one-device", "workers": 2}, "--workers: one-device does not take it, only --device"),
+        ({"communication": "mpi"}, "--communication mpi: use one of auto, ring, nccl"),
+        ({"workers": 0}, "--workers 0: use from 1 to 64"),
+        ({"strategy": "mirrored", "reduction": "ring"}, "--reduction ring: use one of auto, nccl"),
+        ({"steps": 0}, "--steps 0: at least 1"),
+        ({"batch": -1}, "--batch -1: at least 1"),
+        ({"batch": 32, "global_batch": 64}, "give one of them"),
+        ({"seed": -1}, "--seed -1: at least 0"),
+        ({"json": Path("/no/such/folder/x")}, "there is no folder /no/such/folder"),
+        ({"json": Path("/")}, "--json /: is a folder"),
+        ({"checkpoints": Path("/dev/null")}, "--checkpoints /dev/null: is no folder"),
+        ({"with": "nothing=1"}, "no technique 'nothing'"),
+        ({"slow": ["60ms"]}, "write TASK=DELAY"),
+        ({"slow": ["worker:1=60"]}, "is not a delay"),
+        ({"slow": ["worker:1=60ms"], "loop": "custom"}, "a delay is put into `fit`"),
+        ({"strategy": "parameter-server", "slow": ["worker:1=60ms"]}, "a delay is put into `fit`"),
+    ],
+)
+def test_what_can_never_run_is_refused_in_one_line(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        plan(**given)
+    assert "\n" not in str(raised.value) and raised.value.exit_status == 2
+
+
+def test_delays_are_by_task() -> None:
+    made = plan(slow=["worker:1=60ms,input@3s"])
+    assert made.slow == {"worker:1": Delay("input", 0.06, start=3.0)}
+    check_tasks(made, {"worker": 2})
+    with pytest.raises(UsageError, match=r"--slow worker:1: the tasks are worker:0$"):
+        check_tasks(made, {"worker": 1})
+
+
+@pytest.mark.parametrize(
+    ("made", "tasks", "said"),
+    [
+        (plan(strategy="mirrored"), {"worker": 2}, "has 2 tasks of the role worker, not 1"),
+        (plan(workers=3), {"worker": 2}, "--workers 3: this cluster has 2"),
+        (plan(), {"worker": 2, "ps": 1}, "multi-worker has no ps: its tasks are chief, worker"),
+        (plan(strategy="parameter-server"), {"worker": 2, "ps": 1}, "0 tasks of the role chief, not 1"),
+    ],
+)
+def test_a_cluster_that_the_strategy_cannot_use_is_refused(made: Plan, tasks: dict[str, int], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        check_tasks(made, tasks)
+
+
+TECHNIQUES = {
+    "schedule": Entry("technique", "schedule", "", {}, frozenset({"parse", "learning_rate"})),
+    "warm-up": Entry("technique", "warm-up", "", {}, frozenset({"parse", "learning_rate"})),
+    "mixed": Entry(
+        "technique",
+        "mixed",
+        "",
+        {"REFUSED": {"tf_keras": "needs Keras 3", "custom": "only fit", "tpu": "has its own"}},
+        frozenset({"parse", "prepare", "optimizer"}),
+    ),
+    "momentum": Entry("technique", "momentum", "", {}, frozenset({"parse", "optimizer"})),
+}
+
+
+@pytest.fixture
+def _techniques(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = lambda kind, name: TECHNIQUES[name] if kind == "technique" else find(kind, name)  # noqa: E731
+    monkeypatch.setattr(plans, "find", known)
+
+
+@pytest.mark.usefixtures("_techniques")
+def test_techniques_are_read_with_their_values_in_order() -> None:
+    made = plan(**{"with": "mixed=float16,momentum,schedule=0.1:5"})
+    assert [(entry.name, text) for entry, text in made.techniques] == [
+        ("mixed", "float16"),
+        ("momentum", ""),
+        ("schedule", "0.1:5"),
+    ]
+
+
+@pytest.mark.usefixtures("_techniques")
+@pytest.mark.parametrize(
+    ("given", "environment", "said"),
+    [
+        ({"with": "schedule=1,warm-up=2"}, {}, r"--with schedule,warm-up: not together.*\(learning_rate\)"),
+        ({"with": "mixed,mixed"}, {}, "mixed stands there twice"),
+        ({"with": "mixed"}, {"TF_USE_LEGACY_KERAS": "1"}, "--with mixed: not with tf_keras: needs Keras 3"),
+        ({"with": "mixed", "loop": "custom"}, {}, "--with mixed: not with custom: only fit"),
+        ({"with": "mixed", "strategy": "tpu"}, {}, "--with mixed: not with tpu: has its own"),
+    ],
+)
+def test_techniques_that_do_not_go_together_are_refused(
+    given: dict[str, Any], environment: dict[str, str], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        make_plan({"program": "digits", "strategy": "multi-worker", **given}, environment)
+
+
+def test_a_program_with_a_command_line_of_its_own_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Entry("program", "stages", "", {}, frozenset({"main"}))
+    monkeypatch.setattr(plans, "find", lambda kind, name: program if kind == "program" else find(kind, name))
+    with pytest.raises(UsageError, match="stages has a command line of its own: tfscale-train run stages --help"):
+        plan("stages")
+
+
+def test_a_program_says_under_which_strategies_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Entry("program", "stages", "", {"STRATEGIES": ("one-device",)}, frozenset())
+    monkeypatch.setattr(plans, "find", lambda kind, name: program if kind == "program" else find(kind, name))
+    with pytest.raises(UsageError, match="stages does not run under mirrored, only under one-device"):
+        plan("stages", "mirrored")

@@ -1,0 +1,66 @@
+"""Results, as they are written, read and shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tfscale.trainer.training.result import Result, describe, read_result
+
+RESULT = Result(
+    program="digits",
+    strategy="multi-worker",
+    options={"communication": "ring"},
+    techniques={"accumulation": "4", "momentum": ""},
+    loop="fit",
+    keras="keras 3.15.0",
+    tensorflow="2.21.0",
+    tasks={"worker": 2},
+    replicas=2,
+    global_batch=128,
+    seed=0,
+    weights=188_234,
+    begin=0,
+    steps=12,
+    seconds=4.0,
+    first_steps=1,
+    first_steps_seconds=1.5,
+    steps_per_second=5.0,
+    loss=[(step, float(step)) for step in range(1, 13)],
+    accuracy={"loss": 0.25, "accuracy": 0.875},
+    reduction="ring",
+    reduction_ops={"CollectiveReduceV2 on CPU": 2},
+)
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    RESULT.write(path)
+    read = read_result(path)
+    assert replace(read, loss=[(step, loss) for step, loss in read.loss]) == RESULT
+    document = json.loads(path.read_text())
+    assert document["examples_per_second"] == 640 and document["final_loss"] == pytest.approx(7.5)
+
+
+def test_the_lines_say_what_ran() -> None:
+    lines = dict(line.split("  ", 1) for line in describe(RESULT).splitlines())
+    told = {name.strip(): text.strip() for name, text in lines.items()}
+    assert told["run"] == "digits, multi-worker, fit, accumulation=4 momentum"
+    assert told["cluster"] == "2 worker; 2 replicas in a step"
+    assert told["reduction"] == "ring (2 CollectiveReduceV2 on CPU)"
+    assert told["rate"] == "5.00 steps/s, 640.0 examples/s after the first step"
+    assert told["steps"] == "12 in 4.0 s"
+    assert (told["loss"], told["held out accuracy"]) == ("7.5000, mean of the newest 10", "0.8750")
+
+
+def test_a_run_that_went_on_or_whose_steps_were_not_seen_says_so() -> None:
+    lines = describe(replace(RESULT, begin=100, first_steps=50))
+    assert "12 in 4.0 s, after 100 earlier" in lines and "examples/s after the first 50 steps" in lines
+
+
+def test_what_is_unknown_is_said_to_be_so() -> None:
+    bare = replace(RESULT, steps_per_second=None, loss=[], reduction=None, reduction_ops={})
+    assert bare.examples_per_second is None and bare.final_loss is None
+    assert describe(bare).count("unknown") == 3

@@ -1,0 +1,43 @@
+"""Examples that were held out: what a trained model makes of them, on one device and outside of any strategy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import tensorflow as tf
+from tfscale.trainer.checkpoints import step_of
+from tfscale.trainer.training.batches import Examples
+
+
+def evaluate(keras: Any, program: ModuleType, weights: Any, examples: Examples) -> dict[str, float]:
+    """Return the program's metrics of a model with these weights."""
+    model = _compiled(keras, program)
+    model.set_weights(weights)
+    return _metrics(model, examples)
+
+
+def follow_checkpoints(keras: Any, program: ModuleType, folder: Path, steps: int, examples: Examples) -> None:
+    """Evaluate each checkpoint in the folder, until that of the last step has come: the task of an evaluator."""
+    model = _compiled(keras, program)
+    checkpoint = tf.train.Checkpoint(model=model)
+    for path in tf.train.checkpoints_iterator(str(folder), min_interval_secs=0):
+        checkpoint.restore(path).expect_partial()
+        step = step_of(path)
+        told = ", ".join(f"{name} {value:.4f}" for name, value in _metrics(model, examples).items())
+        print(f"step {step}: held out {told}", flush=True)
+        if step >= steps:
+            break
+
+
+def _compiled(keras: Any, program: ModuleType) -> Any:
+    model = program.build_model(keras)
+    model.compile(loss=program.loss(keras), metrics=list(program.METRICS))
+    return model
+
+
+def _metrics(model: Any, examples: Examples) -> dict[str, float]:
+    features, labels = examples
+    metrics = model.evaluate(features, labels, batch_size=64, verbose=0, return_dict=True)
+    return {name: float(value) for name, value in metrics.items()}

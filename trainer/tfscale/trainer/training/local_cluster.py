@@ -1,0 +1,172 @@
+"""A cluster on this machine's loopback: an agent for each task, all with the same command.
+
+The agents are started as commands and are all that this module knows of them. They are ended when the block ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.strategy import ASYNCHRONOUS
+from tfscale.core.cluster.task import Role, Task
+
+BIN = Path(sys.executable).parent
+"""Folder of the commands of this installation."""
+GRACE = 5
+"""Seconds in which a task has to end when it is asked to."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+ALONE = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+SHARED = ALONE | {
+    # Several tasks on one machine: each keeps to the CPU, and to one thread for its kernels.
+    "CUDA_VISIBLE_DEVICES": "",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCluster:
+    """Agents of all tasks of one cluster."""
+
+    path: Path
+    """Cluster file."""
+    agents: Mapping[Task, subprocess.Popen[bytes]]
+
+    @property
+    def ending(self) -> list[Task]:
+        """Tasks that end by themselves: where there is a chief and servers, workers only serve it."""
+        serving = ASYNCHRONOUS.serving if any(task.role is Role.PS for task in self.agents) else frozenset()
+        return [task for task in self.agents if task.role not in serving]
+
+    def failed(self) -> Task | None:
+        """Return a task whose agent has ended otherwise than well; a server that ends at all has failed."""
+        for task, agent in self.agents.items():
+            status = agent.poll()
+            if status is not None and (status or task not in self.ending):
+                return task
+        return None
+
+    def wait(self, meanwhile: Callable[[], None] = lambda: None) -> Task | None:
+        """Wait until all tasks that end by themselves have, or until one fails, which is returned.
+
+        Args:
+            meanwhile: called ten times a second, and once at the end.
+        """
+        while (failed := self.failed()) is None and any(self.agents[task].poll() is None for task in self.ending):
+            time.sleep(0.1)
+            meanwhile()
+        meanwhile()
+        return failed
+
+    def agent_log(self, task: Task) -> str:
+        """Return what the agent of a task has said, its newest lines."""
+        return _agent_log(self.path.parent, task).read_text(errors="replace")[-2000:]
+
+    def task_log(self, task: Task, begin: int = 0) -> bytes:
+        """Return what a task has said, from this byte on; empty where it was never started."""
+        try:
+            with (_state(self.path.parent) / self.path.stem / f"{task.role}-{task.index}.log").open("rb") as log:
+                log.seek(begin)
+                return log.read()
+        except FileNotFoundError:
+            return b""
+
+
+@contextlib.contextmanager
+def local_cluster(
+    folder: Path, name: str, tasks: Mapping[str, int], command: Sequence[str | Path], flags: Sequence[str] = ()
+) -> Iterator[LocalCluster]:
+    """Start an agent for each task; end them, and with them the tasks, when the block ends.
+
+    Args:
+        folder: holds the cluster file, logs and states.
+        name: of the run.
+        tasks: number of tasks by role.
+        command: program of every task.
+        flags: further flags of the agents.
+    """
+    path = write_cluster(folder / f"{name}.toml", tasks)
+    agents: dict[Task, subprocess.Popen[bytes]] = {}
+    try:
+        for task in load_cluster(path).tasks:
+            agents[task] = _start_agent(path, task, command, flags, ALONE if sum(tasks.values()) == 1 else SHARED)
+        yield LocalCluster(path, agents)
+    finally:
+        end(list(agents.values()))
+
+
+def write_cluster(path: Path, tasks: Mapping[str, int]) -> Path:
+    """Write a cluster file with free ports of this machine."""
+    names = [f"{role}:{index}" for role, number in tasks.items() for index in range(number)]
+    addresses = [f"127.0.0.1:{port}" for port in _free_ports(2 * len(names))]
+    of_agents = dict(zip(names, addresses[len(names) :], strict=True))
+    free = iter(addresses)
+    roles = [f"{role} = {json.dumps([next(free) for _ in range(number)])}" for role, number in tasks.items()]
+    agents = [f'"{name}" = "{address}"' for name, address in of_agents.items()]
+    path.write_text("\n".join(["[cluster]", *roles, "", "[agents]", *agents, ""]))
+    return path
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for opened in sockets:
+            opened.bind(("127.0.0.1", 0))
+        return [opened.getsockname()[1] for opened in sockets]
+
+
+def _start_agent(
+    cluster: Path, task: Task, command: Sequence[str | Path], flags: Sequence[str], variables: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    own = ["--cluster", cluster, "--state-dir", _state(cluster.parent), "--grace", str(GRACE)]
+    with _agent_log(cluster.parent, task).open("wb") as log:
+        # Out of the terminal's process group: ctrl-C is for whoever started the cluster, and ends the agents in order.
+        return subprocess.Popen(
+            [BIN / "tfscale-agent", "--role", task.role, "--index", str(task.index), *own, *flags, "--", *command],
+            env={**os.environ, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _state(folder: Path) -> Path:
+    return folder / "state"
+
+
+def _agent_log(folder: Path, task: Task) -> Path:
+    return folder / f"agent-{task.role}-{task.index}.log"
+
+
+def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End all agents, and with them their tasks; ignore signals meanwhile."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
+    for agent in agents:
+        agent.terminate()
+    for agent in agents:
+        agent.wait()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def interrupt_on_signals() -> None:
+    """Make SIGTERM and SIGHUP what ctrl-C is, so that blocks end in order."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,102 @@
+"""The result of a run: what was trained, how fast, with what loss, and how gradients were really reduced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+
+LAST = 10
+"""Steps over which the final loss is a mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything that `--json` writes; None is unknown."""
+
+    program: str
+    strategy: str
+    options: Mapping[str, str | int]
+    techniques: Mapping[str, str]
+    loop: str
+    keras: str
+    """Version, as in `keras 3.15.0`."""
+    tensorflow: str
+    tasks: Mapping[str, int]
+    """Number of tasks by role."""
+    replicas: int
+    """Replicas that take part in one step."""
+    global_batch: int
+    """Examples of one step of all replicas."""
+    seed: int
+    weights: int
+    """Trainable weights."""
+    begin: int
+    """Steps that an earlier run had made, from whose checkpoint this one went on."""
+    steps: int
+    seconds: float
+    """Wall clock of the training, with tracing and compilation."""
+    first_steps: int
+    """Steps before the rate is measured: one, or an epoch where a step's end is not seen."""
+    first_steps_seconds: float | None
+    """Time of these, most of it tracing."""
+    steps_per_second: float | None
+    """Rate after them."""
+    loss: Sequence[tuple[int, float]]
+    """Step and loss; the newest 100,000."""
+    accuracy: Mapping[str, float]
+    """Metrics over examples that were held out, on one device."""
+    reduction: str | None
+    reduction_ops: Mapping[str, int]
+
+    @property
+    def examples_per_second(self) -> float | None:
+        return None if self.steps_per_second is None else self.steps_per_second * self.global_batch
+
+    @property
+    def final_loss(self) -> float | None:
+        """Mean loss of the last steps."""
+        return fmean(loss for _, loss in self.loss[-LAST:]) if self.loss else None
+
+    def write(self, path: Path) -> None:
+        """Write everything as one JSON object. Raises OSError."""
+        derived = {"examples_per_second": self.examples_per_second, "final_loss": self.final_loss}
+        path.write_text(json.dumps(asdict(self) | derived) + "\n", encoding="utf-8")
+
+
+def read_result(path: Path) -> Result:
+    """Read what `write` has written. Raises OSError, or ValueError where it is something else."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return Result(**{name: document[name] for name in Result.__dataclass_fields__})
+
+
+def describe(result: Result) -> str:
+    """Return the result as lines to print."""
+    techniques = " ".join(f"{name}={value}" if value else name for name, value in result.techniques.items())
+    tasks = ", ".join(f"{number} {role}" for role, number in result.tasks.items())
+    ops = ", ".join(f"{number} {op}" for op, number in result.reduction_ops.items())
+    rows = {
+        "run": f"{result.program}, {result.strategy}, {result.loop}{f', {techniques}' if techniques else ''}",
+        "cluster": f"{tasks}; {result.replicas} replica{'s' * (result.replicas > 1)} in a step",
+        "batch": f"{result.global_batch} examples a step",
+        "weights": f"{result.weights:,}",
+        "steps": f"{result.steps} in {result.seconds:.1f} s{f', after {result.begin} earlier' * (result.begin > 0)}",
+        "rate": _rate(result),
+        "reduction": (result.reduction or "unknown") + (f" ({ops})" if ops else ""),
+        "loss": _number(result.final_loss) + f", mean of the newest {min(LAST, len(result.loss))}" * bool(result.loss),
+    } | {f"held out {name}": _number(value) for name, value in result.accuracy.items()}
+    width = max(map(len, rows))
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
+
+
+def _rate(result: Result) -> str:
+    if result.steps_per_second is None or result.examples_per_second is None:
+        return "unknown"
+    after = "the first step" if result.first_steps == 1 else f"the first {result.first_steps} steps"
+    return f"{result.steps_per_second:.2f} steps/s, {result.examples_per_second:.1f} examples/s after {after}"
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4f}"
