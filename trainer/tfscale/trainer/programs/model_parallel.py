@@ -82,7 +82,7 @@ def train(halves: tuple[Half, Half], batch: int, steps: int) -> dict[str, Any]:
     """Train on digits enlarged to 28 x 28; return losses, seconds of a step, weights and bytes of each device."""
     loss_of = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]
     def step(features: Any, labels: Any) -> Any:
         loss, *of_halves = gradients(halves, loss_of, features, labels)
         for half, each in zip(halves, of_halves, strict=True):
@@ -97,7 +97,7 @@ def train(halves: tuple[Half, Half], batch: int, steps: int) -> dict[str, Any]:
         begin = time.perf_counter()
         losses.append(float(step(features, answers)))
         seconds.append(time.perf_counter() - begin)
-        print(f"step {number}: loss {losses[-1]:.4f}")
+        print(f"step {number}: loss {losses[-1]:.4f}", flush=True)
     return {
         "loss": losses,
         "step_seconds": median(seconds),

@@ -94,7 +94,7 @@ def loss_of(weights: dict[str, Any], images: Any, labels: Any) -> Any:
     return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels, logits))
 
 
-@tf.function
+@tf.function  # type: ignore[untyped-decorator]
 def train_step(weights: dict[str, Any], images: Any, labels: Any) -> Any:
     """Take one step of gradient descent, and return the loss before it."""
     with tf.GradientTape() as tape:
@@ -112,7 +112,7 @@ def train(weights: dict[str, Any], mesh: dtensor.Mesh, batch: int, steps: int) -
         there = [split(each, mesh, "batch", dtensor.UNSHARDED) for each in (images, labels)]
         losses.append(float(train_step(weights, *there)))
         seconds.append(time.perf_counter() - begin)
-        print(f"step {step}: loss {losses[-1]:.4f}")
+        print(f"step {step}: loss {losses[-1]:.4f}", flush=True)
     parts = {
         name: [each.shape.as_list() for each in dtensor.unpack(weight.read_value())] for name, weight in weights.items()
     }
