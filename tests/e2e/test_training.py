@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -17,9 +17,14 @@ from tfscale.trainer.training.result import Result, read_result
 TRAIN = Path(sys.executable).parent / "tfscale-train"
 KERAS = {"keras 3": {}, "tf_keras 2": {"TF_USE_LEGACY_KERAS": "1"}}
 PS = ("parameter-server", "--workers", "2", "--servers", "2")
-EVERYDAY = [("fit", ("mirrored", "--replicas", "2"), "one device", 2), ("fit", ("multi-worker",), "ring", 2)]
+EVERYDAY = [
+    ("fit", ("multi-worker",), "ring", 2),
+    ("fit", ("central-storage", "--replicas", "2"), "one device", 2),
+]
 CELLS = [
     ("fit", ("one-device",), "none", 1),
+    ("fit", ("mirrored", "--replicas", "2"), "ring", 2),
+    ("fit", ("mirrored", "--replicas", "3", "--reduction", "one-device"), "one device", 3),
     ("fit", ("mirrored", "--replicas", "4", "--reduction", "hierarchical-copy"), "hierarchical copy", 4),
     ("fit", ("mirrored", "--devices", "CPU:0"), "none", 1),
     ("fit", ("multi-worker", "--workers", "3", "--communication", "ring"), "ring", 3),
@@ -48,17 +53,20 @@ def environment(keras: str) -> dict[str, str]:
     return os.environ | {"CUDA_VISIBLE_DEVICES": ""} | KERAS[keras]
 
 
-def train(path: Path, strategy: tuple[str, ...], *words: str, keras: str = "keras 3") -> Result:
+def train(path: Path, strategy: tuple[str, ...], *words: str, keras: str = "keras 3", step: int = 100) -> Result:
     command = start(strategy, *words, "--json", str(path))
     ended = subprocess.run(command, env=environment(keras), capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "tfscale-console --cluster" in ended.stderr and "held out accuracy" in ended.stdout
-    assert left() == []
+    assert re.search(rf"^step {step}: mean loss \d", ended.stderr, re.MULTILINE)
+    assert left(ended.stderr) == []
     return read_result(path)
 
 
-def left() -> list[list[str]]:
-    return [words for process in psutil.process_iter() if "tfscale-run-" in " ".join(words := _words(process))]
+def left(told: str) -> list[list[str]]:
+    """Return the processes that a run has left, from what it told on stderr: its folder is in their commands."""
+    (folder,) = set(re.findall(r"\S+/tfscale-run-[^/]+", told))
+    return [words for process in psutil.process_iter() if folder in " ".join(words := _words(process))]
 
 
 def _words(process: psutil.Process) -> list[str]:
@@ -104,20 +112,28 @@ def test_what_cannot_run_here_is_refused_in_one_line(strategy: tuple[str, ...], 
     assert ended.returncode == 2 and ended.stdout == ""
     refusal = [line for line in ended.stderr.splitlines() if line.startswith("tfscale-train: ")]
     assert len(refusal) == 1 and refusal[0].startswith(f"tfscale-train: {said}"), ended.stderr
-    assert left() == []
+    assert left(ended.stderr) == []
 
 
 @pytest.mark.tensorflow
-def test_the_console_that_a_run_names_sees_its_steps_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
-    out = tmp_path / "run.jsonl"
-    command = start(("mirrored", "--replicas", "2"), "--steps", "1000000")
-    with subprocess.Popen(command, env=environment("keras 3"), stderr=subprocess.PIPE, text=True) as run:
+def test_a_run_is_watched_interrupted_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    """The command that a run names shows its steps; ctrl-C leaves no process and a state to go on from."""
+    out, folder = tmp_path / "run.jsonl", tmp_path / "checkpoints"
+    mirrored = ("mirrored", "--replicas", "2", "--checkpoints", str(folder))
+    with subprocess.Popen(
+        start(mirrored, "--steps", "1000000"), env=environment("keras 3"), stderr=subprocess.PIPE, text=True
+    ) as run:
         assert run.stderr is not None
         told = [run.stderr.readline(), run.stderr.readline()]
-        console = [*told[1].split(), "--headless", "--out", str(out), "--seconds", "5"]
-        subprocess.run([TRAIN.parent / console[0], *console[1:]], check=True, timeout=120)
+        console = [*told[1].split(), "--headless", "--out", str(out), "--seconds", "2"]
+        subprocess.run([TRAIN.parent / console[0], *console[1:]], check=True, timeout=60)
+        told.append(run.stderr.readline())
         run.send_signal(signal.SIGINT)
-        assert run.wait(30) == 130
+        rest = run.stderr.read()
+        assert run.wait(30) == 130 and f"the same command goes on from the newest checkpoint in {folder}" in rest
     assert len(Recording.read(out).steps["worker:0"]["sequence"]) > 10
-    time.sleep(0.5)
-    assert left() == []
+    assert told[2].startswith("step 100: mean loss") and left("".join(told)) == []
+    made = max(int(path.stem.rpartition("-")[2]) for path in folder.glob("ckpt-*.index"))
+    result = train(tmp_path / "result.json", mirrored, "--steps", str(made + 100), step=made + 100)
+    assert (result.begin, result.steps, result.loss[0][0]) == (made, 100, made + 1)
+    assert result.loss[0][1] < 1.0, "untrained it would be 2.3"

@@ -28,3 +28,19 @@ def test_pipelines_share_the_examples_and_batches_are_of_one_replica() -> None:
         assert all(len(batch) == 8 for batch in taken)
         seen.append({int(number) for batch in taken for number in batch})
     assert len(seen[0]) == len(seen[1]) == 32 and not seen[0] & seen[1]
+
+
+def test_workers_without_a_seed_each_begin_at_a_place_of_their_own() -> None:
+    import tensorflow as tf
+    from tfscale.trainer.training.batches import batches
+
+    tf.keras.utils.set_random_seed(0)
+
+    # The chief traces the function once, and all workers run it.
+    @tf.function
+    def first() -> tf.Tensor:
+        data = batches((np.arange(1_000), np.arange(1_000)), 64, seed=None)(tf.distribute.InputContext())
+        return next(iter(data))[0]
+
+    one, other = (list(first().numpy()) for _ in range(2))
+    assert one != other and len({*one}) == len({*other}) == 64

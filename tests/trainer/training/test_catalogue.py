@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,8 +28,12 @@ def test_a_file_in_the_folder_is_an_entry_by_its_name_and_first_line(tmp_path: P
 
 
 def test_reading_imports_no_tensorflow() -> None:
-    found = [entry for kind in ("program", "strategy", "technique") for entry in entries(kind).values()]
-    assert len(found) >= 13 and "tensorflow" not in sys.modules
+    script = (
+        "import sys; from tfscale.trainer import cli; cli.main(['list'])\n"
+        "assert not {'tensorflow', 'numpy', 'sklearn'} & set(sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert len(ended.stdout.splitlines()) >= 13
 
 
 def test_an_unknown_name_is_told_with_those_there_are() -> None:

@@ -22,7 +22,9 @@ def test_the_cluster_has_ended_when_its_tasks_have(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import os; print(os.environ['TFSCALE_TASK'])"]
     with local_cluster(tmp_path, "short", {"worker": 2}, command, ["--exit-with-task"]) as cluster:
         assert cluster.wait() is None
-        assert [cluster.task_log(task).strip() for task in cluster.agents] == ["worker:0", "worker:1"]
+        logs = [cluster.task_log(task) for task in cluster.agents]
+        assert [log.splitlines()[1] for log in logs] == [b"worker:0", b"worker:1"]
+        assert cluster.task_log(next(iter(cluster.agents)), len(logs[0]) - 5) == logs[0][-5:]
 
 
 def test_a_task_that_fails_is_told_while_others_run(tmp_path: Path) -> None:

@@ -58,9 +58,10 @@ def test_a_strategy_knows_the_tasks_of_its_cluster(strategy: str, given: dict[st
         ({"steps": 0}, "--steps 0: at least 1"),
         ({"batch": -1}, "--batch -1: at least 1"),
         ({"batch": 32, "global_batch": 64}, "give one of them"),
+        ({"seed": -1}, "--seed -1: at least 0"),
         ({"json": Path("/no/such/folder/x")}, "there is no folder /no/such/folder"),
-        ({"checkpoints": Path("/")}, "multi-worker has no evaluator"),
-        ({"strategy": "parameter-server", "checkpoints": Path("/no/such")}, "there is no such folder"),
+        ({"json": Path("/")}, "--json /: is a folder"),
+        ({"checkpoints": Path("/dev/null")}, "--checkpoints /dev/null: is no folder"),
         ({"with": "nothing=1"}, "no technique 'nothing'"),
         ({"slow": ["60ms"]}, "write TASK=DELAY"),
         ({"slow": ["worker:1=60"]}, "is not a delay"),
@@ -142,6 +143,13 @@ def test_techniques_that_do_not_go_together_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         make_plan({"program": "digits", "strategy": "multi-worker", **given}, environment)
+
+
+def test_a_program_with_a_command_line_of_its_own_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Entry("program", "stages", "", {}, frozenset({"main"}))
+    monkeypatch.setattr(plans, "find", lambda kind, name: program if kind == "program" else find(kind, name))
+    with pytest.raises(UsageError, match="stages has a command line of its own: tfscale-train run stages --help"):
+        plan("stages")
 
 
 def test_a_program_says_under_which_strategies_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:

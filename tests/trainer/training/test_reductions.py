@@ -64,6 +64,12 @@ def test_sums_on_several_devices_or_of_packed_gradients_are_a_hierarchical_copy(
     assert reduced(*packs, Node("AddN", "AddN", f"{CPU}0", ["pack_0", "pack_1"])).kind == "hierarchical copy"
 
 
-def test_updates_on_servers_reduce_nothing() -> None:
-    update = Node("update", "AssignSubVariableOp", "/job:ps/replica:0/task:1/device:CPU:0")
-    assert reduced(update) == Reduction("servers", {"AssignSubVariableOp on CPU": 1})
+def test_rows_of_an_embedding_are_gathered_by_the_ring() -> None:
+    nodes = [Node("reduce", "CollectiveReduceV2", f"{CPU}0"), Node("rows", "CollectiveGatherV2", f"{CPU}0")]
+    assert reduced(*nodes) == Reduction("ring", {"CollectiveReduceV2 on CPU": 1, "CollectiveGatherV2 on CPU": 1})
+
+
+def test_updates_on_servers_reduce_nothing_and_reading_is_no_update() -> None:
+    server = "/job:ps/replica:0/task:1/device:CPU:0"
+    update, read = Node("update", "AssignSubVariableOp", server), Node("lookup", "ResourceGather", server)
+    assert reduced(update, read) == Reduction("servers", {"AssignSubVariableOp on CPU": 1})

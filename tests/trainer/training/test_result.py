@@ -22,9 +22,11 @@ RESULT = Result(
     global_batch=128,
     seed=0,
     weights=188_234,
+    begin=0,
     steps=12,
     seconds=4.0,
-    first_step_seconds=1.5,
+    first_steps=1,
+    first_steps_seconds=1.5,
     steps_per_second=5.0,
     loss=[(step, float(step)) for step in range(1, 13)],
     accuracy={"loss": 0.25, "accuracy": 0.875},
@@ -49,7 +51,13 @@ def test_the_lines_say_what_ran() -> None:
     assert told["cluster"] == "2 worker; 2 replicas in a step"
     assert told["reduction"] == "ring (2 CollectiveReduceV2 on CPU)"
     assert told["rate"] == "5.00 steps/s, 640.0 examples/s after the first step"
-    assert (told["loss"], told["held out accuracy"]) == ("7.5000", "0.8750")
+    assert told["steps"] == "12 in 4.0 s"
+    assert (told["loss"], told["held out accuracy"]) == ("7.5000, mean of the newest 10", "0.8750")
+
+
+def test_a_run_that_went_on_or_whose_steps_were_not_seen_says_so() -> None:
+    lines = describe(replace(RESULT, begin=100, first_steps=50))
+    assert "12 in 4.0 s, after 100 earlier" in lines and "examples/s after the first 50 steps" in lines
 
 
 def test_what_is_unknown_is_said_to_be_so() -> None:

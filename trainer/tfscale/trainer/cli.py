@@ -76,7 +76,7 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     run.add_argument("--seed", type=int, metavar="N", help="of data, weights and their order; default 0")
     run.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
     run.add_argument(
-        "--checkpoints", type=Path, metavar="DIR", help="where an evaluator finds them, shared by all tasks"
+        "--checkpoints", type=Path, metavar="DIR", help="save there, and go on from what is there; shared by all tasks"
     )
     run.add_argument(
         "--slow", action="append", metavar="TASK=60ms|1.3x[,PHASE][@30s]", help="a real delay in its steps"
@@ -109,7 +109,8 @@ def _list() -> int:
         print(f"{title}:")
         rows = {_written(entry): entry.summary for entry in entries(kind).values()}
         width = max(map(len, rows), default=0)
-        print(*(f"  {written:<{width}}  {summary}" for written, summary in rows.items()), sep="\n")
+        for written, summary in rows.items():
+            print(f"  {written:<{width}}  {summary}")
     return 0
 
 

@@ -178,6 +178,13 @@ DELAYS = Feature(
     "tensorflow.python.distribute.distribute_lib:get_update_replica_id()",
 )
 
+# --- Keras: training -------------------------------------------------------------------------------------------------
+
+EXCHANGED_GRADIENTS = Feature(
+    "techniques that sum gradients in a way of their own do not run",
+    "keras.src.backend.tensorflow.optimizer:TFOptimizer._all_reduce_sum_gradients(self, grads_and_vars)",
+)
+
 # --- Keras: the probe ------------------------------------------------------------------------------------------------
 
 OPTIMIZER = Feature(
@@ -316,7 +323,7 @@ KERAS_ON_SERVERS = Feature(
     """,
 )
 ATOMIC_VARIABLES = Feature(
-    "assign_add of Keras under ParameterServerStrategy not repaired",
+    "assign_add of Keras under ParameterServerStrategy and CentralStorageStrategy not repaired",
     """
     keras.src.backend.tensorflow.core:Variable.assign_add(self, value)
     keras.src.backend.tensorflow.core:Variable.assign_sub(self, value)

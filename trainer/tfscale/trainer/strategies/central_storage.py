@@ -1,7 +1,7 @@
 """Central storage: variables on one device, and a replica on each compute device of one host.
 
 For models whose variables do not fit beside the activations. Each replica reads the variables from the parameter
-device, which also sums and applies all gradients.
+device; gradients are summed on the CPU, and applied on the parameter device.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ REPLICAS = "one a compute device; without GPUs --replicas logical devices of the
 OPTIONS = {
     "replicas": (1, 64),
     "compute_devices": "GPU:0,GPU:1; default all GPUs, else the CPU",
-    "parameter_device": "CPU:0; default the CPU, or the only GPU",
+    "parameter_device": "CPU:0; default the CPU, or the only compute device",
 }
 ROLES = {"worker": (None, 1, 1, 1)}
 
@@ -29,14 +29,16 @@ def create(
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * (replicas or 1))
     there = [":".join(each.name.split(":")[-2:]) for each in tf.config.list_logical_devices()]
     usable = [name for name in there if name.startswith("GPU" if gpus else "CPU")]
-    compute = compute_devices.split(",") if compute_devices else usable[:replicas]
+    compute = usable[:replicas] if compute_devices is None else compute_devices.split(",")
     _check("--compute-devices", compute, there)
-    _check("--parameter-device", [parameter_device] if parameter_device else [], there)
+    _check("--parameter-device", [] if parameter_device is None else [parameter_device], there)
     if replicas and len(compute) < replicas:
         raise ValueError(f"--replicas {replicas}: this host has {gpus} GPUs, and a GPU has one replica")
     return tf.distribute.experimental.CentralStorageStrategy(compute, parameter_device)
 
 
 def _check(flag: str, chosen: list[str], there: list[str]) -> None:
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"{flag} {','.join(chosen)}: names a device twice")
     if missing := [name for name in chosen if name not in there]:
         raise ValueError(f"{flag}: {', '.join(missing)} not here, this host has {', '.join(there)}")

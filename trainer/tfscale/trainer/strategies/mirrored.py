@@ -30,7 +30,9 @@ def create(replicas: int | None = None, devices: str | None = None, reduction: s
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * (replicas or 1))
     there = [":".join(each.name.split(":")[-2:]) for each in tf.config.list_logical_devices()]
     usable = [name for name in there if name.startswith("GPU" if gpus else "CPU")]
-    chosen = devices.split(",") if devices else usable[:replicas]
+    chosen = usable[:replicas] if devices is None else devices.split(",")
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"--devices {devices}: names a device twice")
     if missing := [name for name in chosen if name not in there]:
         raise ValueError(f"--devices {devices}: {', '.join(missing)} not here, this host has {', '.join(there)}")
     if replicas and len(chosen) < replicas:

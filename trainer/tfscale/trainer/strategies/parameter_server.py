@@ -27,20 +27,22 @@ def create(
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     servers = resolver.cluster_spec().num_tasks("ps")
     return tf.distribute.ParameterServerStrategy(
-        resolver, variable_partitioner=_partitioner(partitioner, shards or servers, shard_bytes)
+        resolver, variable_partitioner=_partitioner(partitioner, shards, servers, shard_bytes)
     )
 
 
 def _partitioner(
-    kind: str, shards: int, shard_bytes: int | None
+    kind: str, shards: int | None, servers: int, shard_bytes: int | None
 ) -> tf.distribute.experimental.partitioners.Partitioner:
     """Return how a variable is split over the servers; None: each variable is whole, on one of them."""
     partitioners = tf.distribute.experimental.partitioners
+    if shards is not None and kind == "none":
+        raise ValueError(f"--shards {shards}: only with --partitioner fixed or min-size")
     if shard_bytes is not None and kind != "min-size":
         raise ValueError(f"--shard-bytes {shard_bytes}: only --partitioner min-size takes it")
     if kind == "fixed":
-        return partitioners.FixedShardsPartitioner(shards)
-    return partitioners.MinSizePartitioner(shard_bytes or 256 << 10, shards) if kind == "min-size" else None
+        return partitioners.FixedShardsPartitioner(shards or servers)
+    return partitioners.MinSizePartitioner(shard_bytes or 256 << 10, shards or servers) if kind == "min-size" else None
 
 
 def serve() -> None:

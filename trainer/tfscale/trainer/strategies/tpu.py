@@ -26,6 +26,6 @@ def create(tpu: str = "local") -> tf.distribute.Strategy:
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].partition(". ")[0]
         raise ValueError(f"--tpu {tpu}: no TPU answers ({reason}); use another strategy on this host") from error
     return tf.distribute.TPUStrategy(resolver)

@@ -23,18 +23,28 @@ def split(features: Any, labels: Any) -> tuple[Examples, Examples]:
 
 
 def batches(
-    examples: Examples, global_batch: int, seed: int
+    examples: Examples, global_batch: int, seed: int | None
 ) -> Callable[[tf.distribute.InputContext], tf.data.Dataset]:
     """Return the function of `distribute_datasets_from_function`: batches of one replica, shuffled, without end.
 
-    Each input pipeline has its own share of the examples, since it takes every n-th of n pipelines.
+    Each input pipeline has its own share of the examples: it takes every n-th of n pipelines. A parameter server's
+    workers each have one that knows of no other: all examples, and with a `seed` in the same order for all of them.
+    Without one each begins at a place of its own.
     """
     features, labels = examples
 
     def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
         pipelines, pipeline = context.num_input_pipelines, context.input_pipeline_id
         data = tf.data.Dataset.from_tensor_slices((features[pipeline::pipelines], labels[pipeline::pipelines]))
-        data = data.shuffle(min(SHUFFLED, len(labels)), seed=seed + pipeline).repeat()
+        if seed is None:
+            data = data.repeat().skip(_any_number(len(labels)))
+        data = data.shuffle(min(SHUFFLED, len(labels)), seed=pipeline + (seed or 0)).repeat()
         return data.batch(context.get_per_replica_batch_size(global_batch), drop_remainder=True).prefetch(2)
 
     return dataset
+
+
+def _any_number(below: int) -> tf.Tensor:
+    """Return a number that is drawn where and when the op runs, whatever seed TensorFlow has."""
+    scalar, zero = tf.constant([], tf.int32), tf.constant(0, tf.int64)
+    return tf.raw_ops.RandomUniformInt(shape=scalar, minval=zero, maxval=tf.constant(below, tf.int64), seed=0, seed2=0)

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
+from tfscale.trainer.checkpoints import step_of
 from tfscale.trainer.training.batches import Examples
 
 
@@ -23,7 +24,7 @@ def follow_checkpoints(keras: Any, program: ModuleType, folder: Path, steps: int
     checkpoint = tf.train.Checkpoint(model=model)
     for path in tf.train.checkpoints_iterator(str(folder), min_interval_secs=0):
         checkpoint.restore(path).expect_partial()
-        step = int(path.rpartition("-")[2])
+        step = step_of(path)
         told = ", ".join(f"{name} {value:.4f}" for name, value in _metrics(model, examples).items())
         print(f"step {step}: held out {told}", flush=True)
         if step >= steps:

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,20 +58,30 @@ class LocalCluster:
                 return task
         return None
 
-    def wait(self) -> Task | None:
-        """Wait until all tasks that end by themselves have, or until one fails, which is returned."""
+    def wait(self, meanwhile: Callable[[], None] = lambda: None) -> Task | None:
+        """Wait until all tasks that end by themselves have, or until one fails, which is returned.
+
+        Args:
+            meanwhile: called ten times a second, and once at the end.
+        """
         while (failed := self.failed()) is None and any(self.agents[task].poll() is None for task in self.ending):
             time.sleep(0.1)
+            meanwhile()
+        meanwhile()
         return failed
 
     def agent_log(self, task: Task) -> str:
         """Return what the agent of a task has said, its newest lines."""
         return _agent_log(self.path.parent, task).read_text(errors="replace")[-2000:]
 
-    def task_log(self, task: Task) -> str:
-        """Return what a task has said, empty where it was never started."""
-        path = _state(self.path.parent) / self.path.stem / f"{task.role}-{task.index}.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+    def task_log(self, task: Task, begin: int = 0) -> bytes:
+        """Return what a task has said, from this byte on; empty where it was never started."""
+        try:
+            with (_state(self.path.parent) / self.path.stem / f"{task.role}-{task.index}.log").open("rb") as log:
+                log.seek(begin)
+                return log.read()
+        except FileNotFoundError:
+            return b""
 
 
 @contextlib.contextmanager

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task import Role, Task
 from tfscale.trainer.training.local_cluster import BIN, LocalCluster, interrupt_on_signals, local_cluster
 from tfscale.trainer.training.plan import Plan
 from tfscale.trainer.training.result import describe, read_result
@@ -24,43 +24,94 @@ def run_locally(plan: Plan, words: Sequence[str]) -> int:
         if plan.json is None:
             added += ["--json", str(result)]
         if "evaluator" in plan.local_tasks and plan.checkpoints is None:
-            (folder / "checkpoints").mkdir()
             added += ["--checkpoints", str(folder / "checkpoints")]
         status = _run(folder, plan.program.name, plan.local_tasks, [*words, *added])
         if status == 0:
             print(describe(read_result(result)))
+        if status == INTERRUPTED:
+            print(f"tfscale-train: interrupted; {_state(plan)}", file=sys.stderr)
     return status
+
+
+def _state(plan: Plan) -> str:
+    if plan.checkpoints is None:
+        return "nothing was kept, since --checkpoints DIR was not given"
+    newest = "the same command goes on from the newest checkpoint"
+    return f"{newest} in {plan.checkpoints}" if any(plan.checkpoints.glob("ckpt-*")) else "no checkpoint was made yet"
 
 
 def run_program_locally(program: str, words: Sequence[str]) -> int:
     """Run a program that has a command line of its own, and print what it said; return the exit status."""
     with tempfile.TemporaryDirectory(prefix="tfscale-run-") as name:
-        return _run(Path(name), program, {"worker": 1}, words, tells_log=True)
+        return _run(Path(name), program, {"worker": 1}, words, _print_all)
 
 
-def _run(folder: Path, program: str, tasks: Mapping[str, int], words: Sequence[str], tells_log: bool = False) -> int:
+def _print_progress(line: str) -> None:
+    """Print lines such as `step 100: loss 0.8214`."""
+    if line.startswith("step "):
+        print(line, file=sys.stderr, flush=True)
+
+
+def _print_all(line: str) -> None:
+    """Print everything but the agent's own lines."""
+    if not line.startswith("--- tfscale: "):
+        print(line, flush=True)
+
+
+def _run(
+    folder: Path,
+    program: str,
+    tasks: Mapping[str, int],
+    words: Sequence[str],
+    tell: Callable[[str], None] = _print_progress,
+) -> int:
     interrupt_on_signals()
     command = [BIN / "tfscale-train", *words]
     try:
         with local_cluster(folder, program, tasks, command, ["--exit-with-task"]) as cluster:
             print(f"{', '.join(map(str, cluster.agents))} on this machine; watch them:", file=sys.stderr)
             print(f"    tfscale-console --cluster {cluster.path}", file=sys.stderr, flush=True)
-            failed = cluster.wait()
+            failed = cluster.wait(_Progress(cluster, tell).follow)
             if failed is not None:
                 return _tell_why(cluster, failed)
-            if tells_log:
-                print(cluster.task_log(cluster.ending[0]), end="")
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
 
 
+class _Progress:
+    """Lines that the leading task of a cluster and its evaluator write, each told once it is complete."""
+
+    def __init__(self, cluster: LocalCluster, tell: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._tell = tell
+        self._read = dict.fromkeys(_leading(cluster), 0)
+
+    def follow(self) -> None:
+        """Tell new lines."""
+        for task, read in self._read.items():
+            complete, end, _ = self._cluster.task_log(task, read).rpartition(b"\n")
+            self._read[task] += len(complete + end)
+            for line in _text(complete).splitlines():
+                self._tell(line)
+
+
+def _leading(cluster: LocalCluster) -> list[Task]:
+    """Return the first of the tasks that end by themselves, which leads, and an evaluator."""
+    leads, *others = cluster.ending
+    return [leads, *(task for task in others if task.role is Role.EVALUATOR)]
+
+
 def _tell_why(cluster: LocalCluster, task: Task) -> int:
     """Print why a task has ended, one line where it was refused, else the end of its log; return the exit status."""
-    log = cluster.task_log(task)
+    log = _text(cluster.task_log(task))
     refusals = [line for line in log.splitlines() if line.startswith("tfscale-train: ")]
     if cluster.agents[task].poll() == REFUSED and refusals:
         print(refusals[-1], file=sys.stderr)
         return REFUSED
     print(f"tfscale-train: {task} ended early:\n{log[-2000:] or cluster.agent_log(task)}", file=sys.stderr)
     return 1
+
+
+def _text(log: bytes) -> str:
+    return log.decode(errors="replace")

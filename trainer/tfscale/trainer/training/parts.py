@@ -31,6 +31,11 @@ class Parts:
         """Return further arguments of the strategy's `create`."""
         return {name: option for options in self._all("strategy_options") for name, option in options().items()}
 
+    def check(self, batch: int) -> None:
+        """Call each `check` with the number of examples in a replica's batch. Raises ValueError."""
+        for check in self._all("check"):
+            check(batch)
+
     def learning_rate(self, rate: float, replicas: int, steps: int) -> Any:
         """Return what the optimizer takes as its learning rate: a number or a schedule."""
         chosen = self._one("learning_rate")

@@ -42,7 +42,7 @@ class Plan:
     seed: int = 0
     json: Path | None = None
     checkpoints: Path | None = None
-    """Folder that the tasks share."""
+    """Folder that the tasks share; the run goes on from the newest checkpoint in it."""
     slow: Mapping[str, Delay] = field(default_factory=dict)
     """Delay by task."""
 
@@ -61,9 +61,11 @@ def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
     allowed = program.constants.get("STRATEGIES", (strategy.name,))
     if strategy.name not in allowed:
         raise UsageError(f"{program.name} does not run under {strategy.name}, only under {', '.join(allowed)}")
+    if "main" in program.functions:
+        raise UsageError(f"{program.name} has a command line of its own: tfscale-train run {program.name} --help")
     _check_flags(given, strategy)
     _check_numbers(given)
-    _check_folders(given, strategy)
+    _check_files(given)
     loop = given.get("loop") or "fit"
     keras = "tf_keras" if environment.get("TF_USE_LEGACY_KERAS") == "1" else "keras"
     return Plan(
@@ -114,20 +116,21 @@ def _is_allowed(value: str | int, allowed: tuple[Any, ...]) -> bool:
 
 
 def _check_numbers(given: Mapping[str, Any]) -> None:
-    for name in ("steps", "batch", "global_batch"):
-        if (value := given.get(name)) is not None and value < 1:
-            raise UsageError(f"{flag(name)} {value}: at least 1")
+    for name, least in {"steps": 1, "batch": 1, "global_batch": 1, "seed": 0}.items():
+        if (value := given.get(name)) is not None and value < least:
+            raise UsageError(f"{flag(name)} {value}: at least {least}")
     if given.get("batch") and given.get("global_batch"):
         raise UsageError("--batch and --global-batch: give one of them, the other follows from the number of replicas")
 
 
-def _check_folders(given: Mapping[str, Any], strategy: Entry) -> None:
-    if given.get("checkpoints") and "evaluator" not in strategy.constants["ROLES"]:
-        raise UsageError(f"--checkpoints: {strategy.name} has no evaluator that would read them")
-    if (path := given.get("json")) is not None and not path.parent.is_dir():
-        raise UsageError(f"--json {path}: there is no folder {path.parent}")
-    if (folder := given.get("checkpoints")) is not None and not folder.is_dir():
-        raise UsageError(f"--checkpoints {folder}: there is no such folder")
+def _check_files(given: Mapping[str, Any]) -> None:
+    if (path := given.get("json")) is not None:
+        if not path.parent.is_dir():
+            raise UsageError(f"--json {path}: there is no folder {path.parent}")
+        if path.is_dir():
+            raise UsageError(f"--json {path}: is a folder, name a file in it")
+    if (folder := given.get("checkpoints")) is not None and folder.exists() and not folder.is_dir():
+        raise UsageError(f"--checkpoints {folder}: is no folder")
 
 
 def _counts(given: Mapping[str, Any], strategy: Entry) -> Iterator[tuple[str, int]]:

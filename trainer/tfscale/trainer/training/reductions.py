@@ -12,7 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _COLLECTIVES = ("CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3")
+_GATHERS = ("CollectiveGather", "CollectiveGatherV2")
+"""Collectives of IndexedSlices, gradients of an embedding: their rows are gathered, not summed."""
 _SUMS = ("AddN", "AddV2", "Add")
+_UPDATES = ("Assign", "ResourceApply", "ResourceScatter", "ResourceSparseApply")
+"""Begins of the names of ops that change a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ def reduction_of(functions: Iterable[Any]) -> Reduction:
     everything = [node for each in nodes for node in each]
     if found := _count(node for node in everything if node.op == "NcclAllReduce"):
         return Reduction("nccl", found)
-    if collectives := [node for node in everything if node.op in _COLLECTIVES]:
+    if collectives := [node for node in everything if node.op in _COLLECTIVES + _GATHERS]:
         # A collective on GPUs is NCCL's unless a ring was asked for; CPUs have only the ring.
         on_gpus = all(_device(node) == "GPU" and _hint(node) != "ring" for node in collectives)
         return Reduction("nccl" if on_gpus else "ring", _count(collectives))
@@ -39,12 +43,9 @@ def reduction_of(functions: Iterable[Any]) -> Reduction:
         packed = any("ConcatV2" in ops for _, ops in sums)
         several = len({node.device for node, _ in sums}) > 1
         return Reduction("hierarchical copy" if packed or several else "one device", _count(node for node, _ in sums))
-    if updates := [node for node in everything if node.op.startswith(_UPDATES) and "/job:ps" in _place(node)]:
+    if updates := [node for node in everything if node.op.startswith(_UPDATES) and "/job:ps" in node.device]:
         return Reduction("servers", _count(updates))
     return Reduction("none")
-
-
-_UPDATES = ("AssignAddVariable", "AssignSubVariable", "AssignVariable", "Resource")
 
 
 def _count(nodes: Iterable[Any]) -> dict[str, int]:
@@ -55,10 +56,6 @@ def _device(node: Any) -> str:
     """Return `GPU` for `/job:worker/replica:0/task:0/device:GPU:1`; empty where the device is not in the graph."""
     match = re.search(r"device:([A-Z]+)", node.device)
     return match[1] if match else ""
-
-
-def _place(node: Any) -> str:
-    return str(node.device)
 
 
 def _hint(node: Any) -> str:

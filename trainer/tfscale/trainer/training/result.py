@@ -33,13 +33,17 @@ class Result:
     seed: int
     weights: int
     """Trainable weights."""
+    begin: int
+    """Steps that an earlier run had made, from whose checkpoint this one went on."""
     steps: int
     seconds: float
     """Wall clock of the training, with tracing and compilation."""
-    first_step_seconds: float | None
-    """Time until the first step had been made, most of it tracing."""
+    first_steps: int
+    """Steps before the rate is measured: one, or an epoch where a step's end is not seen."""
+    first_steps_seconds: float | None
+    """Time of these, most of it tracing."""
     steps_per_second: float | None
-    """Rate after the first step."""
+    """Rate after them."""
     loss: Sequence[tuple[int, float]]
     """Step and loss; the newest 100,000."""
     accuracy: Mapping[str, float]
@@ -78,10 +82,10 @@ def describe(result: Result) -> str:
         "cluster": f"{tasks}; {result.replicas} replica{'s' * (result.replicas > 1)} in a step",
         "batch": f"{result.global_batch} examples a step",
         "weights": f"{result.weights:,}",
-        "steps": f"{result.steps} in {result.seconds:.1f} s",
+        "steps": f"{result.steps} in {result.seconds:.1f} s{f', after {result.begin} earlier' * (result.begin > 0)}",
         "rate": _rate(result),
         "reduction": (result.reduction or "unknown") + (f" ({ops})" if ops else ""),
-        "loss": _number(result.final_loss),
+        "loss": _number(result.final_loss) + f", mean of the newest {min(LAST, len(result.loss))}" * bool(result.loss),
     } | {f"held out {name}": _number(value) for name, value in result.accuracy.items()}
     width = max(map(len, rows))
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
@@ -90,7 +94,8 @@ def describe(result: Result) -> str:
 def _rate(result: Result) -> str:
     if result.steps_per_second is None or result.examples_per_second is None:
         return "unknown"
-    return f"{result.steps_per_second:.2f} steps/s, {result.examples_per_second:.1f} examples/s after the first step"
+    after = "the first step" if result.first_steps == 1 else f"the first {result.first_steps} steps"
+    return f"{result.steps_per_second:.2f} steps/s, {result.examples_per_second:.1f} examples/s after {after}"
 
 
 def _number(value: float | None) -> str:

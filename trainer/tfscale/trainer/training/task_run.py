@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,13 +16,14 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.core.errors import UsageError
+from tfscale.trainer.checkpoints import Checkpoints
 from tfscale.trainer.slowness import Pipeline, Slowness
 from tfscale.trainer.traced_functions import TracedFunctions
 from tfscale.trainer.training import loops
 from tfscale.trainer.training.batches import batches, split
 from tfscale.trainer.training.catalogue import Entry
 from tfscale.trainer.training.held_out import evaluate, follow_checkpoints
-from tfscale.trainer.training.loops import Trained
+from tfscale.trainer.training.loops import Course, Trained
 from tfscale.trainer.training.parts import Parts
 from tfscale.trainer.training.plan import Plan, check_tasks
 from tfscale.trainer.training.reductions import Reduction, reduction_of
@@ -77,27 +79,55 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     keras, program = tf.keras, plan.program.load()
     parts = Parts([(entry.load(), _value(entry, text)) for entry, text in plan.techniques])
     keras.utils.set_random_seed(plan.seed)
-    parts.prepare(keras)
+    with _refusals():
+        parts.prepare(keras)
     strategy = _strategy(module, plan, parts)
     global_batch = _global_batch(plan, program, strategy.num_replicas_in_sync)
+    with _refusals():
+        parts.check(global_batch // strategy.num_replicas_in_sync)
     training, held_out = split(*program.examples(plan.seed))
     slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
     with strategy.scope():
         model = slowness.model(program.build_model(keras))
         rate = parts.learning_rate(program.LEARNING_RATE, strategy.num_replicas_in_sync, plan.steps)
         kind = getattr(keras.optimizers, getattr(program, "OPTIMIZER", "Adam"))
-        optimizer = parts.optimizer(keras, slowness.optimizer(kind, rate))
-    dataset = slowness.batches(batches(training, global_batch, plan.seed))
+        with _refusals():
+            optimizer = parts.optimizer(keras, slowness.optimizer(kind, rate))
+        checkpoints = Checkpoints(plan.checkpoints, model, optimizer, place.leads)
+    course = _course(plan, strategy, checkpoints)
+    seed = None if _is_asynchronous(plan) else plan.seed + course.begin
+    dataset = slowness.batches(batches(training, global_batch, seed))
     traced = TracedFunctions()
     train = _fit if plan.loop == "fit" else _loop
-    trained = train(_Training(plan, strategy, program, parts, model, optimizer, dataset, slowness.callbacks()))
+    trained = train(_Training(plan, course, strategy, program, parts, model, optimizer, dataset, slowness.callbacks()))
     functions = traced.new()
     reduction = None if functions is None else reduction_of(functions)
     # In every task, since reading a variable of some layers is a collective.
     weights = model.get_weights()
     if place.leads:
         accuracy = evaluate(keras, program, weights, held_out)
-        _tell(_result(plan, place, strategy, global_batch, model, trained, accuracy, reduction), plan.json)
+        _tell(_result(plan, place, strategy, course, global_batch, model, trained, accuracy, reduction), plan.json)
+
+
+def _is_asynchronous(plan: Plan) -> bool:
+    """Return whether a coordinator schedules the steps."""
+    return "SERVING" in plan.strategy.constants
+
+
+def _course(plan: Plan, strategy: Any, checkpoints: Checkpoints) -> Course:
+    """Return the steps that are to be made, and restore those that were made before."""
+    begin = checkpoints.step
+    if begin >= plan.steps:
+        raise UsageError(f"--checkpoints {plan.checkpoints}: has made {begin} of --steps {plan.steps}, ask for more")
+    if plan.checkpoints is not None and strategy.num_replicas_in_sync > 1:
+        begins = strategy.run(lambda: tf.constant(float(begin)))
+        if float(strategy.reduce("mean", begins, axis=None)) != begin:
+            raise UsageError(f"--checkpoints {plan.checkpoints}: not the same for all workers, name a shared folder")
+    try:
+        checkpoints.restore()
+    except ValueError as error:
+        raise UsageError(f"--checkpoints: {error}") from None
+    return Course(plan.steps - begin, begin, checkpoints.save)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +135,7 @@ class _Training:
     """Everything that a loop needs."""
 
     plan: Plan
+    course: Course
     strategy: Any
     program: ModuleType
     parts: Parts
@@ -113,58 +144,42 @@ class _Training:
     dataset: Pipeline
     callbacks: list[Any]
 
-    @property
-    def is_asynchronous(self) -> bool:
-        """True where a coordinator schedules the steps."""
-        return "SERVING" in self.plan.strategy.constants
-
-    def save_checkpoints(self) -> Callable[[int], None]:
-        """Return the function that saves a checkpoint after so many steps, if a folder was named for them."""
-        if self.plan.checkpoints is None:
-            return lambda _: None
-        checkpoint = tf.train.Checkpoint(model=self.model)
-        manager = tf.train.CheckpointManager(checkpoint, str(self.plan.checkpoints), max_to_keep=None)
-        return lambda step: manager.save(checkpoint_number=step)
-
 
 def _fit(run: _Training) -> Trained:
-    keras, strategy, plan = tf.keras, run.strategy, run.plan
+    keras, strategy, is_asynchronous = tf.keras, run.strategy, _is_asynchronous(run.plan)
     model, loss = run.model, run.program.loss(keras)
-    save = run.save_checkpoints()
     with strategy.scope():
         if run.parts.gradients or run.parts.exchange:
-            from tfscale.trainer.training import step
+            from tfscale.trainer.training import training_step
 
-            model = step.fit_model(model, run.parts)
+            model = training_step.fit_model(model, run.parts)
         model.compile(optimizer=run.optimizer, loss=loss, metrics=list(run.program.METRICS))
-    if run.is_asynchronous:
+    if is_asynchronous:
         data = keras.utils.experimental.DatasetCreator(run.dataset)
     else:
         data = strategy.distribute_datasets_from_function(run.dataset)
-    epoch = loops.epoch_of(plan.steps)
-    after_epoch = keras.callbacks.LambdaCallback(on_epoch_end=lambda number, _: save((number + 1) * epoch))
-    callbacks = [*run.callbacks, *_after_step(run), *([after_epoch] if plan.checkpoints else [])]
-    return loops.fit(keras, model, data, plan.steps, callbacks, run.is_asynchronous)
+    callbacks = [*run.callbacks, *_after_step(run)]
+    return loops.fit(keras, model, data, run.course, callbacks, is_asynchronous)
 
 
 def _after_step(run: _Training) -> list[Any]:
     """Return a callback that calls the techniques after each step, if there is one to call."""
     if not run.parts.has_after_step:
         return []
-    made = itertools.count(1)
-    call = lambda *_: run.parts.after_step(run.strategy, run.model, next(made))  # noqa: E731
+    made = itertools.count(run.course.begin + 1)
+    call = lambda *_, **__: run.parts.after_step(run.strategy, run.model, next(made))  # noqa: E731
     return [tf.keras.callbacks.LambdaCallback(on_train_batch_end=call)]
 
 
 def _loop(run: _Training) -> Trained:
-    from tfscale.trainer.training import step
+    from tfscale.trainer.training import training_step
 
-    strategy, steps = run.strategy, run.plan.steps
-    made = step.custom_step(strategy, run.model, run.optimizer, run.program.loss(tf.keras), run.parts)
-    if run.is_asynchronous:
-        return loops.coordinated(strategy, made, run.dataset, steps, run.save_checkpoints())
+    strategy = run.strategy
+    made = training_step.custom_step(strategy, run.model, run.optimizer, run.program.loss(tf.keras), run.parts)
+    if _is_asynchronous(run.plan):
+        return loops.coordinated(strategy, made, run.dataset, run.course)
     data = strategy.distribute_datasets_from_function(run.dataset)
-    return loops.custom(strategy, made, data, steps, run.parts, run.model)
+    return loops.custom(strategy, made, data, run.course, run.parts, run.model)
 
 
 def _value(entry: Entry, text: str) -> Any:
@@ -172,6 +187,15 @@ def _value(entry: Entry, text: str) -> Any:
         return entry.load().parse(text)
     except ValueError as error:
         raise UsageError(f"--with {entry.name}={text}: {error}") from None
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn the ValueError of a technique that cannot be had here into one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"--with: {error}") from None
 
 
 def _strategy(module: ModuleType, plan: Plan, parts: Parts) -> Any:
@@ -194,6 +218,7 @@ def _result(
     plan: Plan,
     place: Place,
     strategy: Any,
+    course: Course,
     global_batch: int,
     model: Any,
     trained: Trained,
@@ -214,9 +239,11 @@ def _result(
         global_batch=global_batch,
         seed=plan.seed,
         weights=sum(math.prod(weight.shape) for weight in model.trainable_variables),
-        steps=plan.steps,
+        begin=course.begin,
+        steps=course.steps,
         seconds=trained.seconds,
-        first_step_seconds=trained.first_step_seconds,
+        first_steps=trained.first_steps,
+        first_steps_seconds=trained.first_steps_seconds,
         steps_per_second=trained.steps_per_second,
         loss=trained.losses,
         accuracy=accuracy,
