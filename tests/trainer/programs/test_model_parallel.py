@@ -43,6 +43,7 @@ def test_each_device_holds_its_half_alone(check: Callable[..., Any]) -> None:
 
 
 @pytest.mark.tensorflow
+@pytest.mark.slow
 def test_the_program_trains(program: Callable[..., Any]) -> None:
     result = program("model-parallel", "--steps", "30")
     assert result["loss"][0] > 2 and result["loss"][-1] < 0.7

@@ -1,10 +1,9 @@
-"""Memory of one step of `pipeline` by a schedule, for 2, 4 and 8 micro-batches; prints one JSON object, in bytes.
+"""Memory of one step of `pipeline` by schedule, for 2, 4 and 8 micro-batches; prints one JSON object, in bytes.
 
 The size of a micro-batch stays, so that only what is held grows. TensorFlow counts the bytes of all CPUs together.
 """
 
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -15,7 +14,6 @@ from tfscale.trainer.pipelining.stages import run_passes
 from tfscale.trainer.programs.pipeline import build_stages
 
 EXAMPLES, LAYERS, WIDTH = 4096, 4, 256
-SCHEDULE = SCHEDULES[sys.argv[1]]
 STAGES = build_stages(tf.keras, logical_devices(2), LAYERS, WIDTH)
 RANDOM = np.random.default_rng(3)
 FEATURES = tf.constant(RANDOM.normal(size=(EXAMPLES, 64)), tf.float32)
@@ -27,9 +25,9 @@ def memory(name):
     return tf.config.experimental.get_memory_info("CPU:0")[name]
 
 
-def peak(micro_batches):
+def peak(schedule, micro_batches):
     """Bytes by which a step exceeds what was in use before it, at most."""
-    orders = [SCHEDULE(stage, 2, micro_batches) for stage in range(2)]
+    orders = [SCHEDULES[schedule](stage, 2, micro_batches) for stage in range(2)]
     before = memory("current")
     tf.config.experimental.reset_memory_stats("CPU:0")
     with ThreadPoolExecutor(2) as pool:
@@ -50,5 +48,5 @@ def held():
     return found
 
 
-peak(2)  # the first passes trace, and allocate for good
-print(json.dumps({"held": held(), "peak": {m: peak(m) for m in (2, 4, 8)}}))
+peak("gpipe", 2)  # the first passes trace, and allocate for good
+print(json.dumps({"held": held()} | {name: {m: peak(name, m) for m in (2, 4, 8)} for name in SCHEDULES}))
