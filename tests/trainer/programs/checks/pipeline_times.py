@@ -15,7 +15,7 @@ from tfscale.trainer.pipelining.schedules import SCHEDULES, measured_bubble
 from tfscale.trainer.pipelining.stages import run_passes
 from tfscale.trainer.programs.pipeline import batches, build_stages, parse
 
-WANTED, LONGEST = 5, 110
+WANTED, LONGEST = 5, 70
 OWN_CORES = 0.97
 USUAL = parse([])
 DEVICES = logical_devices(2)
