@@ -57,4 +57,4 @@ def _check_name(subject: str) -> None:
     except UsageError as error:
         raise ValueError(f"steps: {error}") from None
     if task is None:
-        raise ValueError("steps of the cluster: only tasks and their replicas have steps")
+        raise ValueError("steps of the cluster: only tasks, their replicas and their stages have steps")

@@ -35,6 +35,8 @@ class TaskView:
     summary: SubjectSummary | None = None
     replicas: Mapping[str, SubjectSummary] = field(default_factory=dict)
     """Summaries by subject, where the task's replicas are measured one by one."""
+    stages: Mapping[str, SubjectSummary] = field(default_factory=dict)
+    """Summaries by subject of the stages of a pipeline in this task."""
     diagnoses: tuple[Diagnosis, ...] = ()
     """Open diagnoses about the task."""
 

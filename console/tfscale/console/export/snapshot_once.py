@@ -88,4 +88,5 @@ def _task(view: TaskView) -> Json:
         "link": encode(view.link),
         "status": encode(view.status),
         "summary": encode(view.summary),
+        "stages": encode(view.stages),
     }

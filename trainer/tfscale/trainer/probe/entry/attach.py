@@ -33,3 +33,8 @@ def probe() -> Probe:
         if identity is not None:
             _probe.report_to(lambda: Reporter(identity, profiling.obey))
     return _probe
+
+
+def attached() -> Probe | None:
+    """Return the probe of this process, None where nothing has asked for one: no agent, and no `measure`."""
+    return _probe

@@ -29,7 +29,7 @@ from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import SpanTable
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
 from tfscale.trainer.probe.steps.spans import Counter, Distribution, Kind, Site, Sites, Span
-from tfscale.trainer.tf_internals import context, is_in_xla
+from tfscale.trainer.tf_internals import context, dtensor, is_in_xla
 
 Call = Callable[[], Any]
 
@@ -365,7 +365,7 @@ class Recorder:
         return self.stamps_graphs and bool(is_in_xla(tf.compat.v1.get_default_graph()))
 
     def _can_stamp(self) -> bool:
-        if not self.stamps_graphs:
+        if not self.stamps_graphs or getattr(dtensor, "_dtensor_singleton", None) is not None:
             return False
         if self._is_xla():
             self.xla_seen = True

@@ -30,6 +30,7 @@ from tfscale.trainer.probe.report.status import Status, keras_version, tensorflo
 from tfscale.trainer.probe.report.step_columns import without_phases
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.spans import Span
+from tfscale.trainer.probe.steps.stage_steps import StageSteps
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.step_reader import StepReader
 
@@ -50,6 +51,7 @@ class Probe:
     def __init__(self, period: float = PERIOD, read_offset: float = READ_OFFSET) -> None:
         self.period, self.read_offset = period, read_offset
         self.recorder = Recorder(on_failure=self.fail, on_run=self.start)
+        self.stages = StageSteps()
         self._activities = Activities()
         self._announcer = Announcer()
         self._progress = Progress()
@@ -197,14 +199,24 @@ class Probe:
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         measured = self._parameter_server.workers.drain()
+        stages = self.stages.drain()
         if self._clock.jumped():
             steps = without_phases(steps)
             measured = [worker._replace(steps=without_phases(worker.steps)) for worker in measured]
+            stages = {stage: without_phases(its_steps) for stage, its_steps in stages.items()}
         self._update_status(steps or [step for worker in measured for step in worker.steps])
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
         activities = self._announcer.to_report(changes, inferred)
         return ProbeReport(
-            self._collective(), None, self._progress.read(), steps, lost, activities, measured, self._coordinator()
+            self._collective(),
+            None,
+            self._progress.read(),
+            steps,
+            lost,
+            activities,
+            measured,
+            self._coordinator(),
+            stages,
         )
 
     def _coordinator(self) -> Coordinator | None:
@@ -235,7 +247,7 @@ class Probe:
         status = None if self._status == self._reported_status else self._status.record
         training = None if report.training == self._reported_training else report.training
         in_collective = self._entered > self._left
-        news = report.steps or report.lost or report.activities or report.coordinator
+        news = report.steps or report.lost or report.activities or report.coordinator or report.stages
         if status or training or news or in_collective or self._was_in_collective:
             for sink in self._sinks:
                 sink.send(report._replace(status=status, training=training))
