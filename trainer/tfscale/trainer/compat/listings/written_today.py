@@ -7,12 +7,10 @@ _TODAY = {
     "MultiWorkerMirroredStrategy and ParameterServerStrategy",
     "tf.estimator": "Estimators ended with TensorFlow 2.16: build the model with tf.keras under strategy.scope(), "
     "and train it with fit",
-    "tf.feature_column": "feature columns ended with TensorFlow 2.16: use the preprocessing layers of tf.keras.layers",
     "tf.enable_eager_execution": "TensorFlow 2 is eager from the start: leave the line out",
     "tf.enable_v2_behavior": "TensorFlow 2 behaves so from the start: leave the line out",
     "tf.keras.utils.multi_gpu_model": "multi_gpu_model was removed: make and compile the model under "
     "tf.distribute.MirroredStrategy().scope()",
-    "tf.keras.experimental": "tf.keras.experimental was removed: its schedules are in tf.keras.optimizers.schedules",
     "tf.train.experimental.enable_mixed_precision_graph_rewrite": "the rewrite of graphs was removed: write "
     "tf.keras.mixed_precision.set_global_policy('mixed_float16') before the model is built",
 }
