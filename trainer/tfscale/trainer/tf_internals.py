@@ -238,6 +238,21 @@ MODEL_TF_KERAS = Feature(
 
 # --- Repairs ---------------------------------------------------------------------------------------------------------
 
+DEVICE_NAMES = Feature(
+    "names of physical devices not taken for devices",
+    "tensorflow.python.framework.device_spec:DeviceSpecV2._string_to_components(spec)",
+)
+CHECKPOINT_CALLBACK = Feature(
+    "names of checkpoints not completed",
+    "keras.src.callbacks.model_checkpoint:ModelCheckpoint.__init__(self, filepath)",
+)
+CHECKPOINT_MODEL = Feature(
+    "names of checkpoints not completed",
+    """
+    keras.src.models.model:Model.save_weights(self, filepath)
+    keras.src.models.model:Model.load_weights(self, filepath)
+    """,
+)
 RECONNECTION = Feature(
     "a chief that is started again may end while servers reconnect",
     """

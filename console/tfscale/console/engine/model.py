@@ -45,6 +45,12 @@ class TaskView:
         return self.frame.status if self.frame else None
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences of the probe: why it measures less, and what it did in another way than the script says."""
+        probe = self.frame.probe if self.frame else None
+        return (*filter(None, [probe.message, *probe.warnings]),) if probe else ()
+
+    @property
     def host(self) -> str:
         return self.description.host if self.description else self.agent.host
 

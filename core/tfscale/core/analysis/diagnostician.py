@@ -18,6 +18,7 @@ from tfscale.core.analysis.tasks.crashes import CrashWatch
 from tfscale.core.analysis.tasks.hangs import hangs
 from tfscale.core.analysis.tasks.non_finite import not_finite
 from tfscale.core.analysis.tasks.not_started import not_started
+from tfscale.core.analysis.tasks.not_trained import not_trained
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.stuck_functions import stuck_functions
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -51,9 +52,10 @@ class Diagnostician:
             owner, _, part = batch.subject.partition("/")
             if owner not in self._tasks:
                 continue
+            # A coordinator reports its workers' steps, also those of the worker that runs beside it in its task.
             if is_stage(part):
                 self._stages.add(batch)
-            elif batch.reporter.partition("/")[0] != owner:
+            elif frame.coordinator is not None or batch.reporter.partition("/")[0] != owner:
                 self._asynchronous.add(batch)
             else:
                 (self._replicas if part else self._workers).table.add(batch)
@@ -71,6 +73,7 @@ class Diagnostician:
             *self._crashes.diagnose(self._tasks, now),
             *hangs(tasks),
             *not_started(tasks, now),
+            *not_trained(tasks),
             *stuck_functions(tasks),
         ]
         for group in self._groups:

@@ -73,6 +73,8 @@ class Recorder:
         self._paused = False
         self.has_run = False
         """True once the program has run or traced a step."""
+        self.trains = False
+        """True once the program has computed gradients."""
 
     def disable(self) -> None:
         """Record nothing from now on; stamps in graphs already traced stay there."""
@@ -135,6 +137,7 @@ class Recorder:
     def gradient(self, call: Call) -> Any:
         """Record `call`, which computes gradients."""
         result = call()
+        self.trains = True
         if self._is_on:
             with self.own_work():
                 self._note_gradient(result)

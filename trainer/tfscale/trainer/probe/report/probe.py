@@ -16,6 +16,8 @@ import numpy as np
 from tfscale.core.records import Activity, Collective, Coordinator, Training
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
+from tfscale.trainer.compat.listings import no_training
+from tfscale.trainer.compat.listings.erratum import note
 from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu_hooks
@@ -76,6 +78,7 @@ class Probe:
 
     def install(self) -> None:
         """Put the hooks into TensorFlow, before the script makes its strategy."""
+        atexit.register(self._end_untrained)
         with self.recorder.own_work():
             tensorflow_hooks.install(self._patches, self.recorder, self._activities, self._strategy_made)
             self._parameter_server.install(self._patches)
@@ -139,6 +142,10 @@ class Probe:
         """Report a hook or a repair that this TensorFlow or Keras does not allow, in one line."""
         self._status = replace(self._status, faults=(*self._status.faults, fault))
 
+    def note(self, sentence: str) -> None:
+        """Report what was done in the place of what the script says, in one line."""
+        self._status = replace(self._status, notes=(*self._status.notes, sentence))
+
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Read and report nothing in this block; functions that are traced in it have no stamps."""
@@ -174,6 +181,14 @@ class Probe:
         while not self._stop.wait(self.period):
             with contextlib.suppress(Exception):
                 self.recorder.forget()
+
+    def _end_untrained(self) -> None:
+        """Report a script that ends without a step for a reason that is known; a thread of its own never started."""
+        if self._thread is None and not self.recorder.trains and (sentence := no_training.sentence()) is not None:
+            note(sentence)
+            self.start()
+            assert self._thread is not None
+            self._finish(self._thread)
 
     def _finish(self, thread: threading.Thread) -> None:
         self._stop.set()

@@ -127,8 +127,8 @@ def _program(view: TaskView, appearance: Appearance) -> Iterator[Text]:
         reduced = f"{data_size(probe.reduced_bytes_per_step)} reduced a step" if probe.reduced_bytes_per_step else ""
         facts = [probe.strategy or "no strategy", _replicas(probe), probe.collective or "", reduced, *versions]
         yield _field("program", "   ".join(fact for fact in facts if fact), appearance)
-        for warning in filter(None, [probe.message, *probe.warnings]):
-            yield _field("measuring", warning, appearance)
+        for note in view.notes:
+            yield _field("measuring", note, appearance)
     yield from _training(view, appearance)
     if view.description is not None:
         yield _field("command", " ".join(view.description.command), appearance)
