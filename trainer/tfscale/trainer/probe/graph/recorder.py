@@ -125,6 +125,9 @@ class Recorder:
 
         A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run.
         """
+        if not self._enabled:
+            # The probe reports why nothing is recorded.
+            self._note_run()
         if not self._is_on or self._current_run() is not None:
             return call()
         self._note_run()
