@@ -83,7 +83,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
         parts.prepare(keras)
     strategy = _strategy(module, plan, parts)
     global_batch = _global_batch(plan, program, strategy.num_replicas_in_sync)
-    with _refusals():
+    with strategy.scope(), _refusals():
         parts.check(global_batch // strategy.num_replicas_in_sync)
     training, held_out = split(*program.examples(plan.seed))
     slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
@@ -99,7 +99,9 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     dataset = slowness.batches(batches(training, global_batch, seed))
     traced = TracedFunctions()
     train = _fit if plan.loop == "fit" else _loop
-    trained = train(_Training(plan, course, strategy, program, parts, model, optimizer, dataset, slowness.callbacks()))
+    run = _Training(plan, course, strategy, program, parts, model, optimizer, dataset, slowness.callbacks())
+    # TensorFlow forgets functions with the object that made them, the model or the step.
+    trained, _maker = train(run)
     functions = traced.new()
     reduction = None if functions is None else reduction_of(functions)
     # In every task, since reading a variable of some layers is a collective.
@@ -145,7 +147,7 @@ class _Training:
     callbacks: list[Any]
 
 
-def _fit(run: _Training) -> Trained:
+def _fit(run: _Training) -> tuple[Trained, Any]:
     keras, strategy, is_asynchronous = tf.keras, run.strategy, _is_asynchronous(run.plan)
     model, loss = run.model, run.program.loss(keras)
     with strategy.scope():
@@ -159,7 +161,7 @@ def _fit(run: _Training) -> Trained:
     else:
         data = strategy.distribute_datasets_from_function(run.dataset)
     callbacks = [*run.callbacks, *_after_step(run)]
-    return loops.fit(keras, model, data, run.course, callbacks, is_asynchronous)
+    return loops.fit(keras, model, data, run.course, callbacks, is_asynchronous), model
 
 
 def _after_step(run: _Training) -> list[Any]:
@@ -171,15 +173,15 @@ def _after_step(run: _Training) -> list[Any]:
     return [tf.keras.callbacks.LambdaCallback(on_train_batch_end=call)]
 
 
-def _loop(run: _Training) -> Trained:
+def _loop(run: _Training) -> tuple[Trained, Any]:
     from tfscale.trainer.training import training_step
 
     strategy = run.strategy
     made = training_step.custom_step(strategy, run.model, run.optimizer, run.program.loss(tf.keras), run.parts)
     if _is_asynchronous(run.plan):
-        return loops.coordinated(strategy, made, run.dataset, run.course)
+        return loops.coordinated(strategy, made, run.dataset, run.course), made
     data = strategy.distribute_datasets_from_function(run.dataset)
-    return loops.custom(strategy, made, data, run.course, run.parts, run.model)
+    return loops.custom(strategy, made, data, run.course, run.parts, run.model), made
 
 
 def _value(entry: Entry, text: str) -> Any:
