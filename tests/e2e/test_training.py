@@ -21,25 +21,35 @@ EVERYDAY = [
     ("fit", ("multi-worker",), "ring", 2),
     ("fit", ("central-storage", "--replicas", "2"), "one device", 2),
 ]
-CELLS = [
+CELLS: list[tuple[str, tuple[str, ...], str, int]] = [
+    *EVERYDAY,
     ("fit", ("one-device",), "none", 1),
     ("fit", ("mirrored", "--replicas", "2"), "ring", 2),
     ("fit", ("mirrored", "--replicas", "3", "--reduction", "one-device"), "one device", 3),
     ("fit", ("mirrored", "--replicas", "4", "--reduction", "hierarchical-copy"), "hierarchical copy", 4),
     ("fit", ("mirrored", "--devices", "CPU:0"), "none", 1),
     ("fit", ("multi-worker", "--workers", "3", "--communication", "ring"), "ring", 3),
-    ("fit", ("central-storage", "--replicas", "2"), "one device", 2),
     ("fit", PS, "servers", 1),
-    ("fit", (*PS, "--partitioner", "min-size", "--shard-bytes", "1000"), "servers", 1),
-    ("fit", (*PS, "--partitioner", "fixed", "--evaluators", "1"), "servers", 1),
+    ("fit", (*PS, "--evaluators", "1"), "servers", 1),
+    ("custom", ("mirrored", "--replicas", "2"), "ring", 2),
+    ("custom", ("multi-worker",), "ring", 2),
+    ("custom", ("central-storage", "--replicas", "2"), "one device", 2),
+    ("custom", PS, "servers", 1),
+]
+PARTITIONED = [
+    ("fit", (*PS, "--partitioner", "min-size", "--shard-bytes", "1000")),
+    ("custom", (*PS, "--partitioner", "fixed")),
 ]
 REFUSED = [
     (("mirrored", "--reduction", "nccl"), "mirrored: --reduction nccl: NCCL needs GPUs"),
+    (("mirrored", "--devices", "CPU:0,CPU:0"), "mirrored: --devices CPU:0,CPU:0: names a device twice"),
     (("mirrored", "--devices", "GPU:0,GPU:1"), "mirrored: --devices GPU:0,GPU:1: GPU:0, GPU:1 not here"),
     (("multi-worker", "--communication", "nccl"), "multi-worker: --communication nccl: NCCL needs a GPU"),
     (("mirrored", "--replicas", "3", "--global-batch", "64"), "--global-batch 64: not divisible by 3 replicas"),
     (("one-device", "--device", "GPU:0"), "one-device: --device GPU:0: this host has CPU:0"),
     (("central-storage", "--parameter-device", "GPU:0"), "central-storage: --parameter-device: GPU:0 not here"),
+    (("parameter-server", "--shards", "2"), "parameter-server: --shards 2: only with --partitioner"),
+    (("parameter-server", "--partitioner", "fixed"), "parameter-server: --partitioner fixed: a variable of Keras 3"),
     (("tpu",), "tpu: --tpu local: no TPU answers"),
     (("tpu", "--tpu", "grpc://127.0.0.1:9"), "tpu: --tpu grpc://127.0.0.1:9: no TPU answers"),
 ]
@@ -101,6 +111,13 @@ def test_every_strategy_trains_and_tells_what_ran(
     result = train(tmp_path / "result.json", strategy, "--loop", loop, "--steps", "200", keras=keras)
     check(result, reduction, replicas)
     assert result.keras.startswith("tf_keras" if keras.startswith("tf") else "keras")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("loop", "strategy"), PARTITIONED)
+def test_tf_keras_trains_variables_in_parts(loop: str, strategy: tuple[str, ...], tmp_path: Path) -> None:
+    words = ("--loop", loop, "--steps", "200")
+    check(train(tmp_path / "result.json", strategy, *words, keras="tf_keras 2"), "servers", 1)
 
 
 @pytest.mark.slow

@@ -52,12 +52,14 @@ def test_the_lines_say_what_ran() -> None:
     assert told["reduction"] == "ring (2 CollectiveReduceV2 on CPU)"
     assert told["rate"] == "5.00 steps/s, 640.0 examples/s after the first step"
     assert told["steps"] == "12 in 4.0 s"
-    assert (told["loss"], told["held out accuracy"]) == ("7.5000, mean of the newest 10", "0.8750")
+    assert (told["loss"], told["held out accuracy"]) == ("7.5000, mean of the last 10 steps", "0.8750")
 
 
 def test_a_run_that_went_on_or_whose_steps_were_not_seen_says_so() -> None:
-    lines = describe(replace(RESULT, begin=100, first_steps=50))
-    assert "12 in 4.0 s, after 100 earlier" in lines and "examples/s after the first 50 steps" in lines
+    result = replace(RESULT, begin=100, steps=200, first_steps=50, loss=[(200, 2.0), (250, 1.0), (300, 0.5)])
+    lines = describe(result)
+    assert "200 in 4.0 s, after 100 earlier" in lines and "examples/s after the first 50 steps" in lines
+    assert "0.5000, mean of the last epoch" in lines and result.final_loss == 0.5
 
 
 def test_what_is_unknown_is_said_to_be_so() -> None:

@@ -21,7 +21,7 @@ _EXAMPLES = """examples:
 _RUN_EXAMPLES = """examples:
   tfscale-train run digits --strategy mirrored --replicas 2
   tfscale-train run digits --strategy multi-worker --workers 2 --with accumulation=4,mixed=bfloat16 --steps 200
-  tfscale-train run sparse --strategy parameter-server --workers 2 --servers 2 --partitioner min-size --json out.json
+  tfscale-train run sparse --strategy parameter-server --workers 2 --servers 2 --json out.json
 
 Under an agent it takes its place in the cluster that is there:
   tfscale-agent --cluster cluster.toml --role worker --index 0 -- tfscale-train run digits --strategy multi-worker"""

@@ -66,7 +66,7 @@ def _run(
     tell: Callable[[str], None] = _print_progress,
 ) -> int:
     interrupt_on_signals()
-    command = [BIN / "tfscale-train", *words]
+    command: list[str | Path] = [BIN / "tfscale-train", *words]
     try:
         with local_cluster(folder, program, tasks, command, ["--exit-with-task"]) as cluster:
             print(f"{', '.join(map(str, cluster.agents))} on this machine; watch them:", file=sys.stderr)

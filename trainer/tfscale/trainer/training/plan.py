@@ -90,7 +90,8 @@ def flag(name: str) -> str:
 def flags_of(strategy: Entry) -> dict[str, Any]:
     """Return the flags that a strategy takes, by name: the allowed texts, least and most, or a sentence."""
     roles = strategy.constants["ROLES"].values()
-    return strategy.constants["OPTIONS"] | {name: (least, most) for name, _, least, most in roles if name}
+    options: dict[str, Any] = strategy.constants["OPTIONS"]
+    return options | {name: (least, most) for name, _, least, most in roles if name}
 
 
 def _check_flags(given: Mapping[str, Any], strategy: Entry) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 LAST = 10
-"""Steps over which the final loss is a mean."""
+"""Steps over which the final loss is a mean, the last epoch where only epochs have a loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,12 @@ class Result:
     @property
     def final_loss(self) -> float | None:
         """Mean loss of the last steps."""
-        return fmean(loss for _, loss in self.loss[-LAST:]) if self.loss else None
+        return fmean(last) if (last := self.last_losses) else None
+
+    @property
+    def last_losses(self) -> list[float]:
+        """Losses of the last steps, or the one of the last epoch."""
+        return [loss for step, loss in self.loss[-LAST:] if step > self.loss[-1][0] - LAST]
 
     def write(self, path: Path) -> None:
         """Write everything as one JSON object. Raises OSError."""
@@ -85,7 +90,7 @@ def describe(result: Result) -> str:
         "steps": f"{result.steps} in {result.seconds:.1f} s{f', after {result.begin} earlier' * (result.begin > 0)}",
         "rate": _rate(result),
         "reduction": (result.reduction or "unknown") + (f" ({ops})" if ops else ""),
-        "loss": _number(result.final_loss) + f", mean of the newest {min(LAST, len(result.loss))}" * bool(result.loss),
+        "loss": _loss(result),
     } | {f"held out {name}": _number(value) for name, value in result.accuracy.items()}
     width = max(map(len, rows))
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
@@ -96,6 +101,12 @@ def _rate(result: Result) -> str:
         return "unknown"
     after = "the first step" if result.first_steps == 1 else f"the first {result.first_steps} steps"
     return f"{result.steps_per_second:.2f} steps/s, {result.examples_per_second:.1f} examples/s after {after}"
+
+
+def _loss(result: Result) -> str:
+    count = len(result.last_losses)
+    last = "epoch" if count == 1 and result.steps > 1 else f"{count} steps"
+    return f"{_number(result.final_loss)}, mean of the last {last}" if count else "unknown"
 
 
 def _number(value: float | None) -> str:

@@ -97,13 +97,10 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     course = _course(plan, strategy, checkpoints)
     seed = None if _is_asynchronous(plan) else plan.seed + course.begin
     dataset = slowness.batches(batches(training, global_batch, seed))
-    traced = TracedFunctions()
     train = _fit if plan.loop == "fit" else _loop
-    run = _Training(plan, course, strategy, program, parts, model, optimizer, dataset, slowness.callbacks())
-    # TensorFlow forgets functions with the object that made them, the model or the step.
-    trained, _maker = train(run)
-    functions = traced.new()
-    reduction = None if functions is None else reduction_of(functions)
+    callbacks = slowness.callbacks()
+    run = _Training(plan, course, strategy, program, parts, model, optimizer, dataset, callbacks, TracedFunctions())
+    trained, reduction = train(run)
     # In every task, since reading a variable of some layers is a collective.
     weights = model.get_weights()
     if place.leads:
@@ -145,9 +142,15 @@ class _Training:
     optimizer: Any
     dataset: Pipeline
     callbacks: list[Any]
+    traced: TracedFunctions
+
+    def reduction(self) -> Reduction | None:
+        """Return the reduction that ran. Call it while the functions of the loop are there: TensorFlow drops others."""
+        functions = self.traced.new()
+        return None if functions is None else reduction_of(functions)
 
 
-def _fit(run: _Training) -> tuple[Trained, Any]:
+def _fit(run: _Training) -> tuple[Trained, Reduction | None]:
     keras, strategy, is_asynchronous = tf.keras, run.strategy, _is_asynchronous(run.plan)
     model, loss = run.model, run.program.loss(keras)
     with strategy.scope():
@@ -161,7 +164,7 @@ def _fit(run: _Training) -> tuple[Trained, Any]:
     else:
         data = strategy.distribute_datasets_from_function(run.dataset)
     callbacks = [*run.callbacks, *_after_step(run)]
-    return loops.fit(keras, model, data, run.course, callbacks, is_asynchronous), model
+    return loops.fit(keras, model, data, run.course, callbacks, is_asynchronous), run.reduction()
 
 
 def _after_step(run: _Training) -> list[Any]:
@@ -173,15 +176,15 @@ def _after_step(run: _Training) -> list[Any]:
     return [tf.keras.callbacks.LambdaCallback(on_train_batch_end=call)]
 
 
-def _loop(run: _Training) -> tuple[Trained, Any]:
+def _loop(run: _Training) -> tuple[Trained, Reduction | None]:
     from tfscale.trainer.training import training_step
 
     strategy = run.strategy
     made = training_step.custom_step(strategy, run.model, run.optimizer, run.program.loss(tf.keras), run.parts)
     if _is_asynchronous(run.plan):
-        return loops.coordinated(strategy, made, run.dataset, run.course), made
+        return loops.coordinated(strategy, made, run.dataset, run.course), run.reduction()
     data = strategy.distribute_datasets_from_function(run.dataset)
-    return loops.custom(strategy, made, data, run.course, run.parts, run.model), made
+    return loops.custom(strategy, made, data, run.course, run.parts, run.model), run.reduction()
 
 
 def _value(entry: Entry, text: str) -> Any:
