@@ -13,6 +13,8 @@ import tensorflow as tf
 
 VALUES = "steps of warm-up, and :cosine, :exponential or :staircase for a decay, such as 20:cosine"
 
+REFUSED = {"central-storage": "a replica of it cannot write the rate of a schedule, as tf_keras does in each step"}
+
 _DECAYS = ("constant", "cosine", "exponential", "staircase")
 
 

@@ -1,0 +1,39 @@
+"""Code on the pages of the techniques: it runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted(path for path in (ROOT / "docs/how-to/techniques").glob("*.md") if path.stem != "README")
+
+
+def test_each_technique_has_a_page() -> None:
+    modules = {path.stem.replace("_", "-") for path in (ROOT / "trainer/tfscale/trainer/techniques").glob("*.py")}
+    assert modules <= {page.stem for page in PAGES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_of_a_page_prints_what_the_page_says(page: Path, keras: str, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (printed,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    script = tmp_path / "page.py"
+    script.write_text(code)
+    variables = {
+        "TF_USE_LEGACY_KERAS": "1" if keras == "tf_keras" else "0",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    ran = subprocess.run([sys.executable, script], env=os.environ | variables, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.stdout == printed
