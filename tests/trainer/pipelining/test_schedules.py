@@ -23,7 +23,7 @@ def orders(schedule: str, stages: int, micro_batches: int) -> list[list[Pass]]:
 
 
 def needed(stage: int, each: Pass, stages: int) -> tuple[int, Pass] | None:
-    """The pass, with its stage, whose result this one waits for."""
+    """Return the stage and the pass whose result this one waits for."""
     if each.kind == FORWARD:
         return (stage - 1, each) if stage else None
     return (stage + 1, each) if stage + 1 < stages else (stage, Pass(FORWARD, each.micro_batch))
@@ -82,7 +82,7 @@ def test_gpipe_holds_every_micro_batch_and_1f1b_one_for_each_stage_that_follows(
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("stages", "micro_batches"), SIZES)
 def test_neighbours_pass_results_in_the_same_order(schedule: str, stages: int, micro_batches: int) -> None:
-    """So that a queue between them is enough."""
+    """A queue between them is then enough."""
     passes = orders(schedule, stages, micro_batches)
     for kind in (FORWARD, BACKWARD):
         assert len({tuple(each for each in order if each.kind == kind) for order in passes}) == 1

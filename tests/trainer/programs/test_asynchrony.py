@@ -8,7 +8,7 @@ pytestmark = pytest.mark.tensorflow
 
 
 def test_the_staleness_of_a_worker_has_its_histogram_and_what_the_rates_say() -> None:
-    from tfscale.trainer.programs.asynchrony import Update, of_worker
+    from tfscale.trainer.programs.standalone.asynchrony import Update, of_worker
 
     told = [(0, 0), (0, 0), (1, 2), (0, 1), (0, 0), (0, 0), (1, 3), (0, 1)]
     updates = [Update(number, worker, staleness, 0.5) for number, (worker, staleness) in enumerate(told)]

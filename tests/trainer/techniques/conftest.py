@@ -28,7 +28,7 @@ Script = Callable[..., Any]
 
 @pytest.fixture(params=["keras", pytest.param("tf_keras", marks=pytest.mark.slow)])
 def keras(request: pytest.FixtureRequest) -> str:
-    """Both Keras versions, one after the other; every day only Keras 3."""
+    """Take both Keras versions, one after the other; every day only Keras 3."""
     return str(request.param)
 
 

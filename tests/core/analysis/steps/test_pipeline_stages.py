@@ -50,7 +50,7 @@ def test_a_stage_with_more_work_is_no_straggler(
 def test_replicas_with_the_same_steps_would_be_compared(
     diagnostician: Callable[[int], Diagnostician], frame: Callable[..., Frame]
 ) -> None:
-    """So that the test above is one."""
+    """Without this the test above would show nothing."""
     slow = {"replica:0": 0.02, "replica:1": 0.02, "replica:2": 0.07}
     found = watch(diagnostician(1), frame, slow)
     assert found[-1].subjects["worker:0/replica:2"].ratio is not None

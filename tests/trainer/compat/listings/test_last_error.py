@@ -1,4 +1,4 @@
-"""What is said after the error that ends a script."""
+"""The line after the error that ends a script."""
 
 from __future__ import annotations
 

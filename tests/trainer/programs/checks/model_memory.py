@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.programs.model_parallel import build_halves, gradients
+from tfscale.trainer.programs.standalone.model_parallel import build_halves, gradients
 
 DEVICES = logical_devices(2)
 HALVES = build_halves(tf.keras, DEVICES)

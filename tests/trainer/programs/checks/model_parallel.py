@@ -1,4 +1,4 @@
-"""What the two halves of `model_parallel` compute and where, beside one device; prints one JSON object."""
+"""Results of the two halves of `model_parallel`, and their devices, beside one device; prints one JSON object."""
 
 import json
 from collections import Counter
@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.programs.model_parallel import build_halves, bytes_by_device, gradients
+from tfscale.trainer.programs.standalone.model_parallel import build_halves, bytes_by_device, gradients
 
 DEVICES = logical_devices(2)
 HALVES = build_halves(tf.keras, DEVICES)
@@ -25,7 +25,7 @@ def on_two(features, labels):
 
 @tf.function
 def in_scopes_alone(features, labels):
-    """One tape around layers in the scopes of their devices, as tutorials print it."""
+    """Put one tape around layers in the scopes of their devices, as tutorials print it."""
     with tf.GradientTape() as tape:
         with tf.device(DEVICES[0]):
             hidden = HALVES[0].model(features)

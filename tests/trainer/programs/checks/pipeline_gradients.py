@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfscale.trainer.logical_devices import logical_devices
 from tfscale.trainer.pipelining.schedules import SCHEDULES
 from tfscale.trainer.pipelining.stages import run_passes
-from tfscale.trainer.programs.pipeline import build_stages
+from tfscale.trainer.programs.standalone.pipeline import build_stages
 
 STAGES, MICRO_BATCHES = int(sys.argv[1]), int(sys.argv[2])
 DEVICES = logical_devices(STAGES)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfscale.trainer.logical_devices import logical_devices
 from tfscale.trainer.pipelining.schedules import SCHEDULES
 from tfscale.trainer.pipelining.stages import run_passes
-from tfscale.trainer.programs.pipeline import build_stages
+from tfscale.trainer.programs.standalone.pipeline import build_stages
 
 EXAMPLES, LAYERS, WIDTH = 4096, 4, 256
 STAGES = build_stages(tf.keras, logical_devices(2), LAYERS, WIDTH)
@@ -21,12 +21,12 @@ LABELS = tf.constant(RANDOM.integers(0, 10, EXAMPLES))
 
 
 def memory(name):
-    """Bytes in use (`current`), or most since the last reset (`peak`)."""
+    """Return bytes in use (`current`), or most since the last reset (`peak`)."""
     return tf.config.experimental.get_memory_info("CPU:0")[name]
 
 
 def peak(schedule, micro_batches):
-    """Bytes by which a step exceeds what was in use before it, at most."""
+    """Return the bytes by which a step exceeds what was in use before it, at most."""
     orders = [SCHEDULES[schedule](stage, 2, micro_batches) for stage in range(2)]
     before = memory("current")
     tf.config.experimental.reset_memory_stats("CPU:0")
@@ -36,7 +36,7 @@ def peak(schedule, micro_batches):
 
 
 def held():
-    """Bytes that each stage holds of one micro-batch, from its forward to its backward pass."""
+    """Return the bytes that each stage holds of one micro-batch, from its forward to its backward pass."""
     found, sent = [], FEATURES
     for stage in STAGES:
         before = memory("current")

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfscale.trainer.logical_devices import logical_devices
 from tfscale.trainer.pipelining.schedules import SCHEDULES, measured_bubble
 from tfscale.trainer.pipelining.stages import run_passes
-from tfscale.trainer.programs.pipeline import batches, build_stages, parse
+from tfscale.trainer.programs.standalone.pipeline import batches, build_stages, parse
 
 WANTED, LONGEST = 5, 70
 OWN_CORES = 0.97

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.experimental import dtensor
 from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.programs.tensor_parallel import (
+from tfscale.trainer.programs.standalone.tensor_parallel import (
     LEARNING_RATE,
     batches,
     initial_weights,
