@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import math
+import os
 import sys
 import threading
 import time
@@ -121,6 +122,8 @@ class Probe:
             self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
             self._thread.start()
             atexit.register(self._finish, self._thread)
+            # A forked child has the rows, but neither the thread nor the connection is its own.
+            os.register_at_fork(after_in_child=lambda: atexit.unregister(self._finish))
 
     def fail(self, error: Exception) -> None:
         """Stop measuring because of a failure of the probe's own, and report it once, on stderr and to the sinks."""
