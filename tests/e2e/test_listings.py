@@ -57,7 +57,7 @@ def test_a_script_that_finds_no_gpu_and_trains_nothing_does_not_end_as_if_all_we
     assert told.once["headline"].startswith("worker:0 has ended without a training step: the script asks for GPUs")
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_a_tpu_whose_name_does_not_resolve_gets_one_line(tmp_path: Path) -> None:
     told = run_listing(tmp_path, "tpu_name", ONE, SOON)
     (line,) = told.lines
@@ -65,13 +65,13 @@ def test_a_tpu_whose_name_does_not_resolve_gets_one_line(tmp_path: Path) -> None
     check_refused(told, line.removeprefix("tfscale: cannot run: "), [1])
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_names_of_physical_devices_are_taken_for_devices(tmp_path: Path) -> None:
     told = run_listing(tmp_path, "physical_devices", ONE, LONG)
     check_ran(told, "Number of devices: 1", "'/physical_device:CPU:0' is taken for '/device:CPU:0'")
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize("keras", ["", "1"])
 def test_checkpoints_without_an_ending_are_written_and_found_again(keras: str, tmp_path: Path) -> None:
     told = run_listing(tmp_path, "checkpoint_names", ONE, LONG, variables={"TF_USE_LEGACY_KERAS": keras})
@@ -79,19 +79,19 @@ def test_checkpoints_without_an_ending_are_written_and_found_again(keras: str, t
     check_ran(told, "same loss True", *notes)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_names_of_experimental_modules_that_are_gone_still_work(tmp_path: Path) -> None:
     check_ran(run_listing(tmp_path, "experimental_names", ONE, LONG), "mixed_bfloat16")
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_index_0_on_all_hosts_trains_in_the_places_that_the_agents_give(tmp_path: Path) -> None:
     told = run_listing(tmp_path, "index_0", TWO, LONG)
     check_ran(told, "worker 0 has trained")
     assert "worker 1 has trained" in told.logs["worker:1"]
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_two_tasks_in_one_place_are_refused_where_the_scripts_tf_config_is_to_win(tmp_path: Path) -> None:
     told = run_listing(tmp_path, "index_0", TWO, SOON, "--script-tf-config")
     assert "the script claims the place of worker:0, and this is worker:1" in told.once["headline"], told.once
@@ -100,7 +100,7 @@ def test_two_tasks_in_one_place_are_refused_where_the_scripts_tf_config_is_to_wi
     assert second["exit"]["code"] == 1 and second["exit"]["at"] - second["started"] < SOON
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_a_parameter_server_cluster_without_chief_trains(tmp_path: Path) -> None:
     told = run_listing(tmp_path, "no_chief", {"worker": 2, "ps": 1}, LONG)
     note = "this cluster has no chief: worker:0 serves, and runs the script as coordinator"
@@ -110,14 +110,14 @@ def test_a_parameter_server_cluster_without_chief_trains(tmp_path: Path) -> None
     assert {task["status"]["state"] for task in told.once["tasks"]} == {"exited"}
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize(("name", "roles"), [("two_gpus", ONE), ("no_chief", {"worker": 2, "ps": 1})])
 def test_stock_waits_for_ever(name: str, roles: dict[str, int], tmp_path: Path) -> None:
     told = run_listing(tmp_path, name, roles, 25.0, before=STOCK)
     assert not told.ended and told.lines == []
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("name", "said"),
     [

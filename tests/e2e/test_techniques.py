@@ -63,7 +63,7 @@ def test_accumulation_in_bfloat16_on_the_wire_is_one_all_reduce_of_half_the_byte
     assert run.result.final_loss is not None and run.result.final_loss < 0.8
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize("keras", list(KERAS))
 @pytest.mark.parametrize("loop", ["fit", "custom"])
 def test_four_micro_batches_have_a_quarter_of_the_all_reduces_of_four_steps(
@@ -93,7 +93,7 @@ TOGETHER = [
 """Drawn sample: each technique with each strategy that does not refuse it, in one loop and with one Keras."""
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize(("strategy", "techniques", "loop", "keras"), TOGETHER)
 def test_techniques_run_together(
     strategy: tuple[str, ...], techniques: str, loop: str, keras: str, tmp_path: Path

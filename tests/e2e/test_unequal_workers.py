@@ -54,7 +54,7 @@ def test_each_update_tells_its_staleness_and_a_slow_worker_has_that_of_the_ratio
     assert rows[0]["mean"] < 1 and re.search(r"worker:1 +\d+ +\d\.\d\d +\d\.\d\d   \d:", said)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize("keras", list(KERAS))
 def test_a_worker_that_computes_three_times_as_long_is_as_stale_as_its_rate_says(keras: str, tmp_path: Path) -> None:
     words = "--batch", "512", "--steps", "150", "--slow", "worker:1=3x"
@@ -64,7 +64,7 @@ def test_a_worker_that_computes_three_times_as_long_is_as_stale_as_its_rate_says
     assert result["accuracy"]["accuracy"] > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize("keras", list(KERAS))
 def test_with_a_backup_worker_a_step_is_as_long_as_that_of_the_fast_ones(keras: str, tmp_path: Path) -> None:
     fast = "--steps", "40", "--needed", "2", "--slow", "worker:0=100ms", "--slow", "worker:1=100ms"
@@ -86,7 +86,7 @@ def test_shares_follow_speeds_and_the_training_is_that_of_the_even_split(tmp_pat
     assert "worker:1           " in said
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_by_speed_a_step_takes_at_most_a_tenth_more_than_if_no_worker_waited(tmp_path: Path) -> None:
     words = "--steps", "50", "--global-batch", "4096", "--slow", "worker:1=2x"
     result, _ = train("batch-by-speed", tmp_path / "result.json", *words)
@@ -95,7 +95,7 @@ def test_by_speed_a_step_takes_at_most_a_tenth_more_than_if_no_worker_waited(tmp
     assert result["shares"][0] / 4096 == pytest.approx(result["speeds"][0] / sum(result["speeds"]), rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_the_code_of_the_page_about_asynchrony_tells_the_staleness_of_each_update(tmp_path: Path) -> None:
     ran = run_page("asynchrony", tmp_path, {"chief": 1, "worker": 2, "ps": 1})
     (told,) = re.findall(r"^staleness \[(.*)\]$", ran.logs["chief:0"], re.MULTILINE)
@@ -103,20 +103,20 @@ def test_the_code_of_the_page_about_asynchrony_tells_the_staleness_of_each_updat
     assert len(staleness) == 100 and min(staleness) >= 0 and max(staleness) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_the_code_of_the_page_about_backup_workers_makes_its_updates(tmp_path: Path) -> None:
     ran = run_page("backup-workers", tmp_path, {"chief": 1, "worker": 3, "ps": 1})
     assert re.search(r"^updates 30 late \d+$", ran.logs["chief:0"], re.MULTILINE)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_the_code_of_the_page_about_batch_by_speed_splits_the_batch(tmp_path: Path) -> None:
     ran = run_page("batch-by-speed", tmp_path, {"worker": 2})
     told = [re.findall(r"^shares \[ *(\d+) +(\d+)\] loss (\S+)$", log, re.MULTILINE) for log in ran.logs.values()]
     assert told[0] == told[1] and sum(map(int, told[0][0][:2])) == 256
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("program", "words", "said"),
     [

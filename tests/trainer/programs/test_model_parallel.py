@@ -9,7 +9,7 @@ import pytest
 
 KERAS = [
     pytest.param({}, id="keras3"),
-    pytest.param({"TF_USE_LEGACY_KERAS": "1"}, id="tf_keras", marks=pytest.mark.slow),
+    pytest.param({"TF_USE_LEGACY_KERAS": "1"}, id="tf_keras", marks=pytest.mark.matrix),
 ]
 
 
@@ -43,7 +43,7 @@ def test_each_device_holds_its_half_alone(check: Callable[..., Any]) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_the_program_trains(program: Callable[..., Any]) -> None:
     result = program("model-parallel", "--steps", "30")
     assert result["loss"][0] > 2 and result["loss"][-1] < 0.7
@@ -51,7 +51,7 @@ def test_the_program_trains(program: Callable[..., Any]) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_a_batch_of_none_is_refused_in_one_line(train: Callable[..., Any]) -> None:
     ran = train("model-parallel", "--batch", "0")
     assert ran.returncode == 2

@@ -9,7 +9,7 @@ import pytest
 
 KERAS = [
     pytest.param({}, id="keras3"),
-    pytest.param({"TF_USE_LEGACY_KERAS": "1"}, id="tf_keras", marks=pytest.mark.slow),
+    pytest.param({"TF_USE_LEGACY_KERAS": "1"}, id="tf_keras", marks=pytest.mark.matrix),
 ]
 
 
@@ -30,7 +30,7 @@ def test_its_gradients_are_those_of_one_device(check: Callable[..., Any], keras:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize("recompute", ["0", "1"])
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 @pytest.mark.parametrize(("stages", "micro_batches"), [(1, 4), (2, 1), (2, 8), (4, 2), (4, 8)])
@@ -44,7 +44,7 @@ def test_gradients_do_not_depend_on_the_schedule(
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("option", "line"),
     [
@@ -74,7 +74,7 @@ def test_gpipe_holds_every_micro_batch_and_1f1b_as_many_as_there_are_stages(chec
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_bubbles_are_those_of_the_formula_and_two_cores_are_half_as_fast_again_as_one(
     check: Callable[..., Any],
 ) -> None:

@@ -25,7 +25,7 @@ def test_a_mesh_trains_as_one_device_does(check: Callable[..., Any]) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize(("batch_parts", "model_parts"), [("1", "4"), ("4", "1"), ("1", "1")])
 def test_the_loss_does_not_depend_on_the_mesh(program: Callable[..., Any], batch_parts: str, model_parts: str) -> None:
     options = ("--steps", "5", "--width", "64")
@@ -34,7 +34,7 @@ def test_the_loss_does_not_depend_on_the_mesh(program: Callable[..., Any], batch
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("option", "line"),
     [

@@ -35,7 +35,7 @@ def test_anything_else_is_refused(text: str) -> None:
         learning_rate.parse(text)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_an_optimizer_with_it_is_saved_and_loaded(run_script: Any, keras: str) -> None:
     script = """
 from tfscale.trainer.techniques import learning_rate
@@ -51,7 +51,7 @@ print(json.dumps([float(again(step)) for step in (0, 5, 20)]))
     assert run_script(script, keras) == pytest.approx([0.001, 0.004, 0.0], abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_four_replicas_train_as_one_with_the_scaled_rate_and_not_without(run_script: Any) -> None:
     # As many examples for each: 800 steps of one replica, 200 of four.
     script = """

@@ -47,7 +47,7 @@ def test_gradients_below_6e_8_are_lost_in_float16_without_a_scale_of_the_loss(ru
     assert run_script(script, keras) == {"float32": 0, "float16 without": 4, "float16": 0, "bfloat16": 0}
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_layers_compute_in_16_bits_and_variables_stay_in_float32(run_script: Any, keras: str) -> None:
     # Without convolutions: those of CPUs take seconds in float16.
     script = """
@@ -79,7 +79,7 @@ print(json.dumps([[kind, measure(kind, loop)] for kind in ("float16", "bfloat16"
         assert after < before / 2
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_the_policy_alone_does_not_halve_the_bytes_of_the_all_reduce(run_workers: Any, keras: str) -> None:
     script = """
 strategy = strategy()
@@ -89,7 +89,7 @@ print(json.dumps([sum(Training(strategy, each).handed().values()) for each in ca
     assert run_workers(script, keras) == [4 * (188_234 + 1)] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_float16_is_refused_where_the_scale_of_the_loss_does_not_work(run_script: Any, keras: str) -> None:
     script = """
 parts(mixed="bfloat16").check(64)

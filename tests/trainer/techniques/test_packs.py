@@ -10,7 +10,7 @@ from tfscale.trainer.techniques import packs
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_gradients_are_reduced_in_packs_of_this_size(run_workers: Any, keras: str) -> None:
     script = """
 from tfscale.trainer.strategies import multi_worker

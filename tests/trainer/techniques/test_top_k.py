@@ -38,7 +38,7 @@ print(json.dumps([one, unsent, two]))
     assert two == [[[1, 0, 1, 0], [0, 1]]] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_nearly_all_entries_train_as_the_all_reduce(run_script: Any, keras: str) -> None:
     script = """
 strategy = strategy()
@@ -51,7 +51,7 @@ print(json.dumps([apart(loop) for loop in ("fit", "custom")]))
     assert max(run_script(script, keras)) < 2e-6
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_fewer_bytes_go_over_the_network_and_the_loss_stays_near(run_workers: Any, network: list[str]) -> None:
     script = """
 strategy = strategy()

@@ -49,11 +49,10 @@ def pause(slow: Sequence[Slow], worker: Any, begun: Any, gradients: Sequence[Any
 
 
 def _asleep(seconds: Any) -> Any:
+    of_numbers = {"output_types": [tf.int64], "output_shapes": [[]]}
+    bounds = {name: tf.constant(value, tf.int64) for name, value in (("start", 0), ("stop", 1), ("step", 1))}
+    one = tf.raw_ops.RangeDataset(**bounds, **of_numbers)
     # The data set is asked twice, for its element and for its end.
-    sleeping = tf.raw_ops.SleepDataset(
-        input_dataset=tf.data.Dataset.range(1)._variant_tensor,
-        sleep_microseconds=tf.cast(seconds * 5e5, tf.int64),
-        output_types=[tf.int64],
-        output_shapes=[[]],
-    )
-    return tf.raw_ops.DatasetToSingleElement(dataset=sleeping, output_types=[tf.int64], output_shapes=[[]])[0]
+    half = tf.cast(seconds * 5e5, tf.int64)
+    sleeping = tf.raw_ops.SleepDataset(input_dataset=one, sleep_microseconds=half, **of_numbers)
+    return tf.raw_ops.DatasetToSingleElement(dataset=sleeping, **of_numbers)[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 _TODAY = {
     "tf.contrib": "tf.contrib ended with TensorFlow 1: its strategies are tf.distribute.MirroredStrategy, "
     "MultiWorkerMirroredStrategy and ParameterServerStrategy",
@@ -44,9 +46,8 @@ def _public(module: str) -> str | None:
 
 
 def _is_in_version_1(path: str) -> bool:
-    import tensorflow as tf
-
-    found: object = tf.compat.v1
+    # The script has loaded it: one of its modules lacks the name.
+    found = getattr(getattr(sys.modules.get("tensorflow"), "compat", None), "v1", None)
     for part in path.split(".")[1:]:
         found = getattr(found, part, None)
     return found is not None
