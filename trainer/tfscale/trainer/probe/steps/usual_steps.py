@@ -99,7 +99,7 @@ class _Fields(NamedTuple):
 
 _MOST_SPANS = WIDTH - 1
 _MOST_STEPS = 3
-"""Steps that may end in a row, as in `usual_steps.c`: those of a loop that is unrolled in its graph share rows."""
+"""Steps of three spans or more that may end in a row: those of a loop that is unrolled in its graph share rows."""
 _COLUMNS = ("end", *PHASES, "bytes", "examples")
 
 
@@ -174,6 +174,7 @@ class FastPath:
             groups,
             edges,
             columns.ctypes.data,
+            columns.shape[1],
         )
         number = result if result >= 0 else -1 - result
         if not number:
