@@ -53,7 +53,7 @@ def test_stages_are_stages_and_no_straggler_of_each_other() -> None:
     assert not {each["kind"] for each in found["diagnoses"]} & {"straggler", "imbalance"}
 
 
-@pytest.mark.tensorflow
+@pytest.mark.slow
 def test_a_mesh_of_dtensor_trains_under_an_agent() -> None:
     command = [BIN / "tfscale-train", "run", "tensor-parallel", "--steps", "3"]
     ran = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
