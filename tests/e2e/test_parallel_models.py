@@ -59,3 +59,10 @@ def test_a_mesh_of_dtensor_trains_under_an_agent() -> None:
     ran = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stderr
     assert "step 3: loss" in ran.stdout and "hidden kernel [64, 512]: 4 devices hold [64, 256] each" in ran.stdout
+
+
+@pytest.mark.slow
+def test_help_is_told_without_what_tensorflow_says_of_itself() -> None:
+    command = [BIN / "tfscale-train", "run", "pipeline", "--help"]
+    told = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
+    assert told.returncode == 0 and told.stderr == "" and "tfscale-train run pipeline --stages 2" in told.stdout
