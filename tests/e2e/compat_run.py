@@ -77,7 +77,7 @@ def _processes(
         processes.append(
             subprocess.Popen(
                 [sys.executable, PROGRAM, strategy, *tasks],
-                env=environment | (_repairs() if repaired else {}),
+                env=environment | (repairs() if repaired else {}),
                 stdout=subprocess.DEVNULL if processes else said,
                 stderr=subprocess.DEVNULL,
             )
@@ -90,7 +90,7 @@ def _processes(
             process.wait()
 
 
-def _repairs() -> dict[str, str]:
+def repairs() -> dict[str, str]:
     """Return an agent's variables, by which the repairs get into the program; no agent listens to its probe."""
     portions = os.pathsep.join(str(Path(path)) for path in tfscale.__path__)
     return {"TFSCALE_REPORT": "/nowhere", "TFSCALE_PROBE_PATH": portions, "PYTHONPATH": str(SITE)}

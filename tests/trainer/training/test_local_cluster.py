@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 import psutil
+import pytest
 from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.task import Role, Task
-from tfscale.trainer.training.local_cluster import local_cluster, write_cluster
+from tfscale.trainer.training.local_cluster import local_cluster, uninterrupted, write_cluster
 
 
 def test_every_task_has_an_address_and_an_agent_of_its_own(tmp_path: Path) -> None:
@@ -35,6 +38,14 @@ def test_a_task_that_fails_is_told_while_others_run(tmp_path: Path) -> None:
     ) as cluster:
         failed = cluster.wait()
         assert failed == Task(Role.WORKER, 1) and cluster.agents[failed].poll() == 3
+
+
+def test_ctrl_c_waits_until_an_agent_that_is_being_started_is_known() -> None:
+    went_on = False
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        went_on = True
+    assert went_on and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_servers_do_not_have_to_end_and_no_process_stays(tmp_path: Path) -> None:

@@ -18,10 +18,17 @@ def test_the_loss_of_each_step_is_found_in_means_since_the_begin_of_an_epoch() -
     assert of_each_step(means) == [(step, pytest.approx(loss)) for step, loss in enumerate(losses, 1)]
 
 
-def test_epochs_share_the_steps_evenly() -> None:
-    from tfscale.trainer.training.loops import epoch_of
+def test_every_number_of_steps_has_epochs_of_about_a_hundred() -> None:
+    from tfscale.trainer.training.loops import epochs, epochs_of
 
-    assert [epoch_of(steps) for steps in (7, 100, 150, 400, 250, 1050, 503)] == [7, 100, 75, 100, 125, 105, 503]
+    assert [epochs_of(steps) for steps in (1, 7, 100, 150, 151, 400, 503, 10_007)] == [
+        *((1, 1), (1, 7), (1, 100), (1, 150), (2, 75), (4, 100), (5, 100), (100, 100))
+    ]
+    assert [epochs_of(steps, 2) for steps in (1, 2, 7, 100, 400)] == [(1, 1), (2, 1), (2, 3), (2, 50), (4, 100)]
+    assert [*epochs(503)] == [(0, 100), (100, 200), (200, 300), (300, 400), (400, 500), (500, 503)]
+    for steps in range(1, 1200):
+        ends = [end for _, end in epochs(steps)]
+        assert ends[-1] == steps and ends == sorted(ends) and len(ends) <= steps / 100 + 2
 
 
 def test_the_rate_is_that_after_the_first_step() -> None:
@@ -31,11 +38,39 @@ def test_the_rate_is_that_after_the_first_step() -> None:
     time.sleep(0.1)
     watch.made(1)
     time.sleep(0.1)
-    watch.made(2)
-    trained = watch.trained([], 5)
+    watch.made(3)
+    watch.made(5)
+    trained = watch.trained([], 6)
     assert trained.first_steps == 1 and trained.first_steps_seconds == pytest.approx(0.1, abs=0.05)
     assert trained.steps_per_second == pytest.approx(40, rel=0.3)
     assert Stopwatch().trained([], 5).steps_per_second is None
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_fit_makes_every_step_of_a_number_that_no_epochs_divide(
+    asynchronous: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import numpy as np
+    import tensorflow as tf
+    from tfscale.trainer.training import loops
+
+    monkeypatch.setattr(loops, "EPOCH", 3)
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    batch = (np.ones((4, 2), np.float32), np.ones((4, 1), np.float32))
+    data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensors(batch).repeat())
+    saved: list[int] = []
+    course = loops.Course(7, begin=10, after_epoch=saved.append)
+    trained = loops.fit(tf.keras, model, data, course, [], asynchronous)
+    assert saved == [13, 16, 17] and int(model.optimizer.iterations) == 7
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["step 13", "step 16", "step 17"]
+    assert [step for step, _ in trained.losses] == ([13, 16, 17] if asynchronous else [*range(11, 18)])
+    losses = [loss for _, loss in trained.losses]
+    assert losses == sorted(losses, reverse=True) and len({*losses}) == len(losses), "of another order of the steps"
+    assert trained.first_steps == (3 if asynchronous else 1)
+    assert trained.steps_per_second is not None and trained.steps_per_second > 10
 
 
 def test_a_run_that_goes_on_counts_from_the_trainings_begin(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,4 +80,4 @@ def test_a_run_that_goes_on_counts_from_the_trainings_begin(capsys: pytest.Captu
     course = Course(steps=50, begin=200, after_epoch=saved.append)
     course.end_epoch(50, 0.5)
     assert capsys.readouterr().out == "step 250: mean loss 0.5000\n" and saved == [250]
-    assert course.numbered([(1, 2.0)]) == [(201, 2.0)] and course.epoch == 50
+    assert course.numbered([(1, 2.0)]) == [(201, 2.0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from tfscale.core.errors import UsageError
 from tfscale.trainer.delay import Delay
 from tfscale.trainer.training import plan as plans
 from tfscale.trainer.training.catalogue import Entry, find
-from tfscale.trainer.training.plan import Plan, check_tasks, make_plan, own_tasks
+from tfscale.trainer.training.plan import Plan, check_tasks, keras_of, make_plan, own_tasks, read_place
 
 
 def plan(program: str = "digits", strategy: str = "multi-worker", **given: Any) -> Plan:
@@ -59,6 +60,7 @@ def test_a_strategy_knows_the_tasks_of_its_cluster(strategy: str, given: dict[st
         ({"batch": -1}, "--batch -1: at least 1"),
         ({"batch": 32, "global_batch": 64}, "give one of them"),
         ({"seed": -1}, "--seed -1: at least 0"),
+        ({"seed": 2**31}, "--seed 2147483648: at most 2147483647"),
         ({"json": Path("/no/such/folder/x")}, "there is no folder /no/such/folder"),
         ({"json": Path("/")}, "--json /: is a folder"),
         ({"checkpoints": Path("/dev/null")}, "--checkpoints /dev/null: is no folder"),
@@ -73,6 +75,36 @@ def test_what_can_never_run_is_refused_in_one_line(given: dict[str, Any], said: 
     with pytest.raises(UsageError, match=said) as raised:
         plan(**given)
     assert "\n" not in str(raised.value) and raised.value.exit_status == 2
+
+
+@pytest.mark.parametrize("text", ["1", "true", "True"])
+def test_the_keras_of_tensorflow_is_known_by_each_text_that_it_takes(text: str) -> None:
+    assert keras_of({"TF_USE_LEGACY_KERAS": text}) == "tf_keras"
+    assert keras_of({"TF_USE_LEGACY_KERAS": "0"}) == keras_of({}) == "keras"
+
+
+def test_the_place_is_that_of_tf_config() -> None:
+    cluster = {"chief": ["a:1"], "worker": ["b:1", "b:2"]}
+    place = read_place({"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}})})
+    assert (place.role, place.index, place.tasks, place.leads) == ("worker", 1, {"chief": 1, "worker": 2}, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not of the form"),
+        ("[]", "is not of the form"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": "x"}}', "is not of the form"),
+        ('{"cluster": {"worker": 1}, "task": {"type": "worker", "index": 0}}', "is not of the form"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "worker:1 is not in its cluster"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "boss"}}', "boss:0 is not in its cluster"),
+        ('{"cluster": {"worker": "a:1"}, "task": {"type": "worker"}}', "worker:0 is not in its cluster"),
+    ],
+)
+def test_a_wrong_tf_config_is_one_line(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        read_place({"TF_CONFIG": text})
+    assert "\n" not in str(raised.value)
 
 
 def test_delays_are_by_task() -> None:
@@ -104,7 +136,14 @@ TECHNIQUES = {
         "technique",
         "mixed",
         "",
-        {"REFUSED": {"tf_keras": "needs Keras 3", "custom": "only fit", "tpu": "has its own"}},
+        {
+            "REFUSED": {
+                "tf_keras": "needs Keras 3",
+                "custom": "only fit",
+                "tpu": "has its own",
+                ("mirrored", "keras"): "needs tf_keras",
+            }
+        },
         frozenset({"parse", "prepare", "optimizer"}),
     ),
     "momentum": Entry("technique", "momentum", "", {}, frozenset({"parse", "optimizer"})),
@@ -136,6 +175,7 @@ def test_techniques_are_read_with_their_values_in_order() -> None:
         ({"with": "mixed"}, {"TF_USE_LEGACY_KERAS": "1"}, "--with mixed: not with tf_keras: needs Keras 3"),
         ({"with": "mixed", "loop": "custom"}, {}, "--with mixed: not with custom: only fit"),
         ({"with": "mixed", "strategy": "tpu"}, {}, "--with mixed: not with tpu: has its own"),
+        ({"with": "mixed", "strategy": "mirrored"}, {}, "--with mixed: not with mirrored and keras: needs tf_keras"),
     ],
 )
 def test_techniques_that_do_not_go_together_are_refused(

@@ -1,12 +1,18 @@
-"""Checkpoints of a run: model and optimizer after each epoch, and the one from which a run goes on."""
+"""Checkpoints of a run: model and optimizer after each epoch and when it is asked to end, and the one to go on from."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from tfscale.core.errors import TfscaleError
 
 KEPT = 5
 """Newest checkpoints that are kept; an evaluator reads them meanwhile."""
@@ -20,10 +26,14 @@ class Checkpoints:
         model: built.
         optimizer: its variables are made here, in the strategy's scope, if they are not there yet.
         keeps: whether what this task saves is kept. All workers save, since reading a variable may need all of them.
+
+    Raises:
+        ValueError: the folder cannot be made, or has checkpoints of something else.
     """
 
     def __init__(self, folder: Path | None, model: Any, optimizer: Any, keeps: bool) -> None:
         self._folder = folder
+        self._handler: Any = None
         self.step = 0
         """Step after which the newest checkpoint was saved, 0 without one."""
         if folder is None:
@@ -32,6 +42,10 @@ class Checkpoints:
         self._checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
         self._own = None if keeps else tempfile.TemporaryDirectory(prefix="tfscale-not-kept-")
         place = folder if self._own is None else Path(self._own.name)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(error.strerror) from None
         self._manager = tf.train.CheckpointManager(self._checkpoint, str(place), max_to_keep=KEPT)
         if newest := tf.train.latest_checkpoint(str(folder)):
             self.step = step_of(newest)
@@ -43,15 +57,66 @@ class Checkpoints:
         path = tf.train.latest_checkpoint(str(self._folder))
         try:
             self._checkpoint.restore(path).assert_existing_objects_matched()
+        except (tf.errors.DataLossError, tf.errors.NotFoundError):
+            raise ValueError(f"{Path(path).name} is damaged; remove it and its line in the file checkpoint") from None
         except (AssertionError, ValueError, tf.errors.OpError):
-            raise ValueError(f"{path} is of another model or optimizer: name another folder") from None
+            raise ValueError(f"{Path(path).name} is of another model or optimizer; name another folder") from None
 
     def save(self, step: int) -> None:
-        """Save after so many steps."""
-        if self._folder is not None:
+        """Save after so many steps. Raises TfscaleError where there is no room."""
+        if self._folder is None:
+            return
+        try:
             self._manager.save(checkpoint_number=step)
+        except (tf.errors.OpError, OSError) as error:
+            reason = str(getattr(error, "message", error)).partition("\n")[0]
+            raise TfscaleError(f"--checkpoints {self._folder}: step {step} is not saved: {reason}") from None
+
+    def save_on_sigterm(self, resolver: Any) -> None:
+        """Let SIGTERM end this task only after a step, in which all workers agree, and after its checkpoint.
+
+        A task that would end at once leaves the others in the middle of an all-reduce, which no step ends any more.
+
+        Args:
+            resolver: of the cluster whose workers agree, None where this task trains by itself.
+        """
+        # Nothing for TensorFlow itself to restore or save: its count of steps would be one of worker 0 alone.
+        self._nowhere = tempfile.TemporaryDirectory(prefix="tfscale-nothing-")
+        nothing = tf.train.CheckpointManager(tf.train.Checkpoint(), self._nowhere.name, max_to_keep=1)
+        ending = tf.distribute.experimental.TerminationConfig(exit_fn=_end, save_fn=self.save)
+        with _not_on_google_cloud():
+            self._handler = tf.distribute.experimental.PreemptionCheckpointHandler(
+                resolver, nothing, termination_config=ending
+            )
+
+    def after_step(self, step: int) -> None:
+        """Save and end, if a task was asked to and this is the step on which all agreed."""
+        self._handler.save_checkpoint_if_preempted(step)
 
 
 def step_of(path: str) -> int:
-    """Return the step after which a checkpoint of this path was saved."""
-    return int(path.rpartition("-")[2])
+    """Return the step after which a checkpoint of this path was saved. Raises ValueError where its name has none."""
+    step = path.rpartition("-")[2]
+    if not step.isdecimal():
+        raise ValueError(f"{Path(path).name} is of another program; name another folder")
+    return int(step)
+
+
+def _end() -> None:
+    sys.exit(128 + signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _not_on_google_cloud() -> Iterator[None]:
+    """Let TensorFlow take this host for one outside of Google Cloud: there it would not wait for SIGTERM.
+
+    It asks this address, and waits up to five seconds for an answer.
+    """
+    before = os.environ.get("GCE_METADATA_IP")
+    os.environ["GCE_METADATA_IP"] = "127.0.0.1:9"
+    try:
+        yield
+    finally:
+        del os.environ["GCE_METADATA_IP"]
+        if before is not None:
+            os.environ["GCE_METADATA_IP"] = before

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.training.catalogue import FOLDERS, Entry, entries
-from tfscale.trainer.training.local_run import run_locally, run_program_locally
-from tfscale.trainer.training.plan import LOOPS, check_tasks, flag, flags_of, make_plan, own_tasks
+from tfscale.trainer.training.local_run import INTERRUPTED, run_locally, run_program_locally
+from tfscale.trainer.training.plan import LOOPS, check_tasks, flag, flags_of, make_plan, own_tasks, read_place
 
 _EXAMPLES = """examples:
   tfscale-train run digits --strategy multi-worker --workers 2 --steps 200
@@ -35,13 +34,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        if words[:1] == ["run"] and (own := _own_main(words[1:2])) is not None:
-            return _run_own(own, words[2:])
-        chosen = _parser().parse_args(words)
-        return _list() if chosen.command == "list" else _run(vars(chosen), words)
+        status = _main(words)
+        if sys.stdout is not None:  # it is closed: ">&-"
+            sys.stdout.flush()
+        return status
     except TfscaleError as error:
         print(f"tfscale-train: {error}", file=sys.stderr)
         return error.exit_status
+    except BrokenPipeError:
+        # Whoever read the output has gone; nothing must be written to it when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        if _has_place():
+            raise  # into the task's log, with all that led to it
+        print(f"tfscale-train: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("tfscale-train: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _main(words: Sequence[str]) -> int:
+    if words[:1] == ["run"] and (own := _own_main(words[1:2])) is not None:
+        return _run_own(own, words[2:])
+    chosen = _parser().parse_args(words)
+    return _list() if chosen.command == "list" else _run(vars(chosen), words)
 
 
 def _parser() -> CommandLine:
@@ -76,9 +94,9 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     run.add_argument("--batch", type=int, metavar="N", help="examples of one replica's step; default the program's")
     run.add_argument("--global-batch", type=int, metavar="N", help="examples of all replicas' step, instead of --batch")
     run.add_argument("--seed", type=int, metavar="N", help="of data, weights and their order; default 0")
-    run.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
+    run.add_argument("--json", type=_path, metavar="FILE", help="write the result there")
     run.add_argument(
-        "--checkpoints", type=Path, metavar="DIR", help="save there, and go on from what is there; shared by all tasks"
+        "--checkpoints", type=_path, metavar="DIR", help="save there, and go on from what is there; shared by all tasks"
     )
     run.add_argument(
         "--slow", action="append", metavar="TASK=60ms|1.3x[,PHASE][@30s]", help="a real delay in its steps"
@@ -93,6 +111,12 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
         options.add_argument(
             flag(name), type=int if is_number else str, metavar="N" if is_number else "X", help=_help(taken)
         )
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("is empty, name a place")
+    return Path(text)
 
 
 def _help(taken: Sequence[tuple[str, Any]]) -> str:
@@ -170,10 +194,9 @@ def _silent_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def _tasks_there() -> dict[str, int] | None:
+def _tasks_there() -> Mapping[str, int] | None:
     """Return the number of tasks by role of the cluster that this process is in, None where it is in none."""
-    cluster = json.loads(os.environ["TF_CONFIG"]).get("cluster", {}) if _has_place() else {}
-    return {role: len(addresses) for role, addresses in cluster.items()} or None
+    return read_place(os.environ).tasks if _has_place() else None
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ only serve it. A worker's gradients may be of older variables than those they ar
 
 from __future__ import annotations
 
-import os
-
 import tensorflow as tf
 
 REPLICAS = "one a worker; workers do not wait for each other"
@@ -40,7 +38,7 @@ def _partitioner(
     partitioners = tf.distribute.experimental.partitioners
     if shards is not None and kind == "none":
         raise ValueError(f"--shards {shards}: only with --partitioner fixed or min-size")
-    if kind != "none" and os.environ.get("TF_USE_LEGACY_KERAS") != "1":
+    if kind != "none" and tf.keras.__version__.startswith("3"):
         raise ValueError(f"--partitioner {kind}: a variable of Keras 3 cannot be split; set TF_USE_LEGACY_KERAS=1")
     if shard_bytes is not None and kind != "min-size":
         raise ValueError(f"--shard-bytes {shard_bytes}: only --partitioner min-size takes it")

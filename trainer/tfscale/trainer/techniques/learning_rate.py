@@ -13,7 +13,9 @@ import tensorflow as tf
 
 VALUES = "steps of warm-up, and :cosine, :exponential or :staircase for a decay, such as 20:cosine"
 
-REFUSED = {"central-storage": "a replica of it cannot write the rate of a schedule, as tf_keras does in each step"}
+REFUSED = {
+    ("central-storage", "tf_keras"): "tf_keras writes the rate of a schedule in each step, which a replica cannot do",
+}
 
 _DECAYS = ("constant", "cosine", "exponential", "staircase")
 

@@ -101,7 +101,8 @@ def local_cluster(
     agents: dict[Task, subprocess.Popen[bytes]] = {}
     try:
         for task in load_cluster(path).tasks:
-            agents[task] = _start_agent(path, task, command, flags, ALONE if sum(tasks.values()) == 1 else SHARED)
+            with uninterrupted():
+                agents[task] = _start_agent(path, task, command, flags, ALONE if sum(tasks.values()) == 1 else SHARED)
         yield LocalCluster(path, agents)
     finally:
         end(list(agents.values()))
@@ -160,6 +161,20 @@ def end(agents: Sequence[subprocess.Popen[bytes]]) -> None:
         agent.wait()
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put signals off until the block's end: a process that was just started must be known to whoever ends it."""
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def interrupt_on_signals() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +14,12 @@ from tfscale.trainer.training.local_cluster import BIN, LocalCluster, interrupt_
 from tfscale.trainer.training.plan import Plan
 from tfscale.trainer.training.result import describe, read_result
 
-INTERRUPTED = 130
+FAILED = 1
 REFUSED = 2
+INTERRUPTED = 130
+SHOWN = 20
+"""Lines of the log of a task that failed."""
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 _NOT_SAID = re.compile(
     r"--- tfscale: |tfscale-train: |WARNING:tensorflow:|WARNING: All log messages before absl|[IWEF]\d{4} [\d:.]+ "
 )
@@ -23,15 +28,16 @@ _NOT_SAID = re.compile(
 def run_locally(plan: Plan, words: Sequence[str]) -> int:
     """Run a plan, which `words` asked for, and print its result; return the exit status."""
     with tempfile.TemporaryDirectory(prefix="tfscale-run-") as name:
-        folder, added = Path(name), list[str]()
-        result = plan.json or folder / "result.json"
-        if plan.json is None:
-            added += ["--json", str(result)]
+        folder = Path(name)
+        added = ["--json", str(folder / "result.json")]
         if "evaluator" in plan.local_tasks and plan.checkpoints is None:
             added += ["--checkpoints", str(folder / "checkpoints")]
         status = _run(folder, plan.program.name, plan.local_tasks, [*words, *added])
         if status == 0:
-            print(describe(read_result(result)))
+            result = read_result(folder / "result.json")
+            print(describe(result))
+            if plan.json is not None:
+                result.write(plan.json)
         if status == INTERRUPTED:
             print(f"tfscale-train: interrupted; {_state(plan)}", file=sys.stderr)
     return status
@@ -107,14 +113,22 @@ def _leading(cluster: LocalCluster) -> list[Task]:
 
 
 def _tell_why(cluster: LocalCluster, task: Task) -> int:
-    """Print why a task has ended, one line where it was refused, else the end of its log; return the exit status."""
-    log = _text(cluster.task_log(task))
-    refusals = [line for line in log.splitlines() if line.startswith("tfscale-train: ")]
-    if cluster.agents[task].poll() == REFUSED and refusals:
-        print(refusals[-1], file=sys.stderr)
-        return REFUSED
-    print(f"tfscale-train: {task} ended early:\n{log[-2000:] or cluster.agent_log(task)}", file=sys.stderr)
-    return 1
+    """Print why a task has ended, one line where it said so itself, else also the end of its log; return the status."""
+    lines, status = _text(cluster.task_log(task)).splitlines(), cluster.agents[task].poll()
+    told = [line for line in lines if line.startswith("tfscale-train: ")]
+    if told and status in (FAILED, REFUSED):
+        print(told[-1], file=sys.stderr)
+        return int(status)
+    errors = [line for line in lines if _ERROR.match(line)] or [_ended(status)]
+    print(f"tfscale-train: {task} ended early: {errors[-1]}; the end of its log:", file=sys.stderr)
+    print("\n".join(lines[-SHOWN:]) or cluster.agent_log(task), file=sys.stderr)
+    return FAILED
+
+
+def _ended(status: int | None) -> str:
+    """Return how a task ended, from its agent's status: 128 and the number of the signal that killed it."""
+    names = {128 + number: number.name for number in signal.Signals}
+    return f"killed by {names[status]}" if status in names else f"exit status {status}"
 
 
 def _text(log: bytes) -> str:

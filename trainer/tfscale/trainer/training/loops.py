@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -15,13 +15,13 @@ from tfscale.trainer.training.parts import Parts
 KEPT = 100_000
 """Losses that are kept; a demo trains without end."""
 EPOCH = 100
-"""Steps of an epoch, or the divisor of all steps that is nearest to it."""
-FEWEST, MOST = 50, 200
-"""Steps of an epoch, if the steps of the run have a divisor between them."""
+"""Steps of an epoch, about: all epochs of a run have as many."""
 
 Losses = list[tuple[int, float]]
 AfterEpoch = Callable[[int], None]
 """Function of the number of steps that have been made."""
+AfterStep = Callable[[int], None]
+"""Function of the number of steps that have been made; called outside of the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,22 @@ class Trained:
     """Rate after them; None where there were no more."""
 
 
-def epoch_of(steps: int) -> int:
-    """Return the number of steps in an epoch."""
-    return min(
-        (number for number in range(FEWEST, MOST + 1) if steps % number == 0),
-        key=lambda number: abs(number - EPOCH),
-        default=steps,
-    )
+def epochs_of(steps: int, fewest: int = 1) -> tuple[int, int]:
+    """Return the number of epochs, if there are so many steps at least `fewest`, and the steps of each.
+
+    Fewer steps than there are epochs may be left over; they are a short epoch at the end.
+    """
+    epochs = min(max((steps + EPOCH // 2 - 1) // EPOCH, fewest), steps)
+    return epochs, steps // epochs
+
+
+def epochs(steps: int, fewest: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield the steps that have been made at the begin and at the end of each epoch."""
+    number, length = epochs_of(steps, fewest)
+    for begin in range(0, number * length, length):
+        yield begin, begin + length
+    if number * length < steps:
+        yield number * length, steps
 
 
 class Stopwatch:
@@ -53,19 +62,20 @@ class Stopwatch:
     def __init__(self) -> None:
         self._begin = time.perf_counter()
         self._first: tuple[int, float] | None = None
+        self._newest: tuple[int, float] | None = None
 
     def made(self, steps: int) -> None:
-        """Note that so many steps have been made; only the first note counts."""
-        self._first = self._first or (steps, time.perf_counter())
+        """Note that so many steps have been made."""
+        self._newest = (steps, time.perf_counter())
+        self._first = self._first or self._newest
 
     def trained(self, losses: Losses, steps: int) -> Trained:
-        """Return the times after the last step."""
-        now = time.perf_counter()
-        if self._first is None:
-            return Trained(losses, now - self._begin, steps, None, None)
-        at, first = self._first
-        rate = (steps - at) / (now - first) if steps > at else None
-        return Trained(losses, now - self._begin, at, first - self._begin, rate)
+        """Return the times after the last step; the rate is that between the first note and the last."""
+        seconds = time.perf_counter() - self._begin
+        if self._first is None or self._newest is None:
+            return Trained(losses, seconds, steps, None, None)
+        (at, first), (last, end) = self._first, self._newest
+        return Trained(losses, seconds, at, first - self._begin, (last - at) / (end - first) if last > at else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +86,7 @@ class Course:
     begin: int = 0
     """Steps that an earlier run has made of the same training."""
     after_epoch: AfterEpoch = lambda _: None
-
-    @property
-    def epoch(self) -> int:
-        """Number of steps in an epoch."""
-        return epoch_of(self.steps)
+    after_step: AfterStep | None = None
 
     def end_epoch(self, made: int, loss: float) -> None:
         """Tell the mean loss of an epoch, which ends after so many steps of this run."""
@@ -96,27 +102,33 @@ def fit(keras: Any, model: Any, data: Any, course: Course, callbacks: list[Any],
     """Train a compiled model by `fit`; `asynchronous` where steps end in no order, so that only epochs have a loss."""
     watch = Stopwatch()
     losses: deque[tuple[int, Any]] = deque(maxlen=KEPT)
-    epoch = course.epoch
+    # The second epoch is the first of which the time says how fast the steps are.
+    count, length = epochs_of(course.steps, 2 if asynchronous else 1)
 
     class Steps(keras.callbacks.Callback):  # type: ignore[misc]
         # Keras 3 then calls it beside the training, which does not wait for the loss of each step.
         async_safe = True
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            watch.made(1)
+            if not losses:
+                watch.made(1)
             losses.append((batch + 1, logs["loss"]))
 
     class Epochs(keras.callbacks.Callback):  # type: ignore[misc]
         def on_epoch_end(self, number: int, logs: Any = None) -> None:
-            made, loss = (number + 1) * epoch, float(logs["loss"])
-            if asynchronous:
+            made, loss = min((number + 1) * length, course.steps), float(logs["loss"])
+            if number < count:
                 watch.made(made)
+            if asynchronous:
                 losses.append((made, loss))
             course.end_epoch(made, loss)
 
     # tf_keras refuses callbacks of each step under a parameter server.
     callbacks = [*([] if asynchronous else [Steps()]), Epochs(), *callbacks]
-    model.fit(data, epochs=course.steps // epoch, steps_per_epoch=epoch, callbacks=callbacks, verbose=0)
+    model.fit(data, epochs=count, steps_per_epoch=length, callbacks=callbacks, verbose=0)
+    if left := course.steps - count * length:
+        # All epochs of one `fit` have as many steps. The order of examples begins anew in this one.
+        model.fit(data, initial_epoch=count, epochs=count + 1, steps_per_epoch=left, callbacks=callbacks, verbose=0)
     known = [(number, float(loss)) for number, loss in losses]
     return watch.trained(course.numbered(known if asynchronous else of_each_step(known)), course.steps)
 
@@ -140,13 +152,17 @@ def custom(strategy: Any, step: Any, data: Any, course: Course, parts: Parts, mo
     watch = Stopwatch()
     losses: deque[tuple[int, Any]] = deque(maxlen=KEPT)
     iterator = iter(data)
-    epoch = course.epoch
-    for number in range(1, course.steps + 1):
-        losses.append((number, step(iterator)))
-        watch.made(1)
-        parts.after_step(strategy, model, course.begin + number)
-        if number % epoch == 0:
-            course.end_epoch(number, fmean(float(loss) for _, loss in [*losses][-epoch:]))
+    for begin, end in epochs(course.steps):
+        for number in range(begin + 1, end + 1):
+            losses.append((number, step(iterator)))
+            if number == 1:
+                watch.made(1)
+            parts.after_step(strategy, model, course.begin + number)
+            if course.after_step:
+                course.after_step(course.begin + number)
+        mean = fmean(float(loss) for _, loss in [*losses][begin - end :])
+        watch.made(end)
+        course.end_epoch(end, mean)
     return watch.trained(course.numbered([(number, float(loss)) for number, loss in losses]), course.steps)
 
 
@@ -161,12 +177,12 @@ def coordinated(strategy: Any, step: Any, dataset: Callable[[Any], Any], course:
 
     iterator = iter(coordinator.create_per_worker_dataset(per_worker))
     losses: deque[tuple[int, float]] = deque(maxlen=KEPT)
-    epoch = course.epoch
-    for begin in range(0, course.steps, epoch):
-        scheduled = [coordinator.schedule(step, args=(iterator,)) for _ in range(epoch)]
+    # As in `fit`: of a single epoch no rate would be known.
+    for begin, end in epochs(course.steps, 2):
+        scheduled = [coordinator.schedule(step, args=(iterator,)) for _ in range(begin, end)]
         coordinator.join()
-        watch.made(begin + epoch)
+        watch.made(end)
         of_epoch = [float(value.fetch()) for value in scheduled]
         losses.extend((begin + count, loss) for count, loss in enumerate(of_epoch, 1))
-        course.end_epoch(begin + epoch, fmean(of_epoch))
+        course.end_epoch(end, fmean(of_epoch))
     return watch.trained(course.numbered([*losses]), course.steps)

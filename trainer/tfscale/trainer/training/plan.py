@@ -6,6 +6,7 @@ a GPU, is refused by the task that sees them.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from tfscale.trainer.training.catalogue import Entry, entries, find
 LOOPS = ("fit", "custom")
 ONE_OF_A_RUN = ("learning_rate", "gradients", "exchange")
 """Functions that only one technique of a run may define."""
+
+MOST_SEED = 2**31 - 1
+"""Seed that NumPy takes, also with the steps of earlier runs added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,37 @@ class Plan:
         return {role: number for role, number in numbers.items() if number}
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Place of this process in the cluster."""
+
+    role: str
+    index: int
+    tasks: Mapping[str, int]
+    """Number of tasks by role."""
+
+    @property
+    def leads(self) -> bool:
+        """True for the chief, or worker 0 where there is none: this task tells the result."""
+        return self.role == "chief" or (self.role == "worker" and self.index == 0 and "chief" not in self.tasks)
+
+
+def read_place(environment: Mapping[str, str]) -> Place:
+    """Return the place that TF_CONFIG gives this process. Raises UsageError where it gives none."""
+    try:
+        document = json.loads(environment["TF_CONFIG"])
+        task, cluster = document.get("task", {}), document.get("cluster", {}) or {"worker": [""]}
+        tasks = {role: len([*addresses]) for role, addresses in cluster.items() if not isinstance(addresses, str)}
+        place = Place(task.get("type", "worker"), int(task.get("index", 0)), tasks)
+    except (AttributeError, TypeError, ValueError):
+        example = '{"cluster": {"worker": ["HOST:PORT"]}, "task": {"type": "worker", "index": 0}}'
+        raise UsageError(f"TF_CONFIG: is not of the form {example}") from None
+    if place.index not in range(tasks.get(place.role, 0)):
+        there = ", ".join(f"{number} {role}" for role, number in tasks.items())
+        raise UsageError(f"TF_CONFIG: task {place.role}:{place.index} is not in its cluster, which has {there}")
+    return place
+
+
 def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Plan:
     """Return the plan of the flags that were given, by name; absent ones are None. Raises UsageError."""
     program, strategy = find("program", given["program"]), find("strategy", given["strategy"])
@@ -68,19 +103,23 @@ def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
     _check_numbers(given)
     _check_files(given)
     loop = given.get("loop") or "fit"
-    keras = "tf_keras" if environment.get("TF_USE_LEGACY_KERAS") == "1" else "keras"
     return Plan(
         program,
         strategy,
         options={name: given[name] for name in strategy.constants["OPTIONS"] if given.get(name) is not None},
         counts=dict(_counts(given, strategy)),
-        techniques=tuple(_techniques(given.get("with") or "", {strategy.name, loop, keras})),
+        techniques=tuple(_techniques(given.get("with"), {strategy.name, loop, keras_of(environment)})),
         slow=dict(_delays(given.get("slow") or (), strategy, loop)),
         **{name: given[name] for name in _AS_THEY_ARE if given.get(name) is not None},
     )
 
 
 _AS_THEY_ARE = ("loop", "steps", "batch", "global_batch", "seed", "json", "checkpoints")
+
+
+def keras_of(environment: Mapping[str, str]) -> str:
+    """Return the package that TensorFlow takes for `tf.keras`."""
+    return "tf_keras" if environment.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True") else "keras"
 
 
 def flag(name: str) -> str:
@@ -121,6 +160,8 @@ def _check_numbers(given: Mapping[str, Any]) -> None:
     for name, least in {"steps": 1, "batch": 1, "global_batch": 1, "seed": 0}.items():
         if (value := given.get(name)) is not None and value < least:
             raise UsageError(f"{flag(name)} {value}: at least {least}")
+    if (seed := given.get("seed") or 0) > MOST_SEED:
+        raise UsageError(f"--seed {seed}: at most {MOST_SEED}")
     if given.get("batch") and given.get("global_batch"):
         raise UsageError("--batch and --global-batch: give one of them, the other follows from the number of replicas")
 
@@ -141,17 +182,21 @@ def _counts(given: Mapping[str, Any], strategy: Entry) -> Iterator[tuple[str, in
             yield role, given[name]
 
 
-def _techniques(text: str, facts: set[str]) -> Iterator[tuple[Entry, str]]:
+def _techniques(text: str | None, facts: set[str]) -> Iterator[tuple[Entry, str]]:
     """Yield the techniques of `accumulation=4,mixed=bfloat16`; refuse what cannot be combined with these facts."""
     defined: dict[str, str] = {}
-    words = [word.partition("=") for word in text.split(",") if word]
+    words = [word.partition("=") for word in (text or "").split(",") if word]
+    if text is not None and not words:
+        raise UsageError(f"--with {text!r}: names no technique, see tfscale-train list")
     names = [name for name, _, _ in words]
     for name, _, value in words:
         entry = find("technique", name)
         if names.count(name) > 1:
             raise UsageError(f"--with {text}: {name} stands there twice")
-        for fact in facts & set(entry.constants.get("REFUSED", {})):
-            raise UsageError(f"--with {name}: not with {fact}: {entry.constants['REFUSED'][fact]}")
+        for refused, reason in entry.constants.get("REFUSED", {}).items():
+            together = (refused,) if isinstance(refused, str) else refused
+            if facts.issuperset(together):
+                raise UsageError(f"--with {name}: not with {' and '.join(together)}: {reason}")
         for function in sorted(entry.functions & set(ONE_OF_A_RUN)):
             if (other := defined.setdefault(function, name)) != name:
                 raise UsageError(f"--with {other},{name}: not together, since both replace the same part ({function})")

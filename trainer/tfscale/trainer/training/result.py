@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
+from tfscale.core.errors import TfscaleError
+
 LAST = 10
 """Steps over which the final loss is a mean, the last epoch where only epochs have a loss."""
 
@@ -66,9 +68,12 @@ class Result:
         return [loss for step, loss in self.loss[-LAST:] if step > self.loss[-1][0] - LAST]
 
     def write(self, path: Path) -> None:
-        """Write everything as one JSON object. Raises OSError."""
+        """Write everything as one JSON object. Raises TfscaleError where that is not possible."""
         derived = {"examples_per_second": self.examples_per_second, "final_loss": self.final_loss}
-        path.write_text(json.dumps(asdict(self) | derived) + "\n", encoding="utf-8")
+        try:
+            path.write_text(json.dumps(asdict(self) | derived) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise TfscaleError(f"--json {path}: {error.strerror}") from None
 
 
 def read_result(path: Path) -> Result:

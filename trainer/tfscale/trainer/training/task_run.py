@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -25,37 +25,14 @@ from tfscale.trainer.training.catalogue import Entry
 from tfscale.trainer.training.held_out import evaluate, follow_checkpoints
 from tfscale.trainer.training.loops import Course, Trained
 from tfscale.trainer.training.parts import Parts
-from tfscale.trainer.training.plan import Plan, check_tasks
+from tfscale.trainer.training.plan import Place, Plan, check_tasks, keras_of, read_place
 from tfscale.trainer.training.reductions import Reduction, reduction_of
 from tfscale.trainer.training.result import Result, describe
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Place of this process in the cluster."""
-
-    role: str
-    index: int
-    tasks: Mapping[str, int]
-    """Number of tasks by role."""
-
-    @property
-    def leads(self) -> bool:
-        """True for the chief, or worker 0 where there is none: this task tells the result."""
-        return self.role == "chief" or (self.role == "worker" and self.index == 0 and "chief" not in self.tasks)
-
-
-def read_place(environment: Mapping[str, str] = os.environ) -> Place:
-    """Return the place that TF_CONFIG gives this process."""
-    document = json.loads(environment["TF_CONFIG"])
-    task = document.get("task", {})
-    tasks = {role: len(addresses) for role, addresses in document.get("cluster", {}).items()}
-    return Place(task.get("type", "worker"), int(task.get("index", 0)), tasks or {"worker": 1})
-
-
 def run(plan: Plan) -> None:
     """Do this task's part of a run. Raises UsageError for what cannot be done here."""
-    place = read_place()
+    place = read_place(os.environ)
     check_tasks(plan, place.tasks)
     strategy = plan.strategy.load()
     if place.role in getattr(strategy, "SERVING", ()):
@@ -86,6 +63,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     with strategy.scope(), _refusals():
         parts.check(global_batch // strategy.num_replicas_in_sync)
     training, held_out = split(*program.examples(plan.seed))
+    _check_batch(plan, global_batch // strategy.num_replicas_in_sync, len(training[1]))
     slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
     with strategy.scope():
         model = slowness.model(program.build_model(keras))
@@ -93,12 +71,15 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
         kind = getattr(keras.optimizers, getattr(program, "OPTIMIZER", "Adam"))
         with _refusals():
             optimizer = parts.optimizer(keras, slowness.optimizer(kind, rate))
-        checkpoints = Checkpoints(plan.checkpoints, model, optimizer, place.leads)
+        checkpoints = _checkpoints(plan, model, optimizer, place.leads)
     course = _course(plan, strategy, checkpoints)
     seed = None if _is_asynchronous(plan) else plan.seed + course.begin
     dataset = slowness.batches(batches(training, global_batch, seed))
     train = _fit if plan.loop == "fit" else _loop
     callbacks = slowness.callbacks()
+    if plan.checkpoints is not None and not _is_asynchronous(plan):
+        checkpoints.save_on_sigterm(strategy.cluster_resolver if sum(place.tasks.values()) > 1 else None)
+        course = replace(course, after_step=checkpoints.after_step)
     run = _Training(plan, course, strategy, program, parts, model, optimizer, dataset, callbacks, TracedFunctions())
     trained, reduction = train(run)
     # In every task, since reading a variable of some layers is a collective.
@@ -113,20 +94,34 @@ def _is_asynchronous(plan: Plan) -> bool:
     return "SERVING" in plan.strategy.constants
 
 
+def _checkpoints(plan: Plan, model: Any, optimizer: Any, keeps: bool) -> Checkpoints:
+    try:
+        return Checkpoints(plan.checkpoints, model, optimizer, keeps)
+    except ValueError as error:
+        raise UsageError(f"--checkpoints {plan.checkpoints}: {error}") from None
+
+
 def _course(plan: Plan, strategy: Any, checkpoints: Checkpoints) -> Course:
     """Return the steps that are to be made, and restore those that were made before."""
     begin = checkpoints.step
+    if plan.checkpoints is not None and strategy.num_replicas_in_sync > 1:
+        # Before anything else is refused here: a worker that has seen another checkpoint would wait for this one.
+        mean, mean_square = _mean(strategy, begin), _mean(strategy, begin**2)
+        if mean_square != mean**2:
+            raise UsageError(f"--checkpoints {plan.checkpoints}: not the same for all workers, name a shared folder")
     if begin >= plan.steps:
         raise UsageError(f"--checkpoints {plan.checkpoints}: has made {begin} of --steps {plan.steps}, ask for more")
-    if plan.checkpoints is not None and strategy.num_replicas_in_sync > 1:
-        begins = strategy.run(lambda: tf.constant(float(begin)))
-        if float(strategy.reduce("mean", begins, axis=None)) != begin:
-            raise UsageError(f"--checkpoints {plan.checkpoints}: not the same for all workers, name a shared folder")
     try:
         checkpoints.restore()
     except ValueError as error:
-        raise UsageError(f"--checkpoints: {error}") from None
+        raise UsageError(f"--checkpoints {plan.checkpoints}: {error}") from None
     return Course(plan.steps - begin, begin, checkpoints.save)
+
+
+def _mean(strategy: Any, number: int) -> float:
+    """Return the mean over all replicas of a number that each task has."""
+    of_replicas = strategy.run(lambda: tf.constant(number, tf.float64))
+    return float(strategy.reduce("mean", of_replicas, axis=None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +163,18 @@ def _fit(run: _Training) -> tuple[Trained, Reduction | None]:
 
 
 def _after_step(run: _Training) -> list[Any]:
-    """Return a callback that calls the techniques after each step, if there is one to call."""
-    if not run.parts.has_after_step:
-        return []
+    """Return a callback that calls the techniques and the checkpoints after each step, if there is one to call."""
+    calls = [run.course.after_step] if run.course.after_step else []
+    if run.parts.has_after_step:
+        calls.insert(0, functools.partial(run.parts.after_step, run.strategy, run.model))
     made = itertools.count(run.course.begin + 1)
-    call = lambda *_, **__: run.parts.after_step(run.strategy, run.model, next(made))  # noqa: E731
-    return [tf.keras.callbacks.LambdaCallback(on_train_batch_end=call)]
+
+    def after_step(*_: Any, **__: Any) -> None:
+        step = next(made)
+        for call in calls:
+            call(step)
+
+    return [tf.keras.callbacks.LambdaCallback(on_train_batch_end=after_step)] if calls else []
 
 
 def _loop(run: _Training) -> tuple[Trained, Reduction | None]:
@@ -219,6 +220,13 @@ def _global_batch(plan: Plan, program: ModuleType, replicas: int) -> int:
     return plan.global_batch
 
 
+def _check_batch(plan: Plan, batch: int, examples: int) -> None:
+    """Refuse a batch of which a replica would need the same examples more than once."""
+    if batch > examples:
+        name = "--batch" if plan.global_batch is None else "--global-batch"
+        raise UsageError(f"{name}: {batch} examples a replica, and {plan.program.name} has {examples} to train on")
+
+
 def _result(
     plan: Plan,
     place: Place,
@@ -230,7 +238,7 @@ def _result(
     accuracy: Mapping[str, float],
     reduction: Reduction | None,
 ) -> Result:
-    keras = "tf_keras" if os.environ.get("TF_USE_LEGACY_KERAS") == "1" else "keras"
+    keras = keras_of(os.environ)
     return Result(
         program=plan.program.name,
         strategy=plan.strategy.name,
@@ -258,6 +266,6 @@ def _result(
 
 
 def _tell(result: Result, path: Path | None) -> None:
+    print(describe(result), flush=True)
     if path is not None:
         result.write(path)
-    print(describe(result), flush=True)
