@@ -70,6 +70,9 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     run.add_argument("--strategy", default="one-device", metavar="S", help=f"one of {', '.join(entries('strategy'))}")
     run.add_argument("--with", metavar="T=V,...", help="techniques, each with its value: see tfscale-train list")
     run.add_argument("--loop", choices=LOOPS, default="fit", help="Keras's fit, or a loop of its own; default fit")
+    run.add_argument(
+        "--input", metavar="P=N,...", help="parts of the pipeline: shuffle=N,map=N,work=N,cache,prefetch=N,auto-shard=P"
+    )
     run.add_argument("--steps", type=int, metavar="N", help="default 200")
     run.add_argument("--batch", type=int, metavar="N", help="examples of one replica's step; default the program's")
     run.add_argument("--global-batch", type=int, metavar="N", help="examples of all replicas' step, instead of --batch")

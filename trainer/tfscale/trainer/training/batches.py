@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from tfscale.trainer.input.input_flag import USUAL, InputParts
+from tfscale.trainer.input.input_pipeline import batched, prepared
 
 MOST_HELD_OUT = 512
 """Examples that are held out at most, so that the accuracy of a large model is known within seconds."""
-SHUFFLED = 10_000
-"""Examples among which the next one is drawn."""
 
 Examples = tuple[Any, Any]
 """Features and labels, arrays of as many rows."""
@@ -23,9 +23,9 @@ def split(features: Any, labels: Any) -> tuple[Examples, Examples]:
 
 
 def batches(
-    examples: Examples, global_batch: int, seed: int | None
+    examples: Examples, global_batch: int, seed: int | None, parts: InputParts = USUAL
 ) -> Callable[[tf.distribute.InputContext], tf.data.Dataset]:
-    """Return the function of `distribute_datasets_from_function`: batches of one replica, shuffled, without end.
+    """Return the function of `distribute_datasets_from_function`: batches of one replica, without end.
 
     Each input pipeline has its own share of the examples: it takes every n-th of n pipelines. A parameter server's
     workers each have one that knows of no other: all examples, and with a `seed` in the same order for all of them.
@@ -36,10 +36,11 @@ def batches(
     def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
         pipelines, pipeline = context.num_input_pipelines, context.input_pipeline_id
         data = tf.data.Dataset.from_tensor_slices((features[pipeline::pipelines], labels[pipeline::pipelines]))
+        data = prepared(data, parts)
         if seed is None:
             data = data.repeat().skip(_any_number(len(labels)))
-        data = data.shuffle(min(SHUFFLED, len(labels)), seed=pipeline + (seed or 0)).repeat()
-        return data.batch(context.get_per_replica_batch_size(global_batch), drop_remainder=True).prefetch(2)
+        size = context.get_per_replica_batch_size(global_batch)
+        return batched(data, parts, size, len(labels), pipeline + (seed or 0))
 
     return dataset
 

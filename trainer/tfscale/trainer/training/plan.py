@@ -14,6 +14,7 @@ from typing import Any
 
 from tfscale.core.errors import UsageError
 from tfscale.trainer.delay import Delay
+from tfscale.trainer.input.input_flag import USUAL, InputParts, parse_input
 from tfscale.trainer.training.catalogue import Entry, entries, find
 
 LOOPS = ("fit", "custom")
@@ -45,6 +46,7 @@ class Plan:
     """Folder that the tasks share; the run goes on from the newest checkpoint in it."""
     slow: Mapping[str, Delay] = field(default_factory=dict)
     """Delay by task."""
+    input: InputParts = USUAL
 
     @property
     def local_tasks(self) -> dict[str, int]:
@@ -75,6 +77,7 @@ def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
         counts=dict(_counts(given, strategy)),
         techniques=tuple(_techniques(given.get("with") or "", {strategy.name, loop, keras})),
         slow=dict(_delays(given.get("slow") or (), strategy, loop)),
+        input=_input(given.get("input"), strategy),
         **{name: given[name] for name in _AS_THEY_ARE if given.get(name) is not None},
     )
 
@@ -154,6 +157,13 @@ def _techniques(text: str, facts: set[str]) -> Iterator[tuple[Entry, str]]:
             if (other := defined.setdefault(function, name)) != name:
                 raise UsageError(f"--with {other},{name}: not together, since both replace the same part ({function})")
         yield entry, value
+
+
+def _input(text: str | None, strategy: Entry) -> InputParts:
+    try:
+        return parse_input(text, strategy.name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _delays(texts: tuple[str, ...], strategy: Entry, loop: str) -> Iterator[tuple[str, Delay]]:

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 from tfscale.core.errors import UsageError
 from tfscale.trainer.checkpoints import Checkpoints
+from tfscale.trainer.input.input_pipeline import distributed
 from tfscale.trainer.slowness import Pipeline, Slowness
 from tfscale.trainer.traced_functions import TracedFunctions
 from tfscale.trainer.training import loops
@@ -96,7 +97,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
         checkpoints = Checkpoints(plan.checkpoints, model, optimizer, place.leads)
     course = _course(plan, strategy, checkpoints)
     seed = None if _is_asynchronous(plan) else plan.seed + course.begin
-    dataset = slowness.batches(batches(training, global_batch, seed))
+    dataset = slowness.batches(batches(training, global_batch, seed, plan.input))
     traced = TracedFunctions()
     train = _fit if plan.loop == "fit" else _loop
     trained = train(_Training(plan, course, strategy, program, parts, model, optimizer, dataset, slowness.callbacks()))
@@ -157,7 +158,7 @@ def _fit(run: _Training) -> Trained:
     if is_asynchronous:
         data = keras.utils.experimental.DatasetCreator(run.dataset)
     else:
-        data = strategy.distribute_datasets_from_function(run.dataset)
+        data = distributed(strategy, run.dataset, run.plan.input)
     callbacks = [*run.callbacks, *_after_step(run)]
     return loops.fit(keras, model, data, run.course, callbacks, is_asynchronous)
 
@@ -178,7 +179,7 @@ def _loop(run: _Training) -> Trained:
     made = training_step.custom_step(strategy, run.model, run.optimizer, run.program.loss(tf.keras), run.parts)
     if _is_asynchronous(run.plan):
         return loops.coordinated(strategy, made, run.dataset, run.course)
-    data = strategy.distribute_datasets_from_function(run.dataset)
+    data = distributed(strategy, run.dataset, run.plan.input)
     return loops.custom(strategy, made, data, run.course, run.parts, run.model)
 
 
