@@ -49,6 +49,7 @@ def tree(tmp_path: Path) -> Path:
         "agent/tfscale/agent/wire.py": "",
         "agent/tfscale/agent/cli.py": "",
         "scripts/bench/steps.py": GOOD,
+        "tests/core/test_steps.py": GOOD,
         "docs/page.md": TABLE + CODE + "- " + "x" * 200 + "\n",
         "README.md": "short\n",
     }
@@ -89,10 +90,18 @@ def test_two_modules_of_one_name(tree: Path) -> None:
         ("End the step", "Where, it ends", "18: docstring of a function begins with 'Where'"),
     ],
 )
-@pytest.mark.parametrize("name", ["core/tfscale/core/steps.py", "scripts/bench/steps.py"])
+@pytest.mark.parametrize("name", ["core/tfscale/core/steps.py", "scripts/bench/steps.py", "tests/core/test_steps.py"])
 def test_a_docstring_that_begins_with_a_wrong_word(tree: Path, name: str, good: str, bad: str, fault: str) -> None:
     (tree / name).write_text(GOOD.replace(good, bad, 1))
     assert faults(tree) == [f"{name}:{fault}"]
+
+
+def test_the_docstring_of_a_test_may_tell_why(tree: Path) -> None:
+    name, test = "tests/core/test_steps.py", GOOD.replace("def end", "def test_end")
+    (tree / name).write_text(test.replace("End the step", "The step has an end"))
+    assert faults(tree) == []
+    (tree / name).write_text(test.replace("End the step", "Whether the step ends"))
+    assert faults(tree) == [f"{name}:18: docstring of a test begins with 'Whether'"]
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/page.md", "docs/how-to/page.md"])

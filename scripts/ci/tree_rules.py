@@ -40,7 +40,8 @@ def faults(root: Path) -> Iterator[str]:
     """Yield one line for each fault in the tree below `root`."""
     yield from folder_faults(root)
     yield from name_faults(root)
-    for path in [*modules(root), *sorted((root / "scripts").rglob("*.py"))]:
+    others = [path for folder in ("scripts", "tests", "examples") for path in sorted((root / folder).rglob("*.py"))]
+    for path in [*modules(root), *others]:
         for line, rule in docstring_faults(ast.parse(path.read_text())):
             yield f"{path.relative_to(root)}:{line}: {rule}"
     for path in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]:
@@ -79,6 +80,9 @@ def docstring_faults(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield from _fault([following], VAGUE | FOR_FUNCTIONS, "docstring of an attribute begins with")
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_property(node):
             yield from _fault(node.body[:1], VAGUE | FOR_FUNCTIONS, "docstring of a property begins with")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            # A test's name says what it does; its docstring may tell why that is so.
+            yield from _fault(node.body[:1], VAGUE, "docstring of a test begins with")
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _fault(node.body[:1], NOT_VERBS, "docstring of a function begins with")
 

@@ -39,6 +39,14 @@ def test_its_own_reason_goes_before_what_followed_from_it() -> None:
     assert found.line == oom
 
 
+def test_the_probes_own_line_goes_before_all_and_is_kept_whole() -> None:
+    told = f"tfscale: cannot run: {'write it so ' * 40}".strip()
+    lines = ["MemoryError: x", "NameError: name 'json' is not defined", told]
+    found = find_clue(lines)
+    assert found is not None and (found.kind, found.line) == ("explained", told)
+    assert last_words(lines)[-1] == told
+
+
 def test_who_died_is_read_from_a_peers_log() -> None:
     found = find_clue(["step 4", PEER, "Traceback (most recent call last):", "RuntimeError: Collective ops is aborted"])
     assert found is not None

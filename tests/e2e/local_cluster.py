@@ -42,12 +42,18 @@ def start_agent(
     role: str = "worker",
     before: Sequence[str] = (),
     python: str | Path = sys.executable,
+    more: Sequence[str] = (),
+    said: int | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start the agent of one task with this Python; its state is below `folder`, `before` is put before its command."""
-    flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", "--role", role, "--index", str(index)]
+    """Start the agent of one task with this Python and `more` flags; its state is below `folder`.
+
+    `before` is put before its command; it writes to the descriptor `said`, else where this process writes.
+    """
+    flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", "--role", role, "--index", str(index), *more]
     return subprocess.Popen(
         [*before, python, "-m", "tfscale.agent.cli", *flags, "--", *command],
         env=os.environ | ENVIRONMENT | (variables or {}),
+        stderr=said,
     )
 
 

@@ -20,7 +20,17 @@ from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
-DIGITS = [sys.executable, "-m", "tfscale.trainer.cli", "digits", "--epochs", "100000"]
+DIGITS = [
+    sys.executable,
+    "-m",
+    "tfscale.trainer.cli",
+    "run",
+    "digits",
+    "--strategy",
+    "multi-worker",
+    "--steps",
+    "1000000",
+]
 VARIABLES = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2"}
 
 

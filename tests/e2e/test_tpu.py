@@ -25,5 +25,5 @@ def test_one_line_says_that_there_is_no_tpu_and_what_to_do() -> None:
     ended = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("tfscale: ")]
-    assert line.startswith("tfscale: no TPU to train on (")
+    assert line.startswith("tfscale: cannot run: no TPU to train on (")
     assert "TPUClusterResolver(tpu='local')" in line

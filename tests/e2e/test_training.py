@@ -87,7 +87,7 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 def check(result: Result, reduction: str, replicas: int) -> None:
-    """It trained all steps, learnt something, and told the reduction that ran."""
+    """Check that a run trained all steps, learnt something, and told the reduction that ran."""
     assert (result.reduction, result.replicas) == (reduction, replicas)
     assert result.loss[-1][0] == result.steps and result.final_loss is not None
     assert result.final_loss < 1.2 and result.accuracy["accuracy"] > 0.6

@@ -37,7 +37,7 @@ def test_list_tells_programs_strategies_and_techniques(capsys: pytest.CaptureFix
         (["run", "digits", "--loops", "fit"], "unrecognized arguments: --loops fit"),
         (["run", "digits", "--loop", "for"], "invalid choice: 'for'"),
         (["run", "digits", "--steps", "many"], "invalid int value: 'many'"),
-        (["run", "faces"], "there is no program 'faces': use one of cifar-large"),
+        (["run", "faces"], "there is no program 'faces': use one of asynchrony"),
         (["run", "digits", "--strategy", "mirrored", "--workers", "2"], "--workers: mirrored does not take it"),
         (["run", "digits", "--slow", "worker:1=60ms"], "the tasks are worker:0"),
     ],

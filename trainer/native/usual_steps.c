@@ -206,15 +206,16 @@ static Result assemble(const Span *spans, int64_t number, double horizon, double
  * `rows` are (*count, WIDTH) in the order in which they were written; spans of the first `partly_taken` that ended by
  * `until` were taken before. `layouts` has each kind of row. `tail` is where the steps so far end, and then where these do:
  * all spans up to its update were taken, and `*count` rows are left that have others. `idle` seconds on the host may
- * be a pause. `columns` are (COLUMNS, *count). `groups` are those of the steps' run and gradients.
+ * be a pause. `columns` are (COLUMNS, stride). `groups` are those of the steps' run and gradients.
  *
  * Returns the number of steps; if something else than usual steps ended by `horizon`, -1 minus this number. */
 int64_t tfscale_usual_steps(double *rows, int64_t *count, int64_t partly_taken, double until, const Layout *layouts,
-                            int64_t kinds, double horizon, double idle, int64_t *groups, double *tail, double *columns) {
+                            int64_t kinds, double horizon, double idle, int64_t *groups, double *tail, double *columns,
+                            int64_t stride) {
     Span *spans = malloc((size_t)(*count * MOST_SPANS) * sizeof *spans + 1);
     int64_t number = spans ? sorted_spans(rows, *count, partly_taken, until, layouts, kinds, spans) : -1;
     Result result = {0, false};
-    if (number >= 0) result = assemble(spans, number, horizon, idle, groups, tail, columns, *count);
+    if (number >= 0) result = assemble(spans, number, horizon, idle, groups, tail, columns, stride);
     free(spans);
     if (result.steps) *count = kept_rows(rows, *count, tail[TAIL_UPDATED], layouts);
     return result.is_complete ? result.steps : -1 - result.steps;

@@ -11,6 +11,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+EXPLAINED = "tfscale: cannot run: "
+"""Begin of the probe's line about a script that cannot go on; the reason follows, and what to write."""
+UNTRAINED = "nothing was trained: "
+"""Begin of the probe's note about a script that has ended well without a step, for a reason that is known."""
 PEER = "peer_died"
 """Kind of a clue that the program ended because another one had: a trace of the reason, not the reason."""
 
@@ -80,10 +84,12 @@ class Clue:
 
 
 def find_clue(lines: Sequence[str]) -> Clue | None:
-    """Return the first clue to a reason of the program's own, else the first to another task's death.
+    """Return the clue that the probe has left, else the first to a reason of the program's own.
 
-    Without either the last exception; None where there is no such line.
+    Without either the first to another task's death, else the last exception; None where there is no such line.
     """
+    if told := [line.strip() for line in lines if line.startswith(EXPLAINED)]:
+        return Clue("explained", "the reason is known", told[-1])
     clues = [clue for line in lines if (clue := _classify(line)) is not None]
     own = next((clue for clue in clues if clue.kind != PEER), None)
     if own or clues:
@@ -95,7 +101,7 @@ def find_clue(lines: Sequence[str]) -> Clue | None:
 def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
     """Return the end of the last start's log: at most so many lines, shortened, the one with the clue among them."""
     own = [line for line in _of_last_start(lines) if not _NOISE.search(line)]
-    end = [line.rstrip()[:_LONGEST] for line in own[-most:]]
+    end = [line.rstrip()[: None if line.startswith(EXPLAINED) else _LONGEST] for line in own[-most:]]
     clue = find_clue(own)
     if clue is None or clue.line in (line.strip() for line in end):
         return tuple(end)

@@ -212,7 +212,8 @@ class StepBatch:
 
     Row i is the step that ends when gradient collective `sequence[i]` is left, at `end[i]`; its phases, and the
     activities between, add up to the time since the collective before it was left. The subject is a task, or one of
-    its replicas (`worker:1/replica:0`): a task's row lasts until its slowest replica is done.
+    its replicas (`worker:1/replica:0`) or stages (`worker:1/stage:0`): a task's row lasts until its slowest replica is
+    done.
     """
 
     generation: int

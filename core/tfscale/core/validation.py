@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tfscale.core.cluster.task import subject_task
 from tfscale.core.errors import UsageError
 from tfscale.core.records import LAG_PHASES, Frame, StepBatch
@@ -23,6 +25,8 @@ def check_frame(frame: Frame) -> None:
     check_time(frame.at)
     for batch in frame.steps:
         check_steps(batch)
+        check_counts(batch.sequence)
+        check_counts(batch.global_step)
 
 
 def check_time(at: float) -> None:
@@ -41,7 +45,7 @@ def check_steps(batch: StepBatch) -> None:
             raise ValueError(f"steps of {batch.subject}: {len(batch.sequence)} in all, {length} in column {name}")
 
 
-def check_counts(counts: list[int]) -> None:
+def check_counts(counts: Sequence[int]) -> None:
     """Raise ValueError where the number of a step is beyond what can be counted with."""
     if counts and max(counts) > LARGEST:
         raise ValueError(f"step {max(counts)} is beyond what can be counted")
@@ -53,4 +57,4 @@ def _check_name(subject: str) -> None:
     except UsageError as error:
         raise ValueError(f"steps: {error}") from None
     if task is None:
-        raise ValueError("steps of the cluster: only tasks and their replicas have steps")
+        raise ValueError("steps of the cluster: only tasks, their replicas and their stages have steps")

@@ -175,6 +175,13 @@ def test_what_stands_is_told_to_a_recording_that_begins_now() -> None:
     assert {event.at for event in known_links} == {5.0}
 
 
+def test_stages_are_shown_with_their_task_and_are_no_replicas_of_it() -> None:
+    of_all = {"worker:1": SubjectSummary(lag=0.5)} | {f"worker:1/stage:{n}": SubjectSummary(lag=n) for n in range(2)}
+    view = folded(findings=Findings(subjects=of_all)).snapshot(fakes.NOW).view(SECOND)
+    assert list(view.stages) == ["worker:1/stage:0", "worker:1/stage:1"]
+    assert view.summary == of_all["worker:1"] and not view.replicas
+
+
 def test_moments_are_bounded_and_in_the_order_of_their_times() -> None:
     state = folded()
     for number in range(ENTRIES_KEPT + 50):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import fakes
 from tfscale.console.engine.events import (
     FrameArrived,
 )
-from tfscale.console.export.snapshot_once import is_healthy, snapshot_line
+from tfscale.console.export.snapshot_once import _is_explained, is_healthy, snapshot_line
 
 SPEC = fakes.spec(2)
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
@@ -28,3 +29,19 @@ def test_health_is_all_up_or_ended_well_and_no_grave_diagnosis() -> None:
     line = json.loads(json.dumps(snapshot_line(slow), allow_nan=False))
     assert (line["healthy"], line["diagnoses"][0]["kind"], len(line["tasks"])) == (False, "straggler", 2)
     assert line["tasks"][1]["summary"]["ratio"] == 2.13
+
+
+def test_it_waits_for_the_reason_of_a_failure() -> None:
+    ended = fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 1)).snapshot(fakes.NOW)
+    assert not _is_explained(ended)
+    assert _is_explained(fakes.folded(SPEC, *fakes.healthy_events(SPEC)).snapshot(fakes.NOW))
+    assert _is_explained(
+        fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 0)).snapshot(fakes.NOW)
+    )
+
+
+def test_it_has_the_notes_of_the_probe() -> None:
+    probe = replace(fakes.frame(FIRST).probe, warnings=("a name was completed",))
+    noted = FrameArrived(fakes.NOW, FIRST, replace(fakes.frame(FIRST), probe=probe))
+    snapshot = fakes.folded(SPEC, *fakes.healthy_events(SPEC), noted).snapshot(fakes.NOW)
+    assert [task["notes"] for task in snapshot_line(snapshot)["tasks"]] == [["a name was completed"], []]

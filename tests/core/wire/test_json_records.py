@@ -74,6 +74,17 @@ def test_a_frame_that_cannot_be_read_is_refused() -> None:
         frame_from_json(document)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("sequence", -1), ("sequence", 1 << 64), ("sequence", 1 << 63), ("global_step", 1 << 63), ("end", 10**400)],
+)
+def test_a_number_that_no_column_can_hold_is_refused(column: str, value: int) -> None:
+    document = frame_to_json("worker:1", FRAME)
+    document["steps"][0][column] = [3, value]
+    with pytest.raises(SchemaError, match="not a"):
+        frame_from_json(document)
+
+
 def test_another_kind_of_line_is_refused() -> None:
     with pytest.raises(SchemaError, match="not a frame"):
         frame_from_json({"type": "header"})

@@ -40,4 +40,4 @@ def test_every_module_that_is_repaired_is_waited_for() -> None:
     from tfscale.trainer.compat import repairs
     from tfscale.trainer.probe.entry.imports import MODULES
 
-    assert {*repairs._REPAIRS, *repairs._REMOVED_NAMES} <= set(MODULES)
+    assert {*repairs._REPAIRS, *repairs._PUBLIC} <= set(MODULES)

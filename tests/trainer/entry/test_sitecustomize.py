@@ -39,6 +39,19 @@ def test_an_assigned_tf_config_stays_the_agents_with_one_warning() -> None:
     assert ran.stderr.count("tfscale:") == 1
 
 
+def test_it_stays_so_where_the_script_clears_all_variables_first() -> None:
+    script = "import os; os.environ.clear(); print(dict(os.environ)); os.environ['TF_CONFIG'] = 'x'; "
+    ran = run(f"{script}print(os.environ['TF_CONFIG'], os.environ['TFSCALE_REPORT'])", **agent(TF_CONFIG=GIVEN))
+    left, after = ran.stdout.splitlines()
+    assert "PATH" not in eval(left) and "TF_CONFIG" not in eval(left) and after == f"{GIVEN} /nowhere"
+
+
+def test_an_error_is_followed_by_what_to_write() -> None:
+    ran = run("import os\njson.dumps({})", **agent())
+    assert ran.returncode == 1 and "NameError" in ran.stderr
+    assert ran.stderr.splitlines()[-1].endswith("write 'import json' at the top")
+
+
 def test_it_stays_so_for_programs_that_the_script_starts() -> None:
     script = "import os; os.environ.pop('TF_CONFIG'); os.environ.update(TF_CONFIG='x'); os.system('echo $TF_CONFIG')"
     assert run(script, **agent(TF_CONFIG=GIVEN)).stdout.strip() == GIVEN

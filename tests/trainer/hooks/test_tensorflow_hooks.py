@@ -46,3 +46,29 @@ def test_a_probe_that_has_failed_leaves_nothing_behind(tmp_path: Path) -> None:
     assert left["changed"] == []
     assert left["keras"] == [True, False]
     assert left["grown"] == [0, 0, 0, 0, 0]
+
+
+WITHOUT_RUNS = """
+import sys, types
+from tensorflow.python.distribute import distribute_lib
+original = distribute_lib.StrategyBase.run
+distribute_lib.StrategyBase.run = lambda self, function, *args, **kwargs: original(self, function, *args, **kwargs)
+import keras, numpy
+from tfscale.trainer.probe.entry.attach import attach, probe
+reports = []
+probe().report_to(lambda: types.SimpleNamespace(refused=None, send=reports.append, close=lambda _: None))
+attach("tensorflow")
+attach("keras.src.optimizers.base_optimizer")
+model = keras.Sequential([keras.layers.Dense(2)])
+model.compile("sgd", "mse")
+model.fit(numpy.ones((8, 4)), numpy.ones((8, 2)), verbose=0)
+probe().flush()
+print(*[report.status.warnings[0] for report in reports if report.status][:1])
+"""
+
+
+def test_a_probe_that_cannot_measure_steps_reports_why() -> None:
+    command = [sys.executable, "-c", WITHOUT_RUNS]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
+    assert ran.stdout.startswith("steps not measured: TensorFlow ")
+    assert ran.stdout.endswith(" has another StrategyBase.run than (self, fn)\n")

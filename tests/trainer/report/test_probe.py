@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +25,24 @@ from tfscale.trainer.probe.rows.row_layout import WIDTH
 from tfscale.trainer.probe.steps.spans import Kind, Span
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2
+
+FORKS = """
+import os, sys
+from tfscale.trainer.probe.report.probe import Probe
+
+class Closed:
+    refused = None
+    def send(self, report): pass
+    def close(self, seconds): os.write(1, b"closed by %d\\n" % os.getpid())
+
+probe = Probe(3600.0, read_offset=0.0)
+probe.add(Closed())
+probe.start()
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print("parent", os.getpid(), flush=True)
+"""
 
 pytestmark = pytest.mark.tensorflow
 
@@ -288,3 +308,9 @@ def test_a_probe_that_failed_reports_no_more_steps(seconds: Seconds, capsys: pyt
     # Its thread would go on to empty the ring, of which there is one.
     assert seconds.probe._thread is not None
     seconds.probe._finish(seconds.probe._thread)
+
+
+def test_a_forked_child_reports_nothing_when_it_ends() -> None:
+    ran = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60, check=True)
+    parent, closed = ran.stdout.splitlines()
+    assert closed.split()[-1] == parent.split()[-1]

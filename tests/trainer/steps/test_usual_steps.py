@@ -16,6 +16,7 @@ from tfscale.core.records import Activity
 from tfscale.trainer.probe.report.status import Status
 from tfscale.trainer.probe.report.step_columns import batches, without_phases
 from tfscale.trainer.probe.rows.native import library
+from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds
 from tfscale.trainer.probe.steps import usual_steps
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.spans import Kind, Sites
@@ -198,6 +199,26 @@ def test_a_function_that_is_traced_again_is_assembled_fast_too() -> None:
     assert isinstance(steps, UsualSteps)
     assert [step.examples for step in steps[-41:]] == [32.0, *[16.0] * 40]
     assert [step.global_step for step in steps] == list(range(88 - len(steps), 88))
+
+
+def test_steps_of_an_unrolled_loop_may_be_more_than_their_rows() -> None:
+    sites, kinds, numbers = Sites(), RowKinds(), iter(1000 + MS * np.arange(1, 5000))
+    traits: dict[Kind, dict[str, Any]] = {Kind.INPUT: {}, Kind.REDUCE: {"in_run": True}, Kind.RUN: {"trains": True}}
+    members = [Member(sites.traced(kind, **traits[kind]), 1 + (kind is Kind.INPUT)) for kind in [*traits] * 5]
+    rows_of_five_steps = [members[first : first + 5] for first in (0, 5, 10)]
+    kinds_of_rows = [(kinds.add(row), sum(member.width for member in row)) for row in rows_of_five_steps]
+    reader = StepReader(sites.all, kinds, StepAssembler())
+    steps: list[Step] = []
+    for _ in range(3):
+        rows = [
+            [kind, *(next(numbers) for _ in range(width)), *[0] * (7 - width)] for kind, width in kinds_of_rows * 50
+        ]
+        newest = reader.read(np.array(rows), [], [], np.inf)
+        steps += newest
+        assert len(newest) == 250 > len(rows)
+    assert isinstance(newest, UsualSteps)
+    assert [step.sequence for step in steps] == list(range(750))
+    np.testing.assert_allclose(np.diff([step.end for step in steps]), 4 * MS)
 
 
 def test_a_batch_that_is_there_before_the_stamp_that_asks_for_it_took_no_time() -> None:

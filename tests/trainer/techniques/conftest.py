@@ -26,9 +26,9 @@ REPAIRED = {
 Script = Callable[..., Any]
 
 
-@pytest.fixture(params=["keras", pytest.param("tf_keras", marks=pytest.mark.slow)])
+@pytest.fixture(params=["keras", pytest.param("tf_keras", marks=pytest.mark.matrix)])
 def keras(request: pytest.FixtureRequest) -> str:
-    """Both Keras versions, one after the other; every day only Keras 3."""
+    """Take both Keras versions, one after the other; every day only Keras 3."""
     return str(request.param)
 
 

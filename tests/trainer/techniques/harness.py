@@ -18,7 +18,7 @@ keras = tf.keras
 
 
 def strategy(replicas: int = 2) -> tf.distribute.Strategy:
-    """Two workers where TF_CONFIG says so, else logical devices of this CPU."""
+    """Return two workers where TF_CONFIG says so, else logical devices of this CPU."""
     if "TF_CONFIG" in os.environ:
         return tf.distribute.MultiWorkerMirroredStrategy()
     cpu = tf.config.list_physical_devices("CPU")[0]
@@ -98,12 +98,12 @@ class Training:
         return float(tf.reduce_mean(each))
 
     def handed(self) -> dict[str, int]:
-        """Bytes of one step that are handed to collectives."""
+        """Return the bytes of one step that are handed to collectives."""
         return handed(self.step().get_concrete_function(iter(self.data)))
 
 
 def handed(function: Any) -> dict[str, int]:
-    """Bytes by type of collective in a traced function."""
+    """Return the bytes by type of collective in a traced function."""
     found: dict[str, int] = defaultdict(int)
     for op in function.graph.get_operations():
         if op.type.startswith("Collective") and "Group" not in op.type:
@@ -122,6 +122,6 @@ def replicas_of(variable: Any) -> list[np.ndarray]:
 
 
 def sent() -> int:
-    """Bytes that went over the loopback of this network namespace."""
+    """Return the bytes that went over the loopback of this network namespace."""
     (line,) = [line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:")]
     return int(line.split()[9])

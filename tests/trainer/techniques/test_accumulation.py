@@ -40,12 +40,12 @@ def test_four_micro_batches_train_as_the_whole_batch_on_two_replicas(run_script:
     check(run_script(EQUAL, keras))
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_they_train_as_the_whole_batch_on_two_workers(run_workers: Any, keras: str) -> None:
     check(run_workers(EQUAL, keras))
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_a_step_of_four_micro_batches_has_one_all_reduce_as_a_step_of_one_batch(run_workers: Any) -> None:
     script = """
 strategy = strategy()
@@ -86,7 +86,7 @@ print(json.dumps(status("VmHWM") - before))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_four_micro_batches_hold_at_most_two_fifths_of_the_activations(run_script: Any) -> None:
     whole = run_script(f"TECHNIQUES = {{}}\n{MEMORY}")
     cut = run_script(f"TECHNIQUES = {{'accumulation': '4'}}\n{MEMORY}")

@@ -10,7 +10,7 @@ from tfscale.trainer.techniques import local_sgd
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.mark.parametrize("loop", ["fit", pytest.param("custom", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("loop", ["fit", pytest.param("custom", marks=pytest.mark.matrix)])
 def test_replicas_part_and_take_the_mean_of_their_weights_after_each_fourth_step(
     run_script: Any, keras: str, loop: str
 ) -> None:
@@ -46,7 +46,7 @@ print(json.dumps({{
     assert measured["from the mean"] < 2e-6
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_the_bytes_of_eight_steps_are_an_eighth(run_workers: Any, keras: str) -> None:
     script = """
 from tfscale.trainer.techniques.local_sgd import averaging
@@ -63,7 +63,7 @@ print(json.dumps([sum(Training(strategy, parts()).handed().values()), sum(local.
     assert (8 * local + mean) / (8 * plain) == pytest.approx(1 / 8, rel=0.001)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_an_eighth_of_the_bytes_goes_over_the_network_and_the_loss_stays_near(
     run_workers: Any, network: list[str]
 ) -> None:

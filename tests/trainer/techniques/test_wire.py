@@ -10,7 +10,7 @@ from tfscale.trainer.techniques import wire
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_half_the_bytes_are_handed_to_the_all_reduce(run_workers: Any, keras: str) -> None:
     script = """
 strategy = strategy()
@@ -21,7 +21,7 @@ print(json.dumps([Training(strategy, each).handed() for each in (parts(), parts(
     assert narrow == {"CollectiveReduceV2": 2 * 188_234 + 4}  # the loss stays in float32
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_half_the_bytes_go_over_the_network(run_workers: Any, network: list[str]) -> None:
     script = """
 strategy = strategy()
@@ -43,7 +43,7 @@ print(json.dumps([bytes_of(), bytes_of(wire="bfloat16"), bytes_of(mixed="bfloat1
     assert 0.95 < policy / full < 1.05
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_the_loss_after_300_steps_is_within_two_percent(run_script: Any, keras: str) -> None:
     script = """
 strategy = strategy()

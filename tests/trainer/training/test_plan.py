@@ -10,7 +10,7 @@ from tfscale.core.errors import UsageError
 from tfscale.trainer.delay import Delay
 from tfscale.trainer.training import plan as plans
 from tfscale.trainer.training.catalogue import Entry, find
-from tfscale.trainer.training.plan import Plan, check_tasks, make_plan
+from tfscale.trainer.training.plan import Plan, check_tasks, make_plan, own_tasks
 
 
 def plan(program: str = "digits", strategy: str = "multi-worker", **given: Any) -> Plan:
@@ -157,3 +157,19 @@ def test_a_program_says_under_which_strategies_it_runs(monkeypatch: pytest.Monke
     monkeypatch.setattr(plans, "find", lambda kind, name: program if kind == "program" else find(kind, name))
     with pytest.raises(UsageError, match="stages does not run under mirrored, only under one-device"):
         plan("stages", "mirrored")
+
+
+def test_a_program_with_its_own_command_line_has_the_tasks_of_its_roles() -> None:
+    program = Entry(
+        "program", "own", "", {"ROLES": {"chief": (None, 1, 1, 1), "worker": ("workers", 2, 1, 4)}}, frozenset()
+    )
+    assert own_tasks(program, ["--steps", "5"], None) == {"chief": 1, "worker": 2}
+    assert own_tasks(program, ["--workers", "3"], None) == {"chief": 1, "worker": 3}
+    assert own_tasks(program, [], {"chief": 1, "worker": 4}) == {"chief": 1, "worker": 4}
+    assert own_tasks(Entry("program", "alone", "", {}, frozenset()), [], None) == {"worker": 1}
+    with pytest.raises(UsageError, match="own: this cluster has 9 tasks of the role worker, not 1 to 4"):
+        own_tasks(program, ["--workers", "9"], None)
+    with pytest.raises(UsageError, match="--workers 3: this cluster has 2; leave --workers out"):
+        own_tasks(program, ["--workers", "3"], {"chief": 1, "worker": 2})
+    with pytest.raises(UsageError, match="own has no ps: its tasks are chief, worker"):
+        own_tasks(program, [], {"chief": 1, "worker": 2, "ps": 1})

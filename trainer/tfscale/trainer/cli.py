@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.training.catalogue import FOLDERS, Entry, entries
 from tfscale.trainer.training.local_run import run_locally, run_program_locally
-from tfscale.trainer.training.plan import LOOPS, check_tasks, flag, flags_of, make_plan
+from tfscale.trainer.training.plan import LOOPS, check_tasks, flag, flags_of, make_plan, own_tasks
 
 _EXAMPLES = """examples:
   tfscale-train run digits --strategy multi-worker --workers 2 --steps 200
@@ -149,11 +150,19 @@ def _own_main(names: Sequence[str]) -> Entry | None:
 
 def _run_own(program: Entry, words: Sequence[str]) -> int:
     """Run such a program, in place of which no strategy, loop or technique is chosen."""
-    if not _has_place() and not {"-h", "--help"} & set(words):
-        return run_program_locally(program.name, ["run", program.name, *words])
+    if not {"-h", "--help"} & set(words):
+        tasks = own_tasks(program, words, _tasks_there())
+        if not _has_place():
+            return run_program_locally(program.name, tasks, ["run", program.name, *words])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     program.load().main(words)
     return 0
+
+
+def _tasks_there() -> dict[str, int] | None:
+    """Return the number of tasks by role of the cluster that this process is in, None where it is in none."""
+    cluster = json.loads(os.environ["TF_CONFIG"]).get("cluster", {}) if _has_place() else {}
+    return {role: len(addresses) for role, addresses in cluster.items()} or None
 
 
 if __name__ == "__main__":

@@ -50,6 +50,12 @@ GRAPHS = Feature(
 )
 """Stamps in graphs. Without the hook on exports a SavedModel would contain an op that others do not have."""
 
+DTENSOR = Feature(
+    "programs of DTensor fail under an agent",
+    "tensorflow.dtensor.python.api:_dtensor_singleton",
+)
+"""DTensor's device, None until a program makes a mesh: it places every op of a graph, and knows none of ours."""
+
 RUNS = Feature(
     "steps not measured",
     """
@@ -232,6 +238,21 @@ MODEL_TF_KERAS = Feature(
 
 # --- Repairs ---------------------------------------------------------------------------------------------------------
 
+DEVICE_NAMES = Feature(
+    "names of physical devices not taken for devices",
+    "tensorflow.python.framework.device_spec:DeviceSpecV2._string_to_components(spec)",
+)
+CHECKPOINT_CALLBACK = Feature(
+    "names of checkpoints not completed",
+    "keras.src.callbacks.model_checkpoint:ModelCheckpoint.__init__(self, filepath)",
+)
+CHECKPOINT_MODEL = Feature(
+    "names of checkpoints not completed",
+    """
+    keras.src.models.model:Model.save_weights(self, filepath)
+    keras.src.models.model:Model.load_weights(self, filepath)
+    """,
+)
 RECONNECTION = Feature(
     "a chief that is started again may end while servers reconnect",
     """
@@ -378,6 +399,7 @@ FunctionDef = find("tensorflow.core.framework.function_pb2:FunctionDef")
 RESOURCE_READ_OPS = find("tensorflow.python.framework.auto_control_deps_utils:RESOURCE_READ_OPS")
 WhileBodyFuncGraph = find("tensorflow.python.ops.control_flow_v2_func_graphs:WhileBodyFuncGraph")
 is_in_xla = find("tensorflow.python.ops.control_flow_util:GraphOrParentsInXlaContext")
+dtensor = find("tensorflow.dtensor.python.api")
 DistributedValues = find("tensorflow.python.distribute.values:DistributedValues")
 input_lib = find("tensorflow.python.distribute.input_lib")
 coordinator_values = find("tensorflow.python.distribute.coordinator.values")

@@ -6,6 +6,7 @@ import logging
 import shlex
 from collections.abc import Iterable, Mapping
 
+from tfscale.core.log_clues import EXPLAINED, find_clue
 from tfscale.core.records import TaskState, TaskStatus
 
 TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = {
@@ -52,7 +53,10 @@ def _log_exit(logger: logging.Logger, status: TaskStatus, process: str) -> None:
         logger.error("%s: %s", _attempt(status), status.reason)
         return
     how = f"exited with code {end.code}" if end.signal is None else f"was ended by signal {end.signal}"
-    logger.log(logging.INFO if end.well else logging.ERROR, "%s %s", process, f"{how}{' as asked' * end.requested}")
+    clue = find_clue(end.log)
+    why = f": {clue.line.removeprefix(EXPLAINED)}" if clue is not None and clue.kind == "explained" else ""
+    how = f"{how}{' as asked' * end.requested}{why}"
+    logger.log(logging.INFO if end.well else logging.ERROR, "%s %s", process, how)
 
 
 def _attempt(status: TaskStatus) -> str:

@@ -35,12 +35,20 @@ class TaskView:
     summary: SubjectSummary | None = None
     replicas: Mapping[str, SubjectSummary] = field(default_factory=dict)
     """Summaries by subject, where the task's replicas are measured one by one."""
+    stages: Mapping[str, SubjectSummary] = field(default_factory=dict)
+    """Summaries by subject of the stages of a pipeline in this task."""
     diagnoses: tuple[Diagnosis, ...] = ()
     """Open diagnoses about the task."""
 
     @property
     def status(self) -> TaskStatus | None:
         return self.frame.status if self.frame else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences of the probe: why it measures less, and what it did in another way than the script says."""
+        probe = self.frame.probe if self.frame else None
+        return (*filter(None, [probe.message, *probe.warnings]),) if probe else ()
 
     @property
     def host(self) -> str:

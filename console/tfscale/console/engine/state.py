@@ -19,6 +19,7 @@ from tfscale.console.engine.events import (
 from tfscale.console.engine.model import Link, Snapshot, TaskView, TimelineEntry
 from tfscale.console.history.history import History
 from tfscale.core.analysis.findings import Findings, SubjectSummary
+from tfscale.core.analysis.steps.pipeline_stages import is_stage
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task, subject_owner, subject_task
 from tfscale.core.records import Description, Diagnosis, Frame, Stage, TaskState, TaskStatus
@@ -183,16 +184,22 @@ class ClusterState:
 
     def _views(self, findings: Findings) -> tuple[TaskView, ...]:
         replicas: dict[str, dict[str, SubjectSummary]] = {}
+        stages: dict[str, dict[str, SubjectSummary]] = {}
         for subject, summary in findings.subjects.items():
-            if "/" in subject:
-                replicas.setdefault(subject_owner(subject), {})[subject] = summary
+            if part := subject.partition("/")[2]:
+                (stages if is_stage(part) else replicas).setdefault(subject_owner(subject), {})[subject] = summary
         diagnoses: dict[Task, list[Diagnosis]] = {}
         for diagnosis in findings.diagnoses:
             if diagnosis.end is None and (task := subject_task(diagnosis.subject)) is not None:
                 diagnoses.setdefault(task, []).append(diagnosis)
         summaries = findings.subjects
         return tuple(
-            record.view(summaries.get(record.name), replicas.get(record.name, {}), tuple(diagnoses.get(task, ())))
+            record.view(
+                summaries.get(record.name),
+                replicas.get(record.name, {}),
+                stages.get(record.name, {}),
+                tuple(diagnoses.get(task, ())),
+            )
             for task, record in self._records.items()
         )
 
@@ -212,11 +219,16 @@ class _TaskRecord:
     frame: Frame | None = None
 
     def view(
-        self, summary: SubjectSummary | None, replicas: dict[str, SubjectSummary], diagnoses: tuple[Diagnosis, ...]
+        self,
+        summary: SubjectSummary | None,
+        replicas: dict[str, SubjectSummary],
+        stages: dict[str, SubjectSummary],
+        diagnoses: tuple[Diagnosis, ...],
     ) -> TaskView:
         if summary is None and replicas:
             summary = max(replicas.values(), key=lambda summary: summary.lag or 0.0)
-        return TaskView(self.task, self.agent, self.link, self.description, self.frame, summary, replicas, diagnoses)
+        known = self.task, self.agent, self.link, self.description, self.frame
+        return TaskView(*known, summary, replicas, stages, diagnoses)
 
 
 def _news_in(diagnosis: Diagnosis) -> tuple[object, ...]:

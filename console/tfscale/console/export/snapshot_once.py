@@ -16,7 +16,10 @@ _GRAVE = SEVERITIES[SEVERITIES.index("warning") :]
 
 
 class SnapshotOnce:
-    """Watch until every agent has answered or is known to be down, and one second more for the frames they keep."""
+    """Watch until every agent has answered or is known to be down, and one second more for the frames they keep.
+
+    Where a task has failed, watch until the reason is known, too.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -39,11 +42,18 @@ class SnapshotOnce:
         self._seconds += 1
         if self._was_settled or self._seconds >= PATIENCE:
             self._engine.stop()
-        self._was_settled = all(_is_settled(view) for view in snapshot.tasks)
+        self._was_settled = all(_is_settled(view) for view in snapshot.tasks) and _is_explained(snapshot)
 
 
 def _is_settled(view: TaskView) -> bool:
     return view.frame is not None if view.link.state is LinkState.UP else view.link.state is not LinkState.CONNECTING
+
+
+def _is_explained(snapshot: Snapshot) -> bool:
+    """Decide whether all tasks have ended well, if at all, or a diagnosis says why not."""
+    ended = [view for view in snapshot.tasks if view.status is not None and view.status.state is TaskState.EXITED]
+    has_failed = any(not has_ended_well(view) for view in ended)
+    return not has_failed or any(diagnosis.kind == "crash" for diagnosis in snapshot.findings.diagnoses)
 
 
 def is_healthy(snapshot: Snapshot) -> bool:
@@ -87,5 +97,7 @@ def _task(view: TaskView) -> Json:
         "host": view.host,
         "link": encode(view.link),
         "status": encode(view.status),
+        "notes": list(view.notes),
         "summary": encode(view.summary),
+        "stages": encode(view.stages),
     }

@@ -81,7 +81,7 @@ def _events(path: Path, lines: Iterator[tuple[int, dict[str, Any]]]) -> Iterator
         try:
             if (event := _event(document)) is not None:
                 yield event
-        except (SchemaError, UsageError, KeyError, ValueError, TypeError) as error:
+        except (SchemaError, UsageError, KeyError, ValueError, TypeError, OverflowError) as error:
             raise RecordingError(f"{path}: line {number}: {error}") from None
 
 

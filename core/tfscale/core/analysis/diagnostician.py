@@ -9,6 +9,7 @@ from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.core.analysis.run.cluster_context import ClusterContext
 from tfscale.core.analysis.steps.phases import transfer
+from tfscale.core.analysis.steps.pipeline_stages import PipelineStages, is_stage
 from tfscale.core.analysis.steps.step_summary import known_median
 from tfscale.core.analysis.stragglers.asynchronous import AsynchronousWorkers
 from tfscale.core.analysis.stragglers.straggler_rule import Rule
@@ -17,6 +18,7 @@ from tfscale.core.analysis.tasks.crashes import CrashWatch
 from tfscale.core.analysis.tasks.hangs import hangs
 from tfscale.core.analysis.tasks.non_finite import not_finite
 from tfscale.core.analysis.tasks.not_started import not_started
+from tfscale.core.analysis.tasks.not_trained import not_trained
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.stuck_functions import stuck_functions
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -35,6 +37,7 @@ class Diagnostician:
         self._workers = SynchronousSubjects(rule or Rule())
         self._replicas = SynchronousSubjects(rule or Rule())
         self._asynchronous = AsynchronousWorkers(rule or Rule())
+        self._stages = PipelineStages()
         self._context = ClusterContext(spec)
         self._crashes = CrashWatch()
         self._open = OpenDiagnoses()
@@ -46,13 +49,16 @@ class Diagnostician:
         self._tasks[task].fold(frame)
         self._context.fold(task, frame)
         for batch in frame.steps:
-            owner, _, replica = batch.subject.partition("/")
+            owner, _, part = batch.subject.partition("/")
             if owner not in self._tasks:
                 continue
-            if batch.reporter.partition("/")[0] != owner:
+            # A coordinator reports its workers' steps, also those of the worker that runs beside it in its task.
+            if is_stage(part):
+                self._stages.add(batch)
+            elif frame.coordinator is not None or batch.reporter.partition("/")[0] != owner:
                 self._asynchronous.add(batch)
             else:
-                (self._replicas if replica else self._workers).table.add(batch)
+                (self._replicas if part else self._workers).table.add(batch)
 
     def note_link(self, task: str, up: bool, at: float) -> None:
         """Note that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock."""
@@ -67,6 +73,7 @@ class Diagnostician:
             *self._crashes.diagnose(self._tasks, now),
             *hangs(tasks),
             *not_started(tasks, now),
+            *not_trained(tasks),
             *stuck_functions(tasks),
         ]
         for group in self._groups:
@@ -100,6 +107,7 @@ class Diagnostician:
         main = self._main
         rate = main.rate() if _is_moving(tasks) else None
         subjects = {name: summary for group in self._groups for name, summary in group.summaries().items()}
+        subjects |= self._stages.summaries()
         examples = next((task.probe.examples_per_step for task in tasks if task.probe and task.running), None)
         costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
         return Findings(

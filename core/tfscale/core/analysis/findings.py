@@ -10,7 +10,17 @@ from tfscale.core.records import Diagnosis
 SEVERITIES = ("info", "warning", "serious", "critical")
 """Severities of a diagnosis in rising order."""
 
-KINDS = ("crash", "hang", "not_started", "not_finite", "straggler", "slowdown", "imbalance", "saturation")
+KINDS = (
+    "crash",
+    "hang",
+    "not_started",
+    "not_trained",
+    "not_finite",
+    "straggler",
+    "slowdown",
+    "imbalance",
+    "saturation",
+)
 """Kinds of a diagnosis, causes before effects; docs/reference/diagnoses.md explains each."""
 
 

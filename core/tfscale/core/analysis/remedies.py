@@ -127,6 +127,7 @@ _BY_END: Mapping[str, str] = {
     "not_a_number": "lower the learning rate or clip gradients; restart from a checkpoint before",
     "address_in_use": "end the program that has its port, or give it another; then restart",
     "disk_full": "make room on its disk; then restart",
+    "explained": "write what the sentence says, then restart",
     "gpu": "check its GPU (nvidia-smi -q, dmesg) before it is restarted there",
 }
 _BY_SLOWER_PART: Mapping[str, str] = {

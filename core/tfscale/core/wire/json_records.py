@@ -79,7 +79,7 @@ def decode(kind: type[Record], document: Mapping[str, Any]) -> Record:
         hints: dict[str, Any] = _hints(kind)  # type: ignore[arg-type]  # mypy takes a class for unhashable
         present = {name: hint for name, hint in hints.items() if name in document}
         return kind(**{name: _decode(name, hint, document[name]) for name, hint in present.items()})
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise SchemaError(f"not a {kind.__name__}: {error}") from None
 
 

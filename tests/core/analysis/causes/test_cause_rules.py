@@ -161,7 +161,7 @@ SECOND = {
     "uneven": ({"gpu": {"xid": 48}}, "device"),
     "device xid": ({"host": CPU}, "cpu"),
 }
-"""What is wrong beside each cause, and its name."""
+"""A second fault beside each cause, and its name."""
 
 
 @pytest.mark.parametrize("name", SECOND)

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from tfscale.core.analysis.tasks.crashes import SETTLE, CrashWatch
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.records import Diagnosis, TaskState, TaskStatus
+from tfscale.core.records import Diagnosis, Exit, TaskState, TaskStatus
 
 View = Callable[..., ObservedTask]
 Died = Callable[..., TaskStatus]
@@ -141,3 +141,14 @@ def test_a_crash_of_whom_nothing_is_known_but_that_it_followed_is_still_told(vie
     )
     assert (crash.subject, crash.evidence["reason"]) == ("worker:0", "peer_died")
     assert "another task had died" in crash.sentence
+
+
+@pytest.mark.parametrize("line", ["tfscale: cannot run: write it so", "NameError: name 'json' is not defined"])
+def test_tasks_that_fail_alike_share_the_reason_and_are_not_each_others_victims(
+    line: str, view: View, died: Died
+) -> None:
+    ends = [replace(died(at, code=1), exit=Exit(1, None, at, log=(line,))) for at in (100.0, 100.01)]
+    views = [view(f"worker:{index}", status=status) for index, status in enumerate(ends)]
+    (crash,) = diagnose(CrashWatch(), *views)
+    assert f": {line.removeprefix('tfscale: cannot run: ')}; worker:1 exited 1" in crash.sentence
+    assert crash.sentence.endswith("at once, for the same reason")

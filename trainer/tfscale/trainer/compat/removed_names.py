@@ -1,7 +1,8 @@
 """Names that books and older tutorials of `tf.distribute` use, and that were removed since.
 
-Each is added where it is absent, with its old meaning. TensorFlow 2.21.0 lacks `experimental_run_v2`, Keras 3.15.1
-lacks the others. The strategies and options under `tf.distribute.experimental` are all still there.
+Each is added where it is absent, with its old meaning. TensorFlow 2.21.0 lacks `experimental_run_v2` and
+`experimental_make_numpy_dataset`, Keras 3.15.1 lacks the others. The strategies and options under
+`tf.distribute.experimental` are all still there.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from tfscale.trainer.compat.keras3.side_car import SidecarEvaluator
 
 
 def strategies(tensorflow: Any) -> None:
-    """Add `Strategy.experimental_run_v2` of TensorFlow 2.0 and 2.1."""
+    """Add `Strategy.experimental_run_v2` of TensorFlow 2.0 and 2.1, and `experimental_make_numpy_dataset`."""
 
     def experimental_run_v2(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self.run(*args, **kwargs)
 
+    def experimental_make_numpy_dataset(self: Any, numpy_input: Any) -> Any:  # noqa: ARG001
+        return tensorflow.data.Dataset.from_tensor_slices(numpy_input)
+
     _add(tensorflow.distribute.Strategy, "experimental_run_v2", experimental_run_v2)
+    _add(tensorflow.distribute.Strategy, "experimental_make_numpy_dataset", experimental_make_numpy_dataset)
 
 
 def metrics(metric: Any) -> None:
@@ -46,6 +51,36 @@ def loss_scale(module: Any) -> None:
 
     _add(module.LossScaleOptimizer, "get_scaled_loss", get_scaled_loss)
     _add(module.LossScaleOptimizer, "get_unscaled_gradients", get_unscaled_gradients)
+
+
+def mixed_precision(module: Any) -> None:
+    """Add `keras.mixed_precision.experimental` of TensorFlow 2.1 to 2.3."""
+
+    def loss_scale_optimizer(optimizer: Any, loss_scale: Any = "dynamic") -> Any:
+        if loss_scale == "dynamic":
+            return module.LossScaleOptimizer(optimizer)
+        # A fixed scale is one that is never raised.
+        return module.LossScaleOptimizer(optimizer, initial_scale=float(loss_scale), dynamic_growth_steps=2**31 - 1)
+
+    names = types.SimpleNamespace(
+        Policy=module.DTypePolicy,
+        set_policy=module.set_global_policy,
+        global_policy=module.global_policy,
+        LossScaleOptimizer=loss_scale_optimizer,
+    )
+    _add(module, "experimental", names)
+
+
+def optimizers(module: Any) -> None:
+    """Add `keras.optimizers.experimental` of TensorFlow 2.9 to 2.12, where today's optimizers were new."""
+    _add(module, "experimental", module)
+
+
+def keras(module: Any) -> None:
+    """Add the schedules of `keras.experimental`."""
+    schedules = module.optimizers.schedules
+    names = types.SimpleNamespace(CosineDecay=schedules.CosineDecay, CosineDecayRestarts=schedules.CosineDecayRestarts)
+    _add(module, "experimental", names)
 
 
 def layers(module: Any) -> None:

@@ -8,6 +8,13 @@ from typing import Any
 from tfscale.trainer import tf_internals
 from tfscale.trainer.compat import reconnection, removed_names, tf_keras_datasets
 from tfscale.trainer.compat.keras3 import across_workers, on_servers, optimizers, steps_per_execution, variables
+from tfscale.trainer.compat.listings import (
+    checkpoint_names,
+    claimed_places,
+    device_names,
+    no_training,
+    without_chief,
+)
 from tfscale.trainer.feature import Feature
 
 Repair = Callable[[Any], None]
@@ -23,8 +30,8 @@ def repair(module: Any, on_fault: Callable[[str], None]) -> None:
             put(module)
         else:
             on_fault(fault)
-    for add in _REMOVED_NAMES.get(module.__name__, ()):
-        add(module)
+    for put in _PUBLIC.get(module.__name__, ()):
+        put(module)
 
 
 _REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
@@ -38,20 +45,36 @@ _REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
         (tf_internals.KERAS_ON_SERVERS, on_servers.repair),
     ),
     "keras.src.optimizers.loss_scale_optimizer": ((tf_internals.LOSS_SCALE, optimizers.repair_loss_scale),),
-    "tensorflow": ((tf_internals.RECONNECTION, reconnection.repair),),
+    "keras.src.callbacks.model_checkpoint": ((tf_internals.CHECKPOINT_CALLBACK, checkpoint_names.repair_callback),),
+    "keras.src.models.model": ((tf_internals.CHECKPOINT_MODEL, checkpoint_names.repair_model),),
+    "tensorflow": (
+        (tf_internals.RECONNECTION, reconnection.repair),
+        (tf_internals.DEVICE_NAMES, device_names.repair_names),
+    ),
     "tf_keras.src.engine.data_adapter": ((tf_internals.LEGACY_DATASETS, tf_keras_datasets.repair),),
 }
 """In the order in which they are put in place, each with the names that it needs."""
 
-_REMOVED_NAMES: dict[str, tuple[Repair, ...]] = {
+_PUBLIC: dict[str, tuple[Repair, ...]] = {
+    "keras": (removed_names.keras,),
+    "keras._tf_keras.keras": (removed_names.keras,),
     "keras._tf_keras.keras.callbacks": (removed_names.callbacks,),
     "keras._tf_keras.keras.layers": (removed_names.layers,),
     "keras._tf_keras.keras.utils": (removed_names.utils,),
     "keras.callbacks": (removed_names.callbacks,),
     "keras.layers": (removed_names.layers,),
+    "keras.mixed_precision": (removed_names.mixed_precision,),
+    "keras.optimizers": (removed_names.optimizers,),
     "keras.src.metrics.metric": (removed_names.metrics,),
     "keras.src.optimizers.loss_scale_optimizer": (removed_names.loss_scale,),
     "keras.utils": (removed_names.utils,),
-    "tensorflow": (removed_names.strategies,),
+    "tensorflow": (
+        removed_names.strategies,
+        device_names.refuse_absent,
+        claimed_places.repair,
+        checkpoint_names.repair_search,
+        without_chief.repair,
+        no_training.watch,
+    ),
 }
-"""Names to add, all of them public."""
+"""Names to add and calls to watch, all of them public."""

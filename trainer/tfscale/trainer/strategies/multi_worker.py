@@ -13,7 +13,7 @@ OPTIONS = {"communication": ("auto", "ring", "nccl")}
 ROLES = {"chief": (None, 0, 0, 1), "worker": ("workers", 2, 1, 64)}
 
 
-def create(communication: str = "auto") -> tf.distribute.Strategy:
+def create(communication: str = "auto", bytes_per_pack: int = 0) -> tf.distribute.Strategy:
     """Return the strategy. Raises ValueError where NCCL is not there.
 
     Waits for all workers. TensorFlow itself would only warn that there is no NCCL without a GPU, and run the ring.
@@ -21,5 +21,5 @@ def create(communication: str = "auto") -> tf.distribute.Strategy:
     if communication == "nccl" and not tf.config.list_physical_devices("GPU"):
         raise ValueError("--communication nccl: NCCL needs a GPU in each worker, and this one has none; use ring")
     implementation = tf.distribute.experimental.CommunicationImplementation(communication.upper())
-    options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
+    options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack, implementation=implementation)
     return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)

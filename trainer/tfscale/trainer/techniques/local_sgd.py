@@ -8,7 +8,6 @@ with each replica. End a training after a multiple of k steps, or the last ones 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -41,7 +40,7 @@ def after_step(steps: int, strategy: Any, model: Any, step: int) -> None:
 
 
 @functools.cache
-def averaging(strategy: Any, model: Any) -> Callable[[], None]:
+def averaging(strategy: Any, model: Any) -> Any:
     """Return a function that gives all replicas the mean of their trainable weights; it is traced once."""
     variables = [_tf_variable(variable) for variable in model.trainable_variables]
 
@@ -54,11 +53,7 @@ def averaging(strategy: Any, model: Any) -> Callable[[], None]:
         means = replica.all_reduce(tf.distribute.ReduceOp.MEAN, [variable.read_value() for variable in variables])
         replica.merge_call(assign, args=means)
 
-    @tf.function
-    def average() -> None:
-        strategy.run(replica_mean)
-
-    return average
+    return tf.function(lambda: strategy.run(replica_mean))
 
 
 def _tf_variable(variable: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from tfscale.core.errors import UsageError
 
 FOLDERS = {"program": "programs", "strategy": "strategies", "technique": "techniques"}
-"""Folder of each kind, beside this one."""
+"""Folder of each kind, beside this one; folders in it only sort."""
 _TRAINER = Path(__file__).parents[1]
 
 
@@ -29,20 +29,22 @@ class Entry:
     summary: str
     constants: Mapping[str, Any]
     functions: frozenset[str]
+    folder: str = ""
+    """Dotted name of the folder that holds the module."""
 
     def load(self) -> ModuleType:
         """Import the module. Raises UsageError when a package that it needs is not installed."""
         try:
-            return importlib.import_module(f"tfscale.trainer.{FOLDERS[self.kind]}.{self.name.replace('-', '_')}")
+            return importlib.import_module(f"tfscale.trainer.{self.folder}.{self.name.replace('-', '_')}")
         except ModuleNotFoundError as error:
             raise UsageError(f"{error.name} is not installed here: pip install 'tfscale[demo]'") from None
 
 
 def entries(kind: str, root: Path = _TRAINER) -> dict[str, Entry]:
     """Return all entries of a kind by name, sorted."""
-    paths = sorted((root / FOLDERS[kind]).glob("*.py"))
-    found = [read_entry(kind, path) for path in paths if not path.stem.startswith("_")]
-    return {entry.name: entry for entry in found}
+    paths = [path for path in (root / FOLDERS[kind]).rglob("*.py") if not path.stem.startswith("_")]
+    found = [read_entry(kind, path, ".".join(path.parent.relative_to(root).parts)) for path in paths]
+    return {entry.name: entry for entry in sorted(found, key=lambda entry: entry.name)}
 
 
 def find(kind: str, name: str) -> Entry:
@@ -54,11 +56,12 @@ def find(kind: str, name: str) -> Entry:
     return there[name]
 
 
-def read_entry(kind: str, path: Path) -> Entry:
-    """Read a module's file."""
+def read_entry(kind: str, path: Path, folder: str = "") -> Entry:
+    """Read a module's file; `folder` is the dotted name of its folder."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     summary = (ast.get_docstring(tree) or "").partition("\n")[0]
-    return Entry(kind, path.stem.replace("_", "-"), summary, dict(_literals(tree)), frozenset(_functions(tree)))
+    name, functions = path.stem.replace("_", "-"), frozenset(_functions(tree))
+    return Entry(kind, name, summary, dict(_literals(tree)), functions, folder)
 
 
 def _literals(tree: ast.Module) -> Iterator[tuple[str, Any]]:

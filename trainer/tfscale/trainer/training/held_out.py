@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tfscale.trainer.checkpoints import step_of
 from tfscale.trainer.training.batches import Examples
 
 
 def evaluate(keras: Any, program: ModuleType, weights: Any, examples: Examples) -> dict[str, float]:
-    """Return the program's metrics of a model with these weights."""
+    """Return the program's metrics of a model with these weights, which may be in parts of a partitioner."""
     model = _compiled(keras, program)
-    model.set_weights(weights)
+    model.set_weights(join(weights, [tuple(weight.shape) for weight in model.weights]))
     return _metrics(model, examples)
+
+
+def join(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Return arrays of these shapes, each made of one part or of several along its first axis."""
+    rest = iter(parts)
+    joined = []
+    for shape in shapes:
+        whole = next(rest)
+        while whole.shape != shape:
+            whole = np.concatenate([whole, next(rest)])
+        joined.append(whole)
+    return joined
 
 
 def follow_checkpoints(keras: Any, program: ModuleType, folder: Path, steps: int, examples: Examples) -> None:

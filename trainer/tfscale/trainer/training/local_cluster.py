@@ -130,7 +130,7 @@ def _free_ports(count: int) -> list[int]:
 def _start_agent(
     cluster: Path, task: Task, command: Sequence[str | Path], flags: Sequence[str], variables: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
-    own = ["--cluster", cluster, "--state-dir", _state(cluster.parent), "--grace", str(GRACE)]
+    own: list[str | Path] = ["--cluster", cluster, "--state-dir", _state(cluster.parent), "--grace", str(GRACE)]
     with _agent_log(cluster.parent, task).open("wb") as log:
         # Out of the terminal's process group: ctrl-C is for whoever started the cluster, and ends the agents in order.
         return subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,9 @@ from tfscale.trainer.training.result import describe, read_result
 
 INTERRUPTED = 130
 REFUSED = 2
+_NOT_SAID = re.compile(
+    r"--- tfscale: |tfscale-train: |WARNING:tensorflow:|WARNING: All log messages before absl|[IWEF]\d{4} [\d:.]+ "
+)
 
 
 def run_locally(plan: Plan, words: Sequence[str]) -> int:
@@ -40,10 +44,10 @@ def _state(plan: Plan) -> str:
     return f"{newest} in {plan.checkpoints}" if any(plan.checkpoints.glob("ckpt-*")) else "no checkpoint was made yet"
 
 
-def run_program_locally(program: str, words: Sequence[str]) -> int:
+def run_program_locally(program: str, tasks: Mapping[str, int], words: Sequence[str]) -> int:
     """Run a program that has a command line of its own, and print what it said; return the exit status."""
     with tempfile.TemporaryDirectory(prefix="tfscale-run-") as name:
-        return _run(Path(name), program, {"worker": 1}, words, _print_all)
+        return _run(Path(name), program, tasks, words, _print_said)
 
 
 def _print_progress(line: str) -> None:
@@ -52,9 +56,9 @@ def _print_progress(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _print_all(line: str) -> None:
-    """Print everything but the agent's own lines."""
-    if not line.startswith("--- tfscale: "):
+def _print_said(line: str) -> None:
+    """Print a line of the program itself: not one of the agent, of TensorFlow's logging, or the reason of its end."""
+    if not _NOT_SAID.match(line):
         print(line, flush=True)
 
 
@@ -66,7 +70,7 @@ def _run(
     tell: Callable[[str], None] = _print_progress,
 ) -> int:
     interrupt_on_signals()
-    command = [BIN / "tfscale-train", *words]
+    command: list[str | Path] = [BIN / "tfscale-train", *words]
     try:
         with local_cluster(folder, program, tasks, command, ["--exit-with-task"]) as cluster:
             print(f"{', '.join(map(str, cluster.agents))} on this machine; watch them:", file=sys.stderr)

@@ -98,7 +98,7 @@ def fit(keras: Any, model: Any, data: Any, course: Course, callbacks: list[Any],
     losses: deque[tuple[int, Any]] = deque(maxlen=KEPT)
     epoch = course.epoch
 
-    class Steps(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+    class Steps(keras.callbacks.Callback):  # type: ignore[misc]
         # Keras 3 then calls it beside the training, which does not wait for the loss of each step.
         async_safe = True
 
@@ -106,7 +106,7 @@ def fit(keras: Any, model: Any, data: Any, course: Course, callbacks: list[Any],
             watch.made(1)
             losses.append((batch + 1, logs["loss"]))
 
-    class Epochs(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+    class Epochs(keras.callbacks.Callback):  # type: ignore[misc]
         def on_epoch_end(self, number: int, logs: Any = None) -> None:
             made, loss = (number + 1) * epoch, float(logs["loss"])
             if asynchronous:
@@ -155,7 +155,7 @@ def coordinated(strategy: Any, step: Any, dataset: Callable[[Any], Any], course:
     watch = Stopwatch()
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator]
     def per_worker() -> Any:
         return strategy.distribute_datasets_from_function(dataset)
 

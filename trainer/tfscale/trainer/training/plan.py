@@ -7,12 +7,13 @@ a GPU, is refused by the task that sees them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tfscale.core.errors import UsageError
+from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.delay import Delay
 from tfscale.trainer.input.input_flag import USUAL, InputParts, parse_input
 from tfscale.trainer.training.catalogue import Entry, entries, find
@@ -93,7 +94,8 @@ def flag(name: str) -> str:
 def flags_of(strategy: Entry) -> dict[str, Any]:
     """Return the flags that a strategy takes, by name: the allowed texts, least and most, or a sentence."""
     roles = strategy.constants["ROLES"].values()
-    return strategy.constants["OPTIONS"] | {name: (least, most) for name, _, least, most in roles if name}
+    options: dict[str, Any] = strategy.constants["OPTIONS"]
+    return options | {name: (least, most) for name, _, least, most in roles if name}
 
 
 def _check_flags(given: Mapping[str, Any], strategy: Entry) -> None:
@@ -182,19 +184,44 @@ def _delays(texts: tuple[str, ...], strategy: Entry, loop: str) -> Iterator[tupl
 
 def check_tasks(plan: Plan, tasks: Mapping[str, int]) -> None:
     """Check the plan against the tasks of a cluster, their number by role. Raises UsageError."""
-    roles = plan.strategy.constants["ROLES"]
+    _check_roles(plan.strategy, plan.counts, tasks)
+    names = [f"{role}:{index}" for role, number in tasks.items() for index in range(number)]
+    if missing := sorted(set(plan.slow) - set(names)):
+        raise UsageError(f"--slow {missing[0]}: the tasks are {', '.join(names)}")
+
+
+def own_tasks(program: Entry, words: Sequence[str], there: Mapping[str, int] | None) -> dict[str, int]:
+    """Return the number of tasks by role of a program that has a command line of its own. Raises UsageError.
+
+    Args:
+        program: names its roles in `ROLES`, as a strategy does; otherwise it is one task.
+        words: its command line, of which only the flags of its roles are read.
+        there: tasks of the cluster in which it is started; None: one is made for it.
+    """
+    roles = program.constants.get("ROLES", {"worker": (None, 1, 1, 1)})
+    parser = CommandLine(add_help=False, allow_abbrev=False)
+    for name, *_ in roles.values():
+        if name:
+            parser.add_argument(flag(name), type=int)
+    given = vars(parser.parse_known_args(words)[0])
+    counts = {role: given[name] for role, (name, *_) in roles.items() if name and given[name] is not None}
+    tasks = dict(there or {role: counts.get(role, usual) for role, (_, usual, _, _) in roles.items()})
+    _check_roles(program, counts, tasks)
+    return {role: number for role, number in tasks.items() if number}
+
+
+def _check_roles(entry: Entry, counts: Mapping[str, int], tasks: Mapping[str, int]) -> None:
+    """Check the tasks of a cluster against the roles of a strategy or program, and against numbers that were given."""
+    roles = entry.constants.get("ROLES", {"worker": (None, 1, 1, 1)})
     for role, number in tasks.items():
         if role not in roles:
-            raise UsageError(f"{plan.strategy.name} has no {role}: its tasks are {', '.join(roles)}")
-        if plan.counts.get(role, number) != number:
+            raise UsageError(f"{entry.name} has no {role}: its tasks are {', '.join(roles)}")
+        if counts.get(role, number) != number:
             name = flag(roles[role][0])
-            raise UsageError(f"{name} {plan.counts[role]}: this cluster has {number}; leave {name} out")
+            raise UsageError(f"{name} {counts[role]}: this cluster has {number}; leave {name} out")
     for role, (_, _, least, most) in roles.items():
         if not least <= tasks.get(role, 0) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
             raise UsageError(
-                f"{plan.strategy.name}: this cluster has {tasks.get(role, 0)} tasks of the role {role}, not {wanted}"
+                f"{entry.name}: this cluster has {tasks.get(role, 0)} tasks of the role {role}, not {wanted}"
             )
-    names = [f"{role}:{index}" for role, number in tasks.items() for index in range(number)]
-    if missing := sorted(set(plan.slow) - set(names)):
-        raise UsageError(f"--slow {missing[0]}: the tasks are {', '.join(names)}")

@@ -84,7 +84,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
         parts.prepare(keras)
     strategy = _strategy(module, plan, parts)
     global_batch = _global_batch(plan, program, strategy.num_replicas_in_sync)
-    with _refusals():
+    with strategy.scope(), _refusals():
         parts.check(global_batch // strategy.num_replicas_in_sync)
     training, held_out = split(*program.examples(plan.seed))
     slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
@@ -98,11 +98,10 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     course = _course(plan, strategy, checkpoints)
     seed = None if _is_asynchronous(plan) else plan.seed + course.begin
     dataset = slowness.batches(batches(training, global_batch, seed, plan.input))
-    traced = TracedFunctions()
     train = _fit if plan.loop == "fit" else _loop
-    trained = train(_Training(plan, course, strategy, program, parts, model, optimizer, dataset, slowness.callbacks()))
-    functions = traced.new()
-    reduction = None if functions is None else reduction_of(functions)
+    callbacks = slowness.callbacks()
+    run = _Training(plan, course, strategy, program, parts, model, optimizer, dataset, callbacks, TracedFunctions())
+    trained, reduction = train(run)
     # In every task, since reading a variable of some layers is a collective.
     weights = model.get_weights()
     if place.leads:
@@ -144,9 +143,15 @@ class _Training:
     optimizer: Any
     dataset: Pipeline
     callbacks: list[Any]
+    traced: TracedFunctions
+
+    def reduction(self) -> Reduction | None:
+        """Return the reduction that ran. Call it while the functions of the loop are there: TensorFlow drops others."""
+        functions = self.traced.new()
+        return None if functions is None else reduction_of(functions)
 
 
-def _fit(run: _Training) -> Trained:
+def _fit(run: _Training) -> tuple[Trained, Reduction | None]:
     keras, strategy, is_asynchronous = tf.keras, run.strategy, _is_asynchronous(run.plan)
     model, loss = run.model, run.program.loss(keras)
     with strategy.scope():
@@ -160,7 +165,7 @@ def _fit(run: _Training) -> Trained:
     else:
         data = distributed(strategy, run.dataset, run.plan.input)
     callbacks = [*run.callbacks, *_after_step(run)]
-    return loops.fit(keras, model, data, run.course, callbacks, is_asynchronous)
+    return loops.fit(keras, model, data, run.course, callbacks, is_asynchronous), run.reduction()
 
 
 def _after_step(run: _Training) -> list[Any]:
@@ -172,15 +177,15 @@ def _after_step(run: _Training) -> list[Any]:
     return [tf.keras.callbacks.LambdaCallback(on_train_batch_end=call)]
 
 
-def _loop(run: _Training) -> Trained:
+def _loop(run: _Training) -> tuple[Trained, Reduction | None]:
     from tfscale.trainer.training import training_step
 
     strategy = run.strategy
     made = training_step.custom_step(strategy, run.model, run.optimizer, run.program.loss(tf.keras), run.parts)
     if _is_asynchronous(run.plan):
-        return loops.coordinated(strategy, made, run.dataset, run.course)
+        return loops.coordinated(strategy, made, run.dataset, run.course), run.reduction()
     data = distributed(strategy, run.dataset, run.plan.input)
-    return loops.custom(strategy, made, data, run.course, run.parts, run.model)
+    return loops.custom(strategy, made, data, run.course, run.parts, run.model), run.reduction()
 
 
 def _value(entry: Entry, text: str) -> Any:

@@ -44,7 +44,7 @@ def fit_model(model: Any, parts: Parts) -> Any:
     return Trained(_single(model.inputs), _single(model.outputs))
 
 
-def custom_step(strategy: Any, model: Any, optimizer: Any, loss: Any, parts: Parts) -> Callable[[Any], Any]:
+def custom_step(strategy: Any, model: Any, optimizer: Any, loss: Any, parts: Parts) -> Any:
     """Return a function of a distributed iterator that makes one step; it returns the mean loss of the global batch.
 
     Args:
@@ -70,12 +70,11 @@ def custom_step(strategy: Any, model: Any, optimizer: Any, loss: Any, parts: Par
         apply(optimizer, gradients, model.trainable_variables, parts.exchange)
         return share / scale
 
-    @tf.function
     def step(iterator: Any) -> Any:
         shares = strategy.run(replica_step, args=next(iterator))
         return strategy.reduce(tf.distribute.ReduceOp.SUM, shares, axis=None)
 
-    return step
+    return tf.function(step)
 
 
 def apply(
@@ -92,7 +91,7 @@ def apply(
     if exchange is None:
         optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return
-    gradients = _exchanged(optimizer, gradients, exchange)
+    gradients = _exchanged(optimizer, list(gradients), exchange)
     if _is_keras_3(optimizer):
         fault = EXCHANGED_GRADIENTS.fault()
         if fault is not None:

@@ -10,7 +10,7 @@ import signal
 from dataclasses import dataclass, field
 
 from tfscale.core.analysis.tasks.observed_task import ALIVE, ObservedTask
-from tfscale.core.log_clues import PEER, Clue, find_clue
+from tfscale.core.log_clues import EXPLAINED, PEER, Clue, find_clue
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
 from tfscale.core.text import clock, duration, listing, signal_name
 
@@ -150,8 +150,11 @@ def _describe(incident: _Incident) -> Diagnosis:
         f"{elsewhere} has died, how it does not say" if elsewhere else f"{first.task} {first.how} at {clock(first.at)}"
     )
     sentence = f"{how}{'' if elsewhere else _why(first)}"
-    if followers:
-        sentence += f"; {_followed(first, followers)}"
+    alike = [failure for failure in followers if _is_alike(first, failure)]
+    rest = [failure for failure in followers if failure not in alike]
+    for others, why in ((alike, "for the same reason"), (rest, _peers_gone(rest))):
+        if others:
+            sentence += f"; {_followed(first, others)}, {why}"
     return Diagnosis(
         kind="crash",
         subject=elsewhere or first.task,
@@ -175,12 +178,23 @@ def _why(first: Failure) -> str:
     clue = first.clue
     if clue is None:
         return ""
+    if clue.kind == "explained":
+        return f": {clue.line.removeprefix(EXPLAINED)}"
     line = clue.line if len(clue.line) <= _IN_SENTENCE else f"{clue.line[:_IN_SENTENCE]}..."
     return f": {line}" if clue.kind == "exception" else f", {clue.words}: {line}"
+
+
+def _is_alike(first: Failure, other: Failure) -> bool:
+    """Decide whether a task failed by itself as the first one did: all run the same script."""
+    return first.clue is not None and first.clue == other.clue and first.clue.kind in ("explained", "exception")
+
+
+def _peers_gone(followers: list[Failure]) -> str:
+    return f"because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
 
 
 def _followed(first: Failure, followers: list[Failure]) -> str:
     later = max(0.0, followers[-1].at - first.at)
     when = f"{duration(later)} later" if later >= 0.05 else "at once"
     victims = listing([f"{failure.task} {failure.how}" for failure in followers])
-    return f"{victims}, {when}, because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
+    return f"{victims}, {when}"

@@ -6,6 +6,7 @@ import os
 import sys
 
 from tfscale.trainer.compat import repairs
+from tfscale.trainer.compat.listings import erratum, last_error
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.entry.imports import REPAIRED
 from tfscale.trainer.probe.on_demand import profiling
@@ -19,6 +20,9 @@ def attach(module: str) -> None:
     """Repair and hook into what was just imported: TensorFlow, or a part of Keras."""
     repairs.repair(sys.modules[module], on_fault=lambda fault: probe().note_fault(fault))
     if module == "tensorflow":
+        if sys.excepthook is sys.__excepthook__:
+            sys.excepthook = last_error.show
+        erratum.listeners.append(lambda sentence: probe().note(sentence))
         probe().install()
     elif module not in REPAIRED:
         probe().install_keras(module)
@@ -32,4 +36,9 @@ def probe() -> Probe:
         _probe = Probe()
         if identity is not None:
             _probe.report_to(lambda: Reporter(identity, profiling.obey))
+    return _probe
+
+
+def attached() -> Probe | None:
+    """Return the probe of this process, None where nothing has asked for one: no agent, and no `measure`."""
     return _probe

@@ -11,14 +11,19 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 REPAIRED = (
+    "keras",
+    "keras._tf_keras.keras",
     "keras._tf_keras.keras.callbacks",
     "keras._tf_keras.keras.layers",
     "keras._tf_keras.keras.utils",
     "keras.callbacks",
     "keras.layers",
+    "keras.mixed_precision",
+    "keras.optimizers",
     "keras.src.backend.tensorflow.core",
     "keras.src.backend.tensorflow.optimizer",
     "keras.src.backend.tensorflow.trainer",
+    "keras.src.callbacks.model_checkpoint",
     "keras.src.metrics.metric",
     "keras.src.optimizers.loss_scale_optimizer",
     "keras.utils",

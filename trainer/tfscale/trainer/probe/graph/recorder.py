@@ -29,7 +29,7 @@ from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import SpanTable
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
 from tfscale.trainer.probe.steps.spans import Counter, Distribution, Kind, Site, Sites, Span
-from tfscale.trainer.tf_internals import context, is_in_xla
+from tfscale.trainer.tf_internals import context, dtensor, is_in_xla
 
 Call = Callable[[], Any]
 
@@ -73,6 +73,8 @@ class Recorder:
         self._paused = False
         self.has_run = False
         """True once the program has run or traced a step."""
+        self.trains = False
+        """True once the program has computed gradients."""
 
     def disable(self) -> None:
         """Record nothing from now on; stamps in graphs already traced stay there."""
@@ -123,6 +125,9 @@ class Recorder:
 
         A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run.
         """
+        if not self._enabled:
+            # The probe reports why nothing is recorded.
+            self._note_run()
         if not self._is_on or self._current_run() is not None:
             return call()
         self._note_run()
@@ -135,6 +140,7 @@ class Recorder:
     def gradient(self, call: Call) -> Any:
         """Record `call`, which computes gradients."""
         result = call()
+        self.trains = True
         if self._is_on:
             with self.own_work():
                 self._note_gradient(result)
@@ -365,7 +371,7 @@ class Recorder:
         return self.stamps_graphs and bool(is_in_xla(tf.compat.v1.get_default_graph()))
 
     def _can_stamp(self) -> bool:
-        if not self.stamps_graphs:
+        if not self.stamps_graphs or getattr(dtensor, "_dtensor_singleton", None) is not None:
             return False
         if self._is_xla():
             self.xla_seen = True

@@ -1,30 +1,36 @@
-"""One line that says what to do where no TPU answers, before the long trace of TensorFlow's error."""
+"""One line that says what to do where no TPU answers, after the long trace of TensorFlow's error."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from tfscale.trainer import tf_internals
+from tfscale.trainer.compat.listings.last_error import advise
+from tfscale.trainer.compat.listings.tpu_addresses import check
 from tfscale.trainer.probe.hooks.patches import Method, Patches
-
-_EXPLAINED = "_tfscale_explained"
-"""Attribute of an error that was explained: one may pass twice, as the start of the system makes a resolver."""
 
 
 def install(patches: Patches) -> None:
-    """Print why there is no TPU, before TensorFlow raises its own error."""
+    """Say why there is no TPU where a script ends for that reason; TensorFlow is not asked for one out of reach."""
 
-    def attempt(method: Method, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(*args, **kwargs)
-        except Exception as error:
-            if not hasattr(error, _EXPLAINED):
-                print(f"tfscale: {_sentence(error)}", file=sys.stderr)
-                setattr(error, _EXPLAINED, True)
-            raise
+    def resolve(method: Method, resolver: Any, tpu: Any = None, *args: Any, **kwargs: Any) -> None:
+        check(tpu)
+        method(resolver, tpu, *args, **kwargs)
 
-    hooks = {"TPUClusterResolver.__init__": attempt, "initialize_tpu_system_impl": attempt}
+    def attempt(method: Method) -> Method:
+        def attempted(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(*args, **kwargs)
+            except Exception as error:
+                advise(error, _sentence(error))
+                raise
+
+        return attempted
+
+    def start(method: Method, *args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs)
+
+    hooks = {"TPUClusterResolver.__init__": attempt(resolve), "initialize_tpu_system_impl": attempt(start)}
     patches.put(tf_internals.TPU, hooks)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import math
+import os
 import sys
 import threading
 import time
@@ -16,6 +17,8 @@ import numpy as np
 from tfscale.core.records import Activity, Collective, Coordinator, Training
 from tfscale.core.report_schedule import PERIOD, READ_OFFSET, until_offset
 from tfscale.trainer.compat import sigterm
+from tfscale.trainer.compat.listings import no_training
+from tfscale.trainer.compat.listings.erratum import note
 from tfscale.trainer.probe.graph.distribution import distribution_of
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu_hooks
@@ -30,6 +33,7 @@ from tfscale.trainer.probe.report.status import Status, keras_version, tensorflo
 from tfscale.trainer.probe.report.step_columns import without_phases
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.spans import Span
+from tfscale.trainer.probe.steps.stage_steps import StageSteps
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.step_reader import StepReader
 
@@ -50,6 +54,7 @@ class Probe:
     def __init__(self, period: float = PERIOD, read_offset: float = READ_OFFSET) -> None:
         self.period, self.read_offset = period, read_offset
         self.recorder = Recorder(on_failure=self.fail, on_run=self.start)
+        self.stages = StageSteps()
         self._activities = Activities()
         self._announcer = Announcer()
         self._progress = Progress()
@@ -74,6 +79,7 @@ class Probe:
 
     def install(self) -> None:
         """Put the hooks into TensorFlow, before the script makes its strategy."""
+        atexit.register(self._end_untrained)
         with self.recorder.own_work():
             tensorflow_hooks.install(self._patches, self.recorder, self._activities, self._strategy_made)
             self._parameter_server.install(self._patches)
@@ -116,6 +122,8 @@ class Probe:
             self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
             self._thread.start()
             atexit.register(self._finish, self._thread)
+            # A forked child has the rows, but neither the thread nor the connection is its own.
+            os.register_at_fork(after_in_child=lambda: atexit.unregister(self._finish))
 
     def fail(self, error: Exception) -> None:
         """Stop measuring because of a failure of the probe's own, and report it once, on stderr and to the sinks."""
@@ -136,6 +144,10 @@ class Probe:
     def note_fault(self, fault: str) -> None:
         """Report a hook or a repair that this TensorFlow or Keras does not allow, in one line."""
         self._status = replace(self._status, faults=(*self._status.faults, fault))
+
+    def note(self, sentence: str) -> None:
+        """Report what was done in the place of what the script says, in one line."""
+        self._status = replace(self._status, notes=(*self._status.notes, sentence))
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -173,6 +185,14 @@ class Probe:
             with contextlib.suppress(Exception):
                 self.recorder.forget()
 
+    def _end_untrained(self) -> None:
+        """Report a script that ends without a step for a reason that is known; a thread of its own never started."""
+        if self._thread is None and not self.recorder.trains and (sentence := no_training.sentence()) is not None:
+            note(sentence)
+            self.start()
+            assert self._thread is not None
+            self._finish(self._thread)
+
     def _finish(self, thread: threading.Thread) -> None:
         self._stop.set()
         thread.join(1.0)
@@ -197,14 +217,24 @@ class Probe:
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         measured = self._parameter_server.workers.drain()
+        stages = self.stages.drain()
         if self._clock.jumped():
             steps = without_phases(steps)
             measured = [worker._replace(steps=without_phases(worker.steps)) for worker in measured]
+            stages = {stage: without_phases(its_steps) for stage, its_steps in stages.items()}
         self._update_status(steps or [step for worker in measured for step in worker.steps])
         inferred = self._assembler.drain_activities(max(time.time(), horizon))
         activities = self._announcer.to_report(changes, inferred)
         return ProbeReport(
-            self._collective(), None, self._progress.read(), steps, lost, activities, measured, self._coordinator()
+            self._collective(),
+            None,
+            self._progress.read(),
+            steps,
+            lost,
+            activities,
+            measured,
+            self._coordinator(),
+            stages,
         )
 
     def _coordinator(self) -> Coordinator | None:
@@ -235,7 +265,7 @@ class Probe:
         status = None if self._status == self._reported_status else self._status.record
         training = None if report.training == self._reported_training else report.training
         in_collective = self._entered > self._left
-        news = report.steps or report.lost or report.activities or report.coordinator
+        news = report.steps or report.lost or report.activities or report.coordinator or report.stages
         if status or training or news or in_collective or self._was_in_collective:
             for sink in self._sinks:
                 sink.send(report._replace(status=status, training=training))

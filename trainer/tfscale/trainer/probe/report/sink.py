@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from tfscale.core.records import Activity, Collective, Coordinator, ProbeStatus, Training
@@ -23,6 +24,8 @@ class ProbeReport(NamedTuple):
     workers: Sequence[Measured] = ()
     """Steps of a chief's workers."""
     coordinator: Coordinator | None = None
+    stages: Mapping[int, Sequence[Step]] = MappingProxyType({})
+    """Steps of each stage of a pipeline."""
 
 
 class Sink(Protocol):

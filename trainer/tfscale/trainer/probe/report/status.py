@@ -28,6 +28,8 @@ class Status:
     xla: bool = False
     faults: tuple[str, ...] = ()
     """Hooks and repairs that this TensorFlow or Keras does not allow, a line for each."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what was done in the place of what the script says."""
     checkpoint: float | None = None
     """Time at which the newest checkpoint was written, Unix seconds."""
 
@@ -67,7 +69,7 @@ class Status:
             examples_per_step=self.examples_per_step,
             tensorflow=self.tensorflow,
             keras=self.keras,
-            warnings=(*([_XLA] if self.xla else []), *self.faults),
+            warnings=(*([_XLA] if self.xla else []), *self.faults, *self.notes),
             collective=distribution.collective if distribution else None,
             checkpoint=self.checkpoint,
         )

@@ -32,14 +32,19 @@ def batches(task: str, steps: Sequence[Step], lost: int) -> Iterator[Columns]:
 
 
 def report_batches(task: str, report: ProbeReport) -> Iterator[Columns]:
-    """Yield the fields of all batches in a report of `task`, its own and those of its workers, but for the reporter."""
+    """Yield the fields of all batches in a report of `task`, but for the reporter.
+
+    They are its own, those of its stages, and those of its workers.
+    """
     yield from batches(task, report.steps, report.lost)
+    for stage, steps in report.stages.items():
+        yield _columns(f"{task}/stage:{stage}", steps)
     for measured in report.workers:
         yield {**_columns(measured.worker, measured.steps, measured.lost), "pull": _column(measured.pulls)}
 
 
 def step_batches(task: str, generation: int, attempt: int, report: ProbeReport) -> Iterator[StepBatch]:
-    """Yield all batches in a report of `task`, its own and those of its workers."""
+    """Yield all batches in a report of `task`, as `report_batches` does."""
     for columns in report_batches(task, report):
         phases: dict[str, Any] = {name: array("f", columns.pop(name)) for name in (*PHASES, "pull") if name in columns}
         yield StepBatch(generation, attempt, task, **columns, **phases)

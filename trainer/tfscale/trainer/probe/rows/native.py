@@ -26,7 +26,7 @@ def library() -> ctypes.CDLL | None:
         loaded.tfscale_usual_steps.argtypes = (
             *(pointer, numbers, number, seconds),
             *(pointer, number, seconds, seconds),
-            *(numbers, edges, pointer),
+            *(numbers, edges, pointer, number),
         )
     except (OSError, AttributeError):
         return None

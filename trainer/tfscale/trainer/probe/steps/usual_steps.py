@@ -98,6 +98,8 @@ class _Fields(NamedTuple):
 
 
 _MOST_SPANS = WIDTH - 1
+_MOST_STEPS = 3
+"""Steps of three spans or more that may end in a row: those of a loop that is unrolled in its graph share rows."""
 _COLUMNS = ("end", *PHASES, "bytes", "examples")
 
 
@@ -158,7 +160,7 @@ class FastPath:
             return TakenSteps(None, rows, False)
         rows, count = np.array(rows), ctypes.c_int64(len(rows))
         self._describe(numbers_in(rows[:, 0].astype(np.int64)))
-        columns = np.empty((len(_COLUMNS), len(rows)))
+        columns = np.empty((len(_COLUMNS), _MOST_STEPS * len(rows)))
         groups, edges = (ctypes.c_int64 * 2)(), (ctypes.c_double * 3)(*tail[1:])
         result: int = self._library.tfscale_usual_steps(
             rows.ctypes.data,
@@ -172,6 +174,7 @@ class FastPath:
             groups,
             edges,
             columns.ctypes.data,
+            columns.shape[1],
         )
         number = result if result >= 0 else -1 - result
         if not number:

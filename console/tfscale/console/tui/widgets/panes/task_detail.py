@@ -15,6 +15,7 @@ from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.console.tui.widgets.charts.step_bar import parts_of, phase_bar
 from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
 from tfscale.console.tui.widgets.table.task_readings import traffic
+from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import TRAINING_DISPLAYS, HostSample, ProbeStatus, training_numbers
 from tfscale.core.text import UNKNOWN, clock, data_rate, data_size, displayed, elapsed, exit_phrase, percent, step_time
@@ -107,6 +108,16 @@ def _step(view: TaskView, appearance: Appearance, width: int) -> Iterator[Text]:
     for subject, summary in sorted(view.replicas.items()):
         facts = [f"compute {step_time(summary.compute)}", f"reduce {step_time(summary.reduce)}"]
         yield _field(subject.partition("/")[2], "   ".join(facts), appearance)
+    for subject, summary in sorted(view.stages.items()):
+        yield _field(subject.partition("/")[2], stage_facts(summary), appearance)
+
+
+def stage_facts(summary: SubjectSummary) -> str:
+    """Return the line of a stage of a pipeline: its time in passes, and without one while others have some."""
+    facts = [f"compute {step_time(summary.compute)}", f"waits for a neighbour {step_time(summary.input)}"]
+    if summary.compute and summary.input is not None:
+        facts.append(f"bubble {summary.input / (summary.compute + summary.input):.0%}")
+    return "   ".join(facts)
 
 
 def _program(view: TaskView, appearance: Appearance) -> Iterator[Text]:
@@ -116,8 +127,8 @@ def _program(view: TaskView, appearance: Appearance) -> Iterator[Text]:
         reduced = f"{data_size(probe.reduced_bytes_per_step)} reduced a step" if probe.reduced_bytes_per_step else ""
         facts = [probe.strategy or "no strategy", _replicas(probe), probe.collective or "", reduced, *versions]
         yield _field("program", "   ".join(fact for fact in facts if fact), appearance)
-        for warning in filter(None, [probe.message, *probe.warnings]):
-            yield _field("measuring", warning, appearance)
+        for note in view.notes:
+            yield _field("measuring", note, appearance)
     yield from _training(view, appearance)
     if view.description is not None:
         yield _field("command", " ".join(view.description.command), appearance)

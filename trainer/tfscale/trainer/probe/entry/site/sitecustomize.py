@@ -12,6 +12,10 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 
+TYPE_CHECKING = False  # as type checkers understand it, without the cost of importing typing
+if TYPE_CHECKING:
+    from types import TracebackType
+
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would double the start-up cost
 _PACKAGE = "tfscale"
 
@@ -34,11 +38,22 @@ def _attach(module: str) -> None:
     attach(module)
 
 
+def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the error that ends the script, and what to write instead where that is known."""
+    try:
+        from tfscale.trainer.compat.listings.last_error import show
+    except Exception:
+        sys.__excepthook__(kind, error, trace)
+    else:
+        show(kind, error, trace)
+
+
 class _AgentEnvironment(os._Environ):  # type: ignore[type-arg]
     """`os.environ` in which TF_CONFIG stays as the agent set it: scripts from books assign index 0 everywhere."""
 
     def __setitem__(self, key: str, value: str) -> None:
-        if key == "TF_CONFIG" and value != (given := self["TFSCALE_TF_CONFIG"]):
+        given = self.get("TFSCALE_TF_CONFIG")
+        if key == "TF_CONFIG" and given and value != given:
             if not self.__dict__.get("_has_warned"):
                 self.__dict__["_has_warned"] = True
                 print(
@@ -48,6 +63,11 @@ class _AgentEnvironment(os._Environ):  # type: ignore[type-arg]
                 )
             value = given
         super().__setitem__(key, value)
+
+    def clear(self) -> None:
+        """Remove all but the agent's variables, by which the task reports and knows its place."""
+        for key in [key for key in self if not key.startswith("TFSCALE_")]:
+            del self[key]
 
 
 def _chain() -> None:
@@ -61,8 +81,8 @@ def _chain() -> None:
 def _enter() -> None:
     if not os.environ.get("TFSCALE_REPORT") or not os.environ.get("TFSCALE_PROBE_PATH"):
         return
-    if os.environ.get("TFSCALE_TF_CONFIG"):
-        os.environ.__class__ = _AgentEnvironment
+    os.environ.__class__ = _AgentEnvironment
+    sys.excepthook = _show
     sys.meta_path.insert(0, _Portions)
     from tfscale.trainer.probe.entry.imports import after_import
 

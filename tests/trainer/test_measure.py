@@ -14,7 +14,7 @@ from local_cluster import ENVIRONMENT
 from recording import Recording
 
 REPOSITORY = Path(__file__).parents[2]
-PROGRAM = Path(__file__).parent / "programs" / "measured.py"
+PROGRAM = Path(__file__).parent / "measured" / "several_files.py"
 BATCHES = 16
 """Number of batches of the program's data set."""
 RUN_ELSEWHERE = """

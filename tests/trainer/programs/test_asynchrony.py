@@ -1,0 +1,17 @@
+"""Staleness by worker."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+
+def test_the_staleness_of_a_worker_has_its_histogram_and_what_the_rates_say() -> None:
+    from tfscale.trainer.programs.standalone.asynchrony import Update, of_worker
+
+    told = [(0, 0), (0, 0), (1, 2), (0, 1), (0, 0), (0, 0), (1, 3), (0, 1)]
+    updates = [Update(number, worker, staleness, 0.5) for number, (worker, staleness) in enumerate(told)]
+    assert of_worker(updates, 1) == {"updates": 2, "mean": 2.5, "expected": 3.0, "histogram": {2: 1, 3: 1}}
+    assert of_worker(updates, 0)["histogram"] == {0: 4, 1: 2}
+    assert of_worker(updates, 2) == {"updates": 0, "mean": None, "expected": None, "histogram": {}}

@@ -1,0 +1,39 @@
+"""Code on the pages of the techniques: it runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+ROOT = Path(__file__).parents[3]
+MODULES = sorted((ROOT / "trainer/tfscale/trainer/techniques").glob("*.py"))
+PAGES = [ROOT / "docs/how-to/techniques" / f"{path.stem.replace('_', '-')}.md" for path in MODULES]
+
+
+def test_each_technique_has_a_page() -> None:
+    assert [page for page in PAGES if not page.exists()] == []
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_of_a_page_prints_what_the_page_says(page: Path, keras: str, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (printed,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    script = tmp_path / "page.py"
+    script.write_text(code)
+    variables = {
+        "TF_USE_LEGACY_KERAS": "1" if keras == "tf_keras" else "0",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    ran = subprocess.run([sys.executable, script], env=os.environ | variables, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.stdout == printed

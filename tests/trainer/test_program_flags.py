@@ -1,0 +1,33 @@
+"""Mistakes in the flags of a program that trains in its own way are one line."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+from tfscale.core.errors import UsageError
+from tfscale.trainer.program_flags import above_0, check_divides, command_line
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many"])
+def test_a_number_is_whole_and_above_0(text: str) -> None:
+    parser = command_line("pipeline", "Pipeline.")
+    parser.add_argument("--stages", type=above_0)
+    assert parser.parse_args(["--stages", "4"]).stages == 4
+    with pytest.raises(UsageError, match=f"argument --stages: '{text}' is not a whole number above 0"):
+        parser.parse_args([f"--stages={text}"])
+
+
+def test_a_result_is_written_into_a_folder_that_is_there(tmp_path: Path) -> None:
+    parser = command_line("pipeline", "Pipeline.")
+    assert parser.parse_args(["--json", str(tmp_path / "out.json")]).json == tmp_path / "out.json"
+    with pytest.raises(UsageError, match=r"argument --json: .*there is no folder"):
+        parser.parse_args(["--json", str(tmp_path / "gone" / "out.json")])
+
+
+def test_parts_divide_the_whole() -> None:
+    settings = Namespace(batch=100, micro_batches=8, layers=8)
+    check_divides(settings, "layers", "micro_batches")
+    with pytest.raises(UsageError, match=r"^--batch 100: not divisible by --micro-batches 8$"):
+        check_divides(settings, "batch", "micro_batches")

@@ -1,0 +1,46 @@
+"""Command line of a program that trains in its own way. Mistakes are one line, and exit status 2."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tfscale.core.errors import UsageError
+from tfscale.core.settings.precedence import CommandLine
+
+
+def command_line(name: str, description: str | None) -> CommandLine:
+    """Return the parser of a program's flags, with `--json`."""
+    parser = CommandLine(
+        prog=f"tfscale-train run {name}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", type=_new_file, metavar="FILE", help="write the result there")
+    return parser
+
+
+def above_0(text: str) -> int:
+    """Parse a whole number above 0."""
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def check_divides(settings: argparse.Namespace, whole: str, parts: str) -> None:
+    """Check that one option is a multiple of another. Raises UsageError."""
+    number, into = getattr(settings, whole), getattr(settings, parts)
+    if number % into:
+        raise UsageError(f"{_flag(whole)} {number}: not divisible by {_flag(parts)} {into}")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _new_file(text: str) -> Path:
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{path}: there is no folder {path.parent}")
+    return path
