@@ -13,6 +13,15 @@ def test_only_what_is_asked_for_is_in_the_pipeline() -> None:
     assert read == InputParts(1000, 4, 50, True, AUTO, "data")
     assert parse_input("cache", "one-device") == InputParts(cache=True)
     assert parse_input(None, "one-device") == USUAL
+    assert parse_input("service=2", "one-device") == InputParts(service=2, sharding="dynamic")
+
+
+def test_parts_are_told_as_they_were_asked_for() -> None:
+    text = "shuffle=1,map=auto,work=50,cache,prefetch=2,auto-shard=off"
+    told = parse_input(text, "multi-worker").asked
+    assert ",".join(f"{name}={value}" if value else name for name, value in told.items()) == text
+    assert parse_input("service=2,sharding=off", "mirrored").asked == {"service": "2", "sharding": "off"}
+    assert USUAL.asked == {"shuffle": "10000", "prefetch": "2"}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +38,13 @@ def test_only_what_is_asked_for_is_in_the_pipeline() -> None:
         ("work=4", "one-device", "map and work need each other"),
         ("auto-shard=file", "multi-worker", "are arrays and in no files"),
         ("auto-shard=all", "multi-worker", "auto-shard=all: use one of auto, data, off"),
+        ("service=0", "mirrored", "service=0: use a whole number from 1 on"),
+        ("service=65", "mirrored", "service=65: use from 1 to 64"),
+        ("service=2,sharding=data", "mirrored", "needs a worker of the service in each training process"),
+        ("service=2,sharding=file", "mirrored", "are arrays and in no files"),
+        ("service=2,sharding=all", "mirrored", "sharding=all: use one of dynamic, off"),
+        ("sharding=off", "mirrored", "sharding is a mode of the service"),
+        ("service=2,auto-shard=data", "multi-worker", "auto-shard and service: not together"),
         ("auto-shard=data", "mirrored", "only workers of multi-worker share one dataset, not mirrored"),
         ("auto-shard=data", "parameter-server", "only workers of multi-worker"),
     ],

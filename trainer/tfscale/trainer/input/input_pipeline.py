@@ -1,4 +1,4 @@
-"""Input pipeline of plain tf.data: map, cache, shuffle, repeat, batch, prefetch, in this order.
+"""Input pipeline of plain tf.data: map, cache, shuffle, repeat, batch, [service], prefetch, in this order.
 
 The map comes before the cache, so that the second epoch does without its work: right where it draws nothing at random.
 The cache comes before the shuffle, which else would give every epoch the order of the first.
@@ -13,6 +13,33 @@ import tensorflow as tf
 from tfscale.trainer.input.input_flag import InputParts
 
 MATRIX = 64
+SPLIT = 64
+"""Examples that a dispatcher hands out at once: each time costs a call over the network, as a file of records would."""
+
+
+def from_anywhere(examples: Any) -> tf.data.Dataset:
+    """Return all examples, begun at a place that is drawn anew where and when the pipeline runs."""
+    data, count = tf.data.Dataset.from_tensor_slices(examples), len(examples[1])
+
+    def turned(_: Any) -> tf.data.Dataset:
+        begin = _any_number(count)
+        return data.skip(begin).concatenate(data.take(begin))
+
+    return tf.data.Dataset.range(1).flat_map(turned)
+
+
+def in_splits(examples: Any) -> tf.data.Dataset:
+    """Return all examples, of which a dispatcher hands out SPLIT at a time."""
+    features, labels = map(tf.constant, examples)
+    begins = tf.data.Dataset.range(0, len(labels), SPLIT)
+    slices = tf.data.Dataset.from_tensor_slices
+    return begins.flat_map(lambda begin: slices((features[begin:][:SPLIT], labels[begin:][:SPLIT])))
+
+
+def _any_number(below: int) -> tf.Tensor:
+    """Return a number that is drawn where and when the op runs, whatever seed TensorFlow has."""
+    scalar, zero = tf.constant([], tf.int32), tf.constant(0, tf.int64)
+    return tf.raw_ops.RandomUniformInt(shape=scalar, minval=zero, maxval=tf.constant(below, tf.int64), seed=0, seed2=0)
 
 
 def prepared(data: tf.data.Dataset, parts: InputParts) -> tf.data.Dataset:
@@ -27,8 +54,7 @@ def batched(data: tf.data.Dataset, parts: InputParts, size: int, examples: int, 
     """Return batches without end; `examples` is how many there are."""
     if parts.shuffle:
         data = data.shuffle(min(parts.shuffle, examples), seed=seed)
-    data = data.repeat().batch(size, drop_remainder=True)
-    return data.prefetch(parts.prefetch) if parts.prefetch else data
+    return data.repeat().batch(size, drop_remainder=True)
 
 
 def distributed(

@@ -15,8 +15,10 @@ from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
+from tfscale.core.cluster.task import DATA_SERVICE
 from tfscale.core.errors import UsageError
 from tfscale.trainer.checkpoints import Checkpoints
+from tfscale.trainer.input import data_service
 from tfscale.trainer.input.input_pipeline import distributed
 from tfscale.trainer.slowness import Pipeline, Slowness
 from tfscale.trainer.traced_functions import TracedFunctions
@@ -57,9 +59,11 @@ def read_place(environment: Mapping[str, str] = os.environ) -> Place:
 def run(plan: Plan) -> None:
     """Do this task's part of a run. Raises UsageError for what cannot be done here."""
     place = read_place()
-    check_tasks(plan, place.tasks)
+    check_tasks(plan, place.tasks, os.environ.get(data_service.ADDRESS, ""))
     strategy = plan.strategy.load()
-    if place.role in getattr(strategy, "SERVING", ()):
+    if place.role in DATA_SERVICE:
+        data_service.serve()
+    elif place.role in getattr(strategy, "SERVING", ()):
         strategy.serve()
     elif place.role == "evaluator":
         _evaluate(plan)
@@ -237,6 +241,7 @@ def _result(
         strategy=plan.strategy.name,
         options=plan.options,
         techniques={entry.name: text for entry, text in plan.techniques},
+        input=plan.input.asked,
         loop=plan.loop,
         keras=f"{keras} {version(keras)}",
         tensorflow=tf.__version__,
