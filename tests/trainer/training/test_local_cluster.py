@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.task import Role, Task
 from tfscale.trainer.training.local_cluster import local_cluster, write_cluster
@@ -36,11 +37,14 @@ def test_a_task_that_fails_is_told_while_others_run(tmp_path: Path) -> None:
         assert failed == Task(Role.WORKER, 1) and cluster.agents[failed].poll() == 3
 
 
-def test_servers_do_not_have_to_end_and_no_process_stays(tmp_path: Path) -> None:
-    script = "import os, time; time.sleep(1 if os.environ['TFSCALE_TASK'] == 'chief:0' else 600)"
-    tasks = {"chief": 1, "worker": 1, "ps": 1}
+@pytest.mark.parametrize(
+    ("lead", "tasks"),
+    [("chief:0", {"chief": 1, "worker": 1, "ps": 1}), ("worker:0", {"worker": 1, "dispatcher": 1, "dataworker": 1})],
+)
+def test_servers_do_not_have_to_end_and_no_process_stays(lead: str, tasks: dict[str, int], tmp_path: Path) -> None:
+    script = f"import os, time; time.sleep(1 if os.environ['TFSCALE_TASK'] == '{lead}' else 600)"
     with local_cluster(tmp_path, "serving", tasks, [sys.executable, "-c", script], ["--exit-with-task"]) as cluster:
-        assert cluster.ending == [Task(Role.CHIEF, 0)]
+        assert cluster.ending == [Task.parse(lead)]
         assert cluster.wait() is None
     time.sleep(0.5)
     assert [process.pid for process in psutil.process_iter() if str(tmp_path) in " ".join(_words(process))] == []

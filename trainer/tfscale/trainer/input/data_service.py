@@ -12,9 +12,6 @@ import tensorflow as tf
 
 ADDRESS = "TFSCALE_DATA_SERVICE"
 """Variable that holds `grpc://host:port` of the dispatcher; agents set it."""
-SHARDING = {"dynamic": "DYNAMIC", "off": "OFF"}
-"""Processing modes: each example to one worker as it is free, or all examples to each of them. The static ones (`DATA`,
-`FILE`) need a service's worker in each training process, which reads from that one alone."""
 
 
 def serve() -> None:
@@ -34,7 +31,12 @@ def serve() -> None:
 
 
 def served(data: tf.data.Dataset, sharding: str, job: str) -> tf.data.Dataset:
-    """Return what the service makes of this pipeline; training tasks that name one job share its batches."""
-    policy = tf.data.experimental.service.ShardingPolicy[SHARDING[sharding]]
-    # An address alone, so that each of the workers and the dispatcher is spoken to by gRPC.
+    """Return what the service makes of this pipeline; training tasks that name one job share its batches.
+
+    Args:
+        data: the pipeline.
+        sharding: the processing mode: `dynamic` gives an example to the worker that is free, `off` all to each.
+        job: name of the job.
+    """
+    policy = tf.data.experimental.service.ShardingPolicy[sharding.upper()]
     return data.apply(tf.data.experimental.service.distribute(policy, os.environ[ADDRESS], job_name=job))

@@ -30,8 +30,8 @@ def from_anywhere(examples: Any) -> tf.data.Dataset:
 
 def in_splits(examples: Any) -> tf.data.Dataset:
     """Return all examples, of which a dispatcher hands out SPLIT at a time."""
+    begins = tf.data.Dataset.range(0, len(examples[1]), SPLIT)
     features, labels = map(tf.constant, examples)
-    begins = tf.data.Dataset.range(0, len(labels), SPLIT)
     slices = tf.data.Dataset.from_tensor_slices
     return begins.flat_map(lambda begin: slices((features[begin:][:SPLIT], labels[begin:][:SPLIT])))
 
