@@ -15,7 +15,7 @@ from pathlib import Path
 from local_cluster import end, start_agent, tasks_of, write_cluster
 from recording import Recording
 
-SERVING = ("ps",)
+SERVING = ("ps", "dispatcher", "dataworker")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tfscale.agent.supervision.task_environment import (
     report_socket,
     task_environment,
 )
-from tfscale.core.cluster.cluster_spec import ClusterSpec, ProgramSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, ProgramSpec
 from tfscale.core.cluster.task import Task
 
 
@@ -31,6 +31,7 @@ def test_the_task_is_told_who_it_is_and_where_to_report(settings: AgentSettings)
     assert json.loads(found["TF_CONFIG"])["task"] == {"type": "worker", "index": 1}
     assert (found["TFSCALE_RUN"], found["TFSCALE_TASK"]) == ("test", "worker:1")
     assert (found["TFSCALE_GENERATION"], found["TFSCALE_ATTEMPT"], found["TFSCALE_REPORT"]) == ("3", "2", "/run/s.sock")
+    assert found["TFSCALE_DATA_SERVICE"] == ""
     assert (found["HOME"], found["COLOUR"], found["PYTHONUNBUFFERED"]) == ("/root", "green", "1")
 
 
@@ -38,6 +39,12 @@ def test_the_scripts_own_tf_config_may_count(settings: AgentSettings) -> None:
     found = task_environment(replace(settings, script_tf_config=True), 1, 1, "s", {})
     assert json.loads(found["TF_CONFIG"])["task"] == {"type": "worker", "index": 1}
     assert found["TFSCALE_TF_CONFIG"] == ""
+
+
+def test_a_task_is_told_where_its_data_service_is(settings: AgentSettings) -> None:
+    tasks = settings.cluster.tasks | {Task.parse("dispatcher:0"): Address("10.0.0.6", 2222)}
+    found = task_environment(replace(settings, cluster=replace(settings.cluster, tasks=tasks)), 1, 1, "s", {})
+    assert found["TFSCALE_DATA_SERVICE"] == "grpc://10.0.0.6:2222"
 
 
 def test_what_the_user_chose_stays(settings: AgentSettings) -> None:

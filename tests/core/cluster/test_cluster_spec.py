@@ -45,6 +45,14 @@ def test_tf_config_names_the_own_task_and_hides_the_evaluator_from_the_others() 
     assert "evaluator" in json.loads(spec.tf_config(Task(Role.EVALUATOR, 0)))["cluster"]
 
 
+def test_the_tf_data_service_is_hidden_from_those_that_train() -> None:
+    spec = parse({"cluster": {"dataworker": ["e:1", "f:1"], "dispatcher": ["d:1"], "worker": ["w:1", "v:1"]}})
+    assert [str(task) for task in spec.tasks][2:] == ["dispatcher:0", "dataworker:0", "dataworker:1"]
+    assert [*json.loads(spec.tf_config(WORKER_1))["cluster"]] == ["worker"]
+    assert [*json.loads(spec.tf_config(Task(Role.DATAWORKER, 1)))["cluster"]] == ["worker", "dispatcher", "dataworker"]
+    assert str(spec.data_service) == "d:1" and parse(PAIR).data_service is None
+
+
 def test_links_have_their_own_or_the_default_speed() -> None:
     spec = parse({**PAIR, "links": {"default": "10Gbit/s", "worker:1": "200 Mbit/s"}})
     assert spec.link_speed(WORKER_0) == 10e9
@@ -69,10 +77,16 @@ def test_relative_tls_paths_start_at_the_file() -> None:
         ({}, "[cluster] is missing"),
         ({"cluster": {}}, "names no task"),
         ({"cluster": {"worker": []}}, "names no task"),
-        ({"cluster": {"wroker": ["a:1"]}}, "unknown role 'wroker': use one of chief, worker, ps, evaluator"),
+        (
+            {"cluster": {"wroker": ["a:1"]}},
+            "unknown role 'wroker': use one of chief, worker, ps, evaluator, dispatcher, dataworker",
+        ),
         ({"cluster": {"worker": "a:1"}}, "must be a list"),
         ({"cluster": {"chief": ["a:1", "b:1"]}}, "there can be only one"),
         ({"cluster": {"chief": ["a:1"], "master": ["b:1"]}}, "there twice"),
+        ({"cluster": {"worker": ["a:1"], "dispatcher": ["b:1", "b:2"]}}, "dispatcher: there can be only one"),
+        ({"cluster": {"worker": ["a:1"], "dispatcher": ["b:1"]}}, "[cluster] dataworker is missing"),
+        ({"cluster": {"worker": ["a:1"], "dataworker": ["b:1"]}}, "[cluster] dispatcher is missing"),
         ({"cluster": {"worker": ["a"]}}, "[cluster] worker[0]: 'a' is not host:port"),
         ({"cluster": {"worker": [7]}}, "7 is not host:port"),
         ({"cluster": {"worker": ["::1:2222"]}}, "is not host:port"),
@@ -195,7 +209,9 @@ def test_the_example_in_the_documentation_is_a_cluster(tmp_path: Path) -> None:
     path = tmp_path / "digits.toml"
     path.write_text(DOCUMENTED.read_text().split("```toml\n")[1].split("```")[0])
     spec = load_cluster(path)
-    assert [str(task) for task in spec.tasks] == ["chief:0", "worker:0", "worker:1", "ps:0", "evaluator:0"]
+    assert " ".join(map(str, spec.tasks)) == (
+        "chief:0 worker:0 worker:1 ps:0 evaluator:0 dispatcher:0 dataworker:0 dataworker:1"
+    )
     assert spec.name == "digits"
     assert spec.program.command == ("python", "train.py")
     assert spec.link_speed(WORKER_1) == 200e6

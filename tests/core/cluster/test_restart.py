@@ -12,6 +12,7 @@ def cluster(*names: str) -> ClusterSpec:
 
 WORKERS = cluster("worker:0", "worker:1", "worker:2", "evaluator:0")
 CHIEF = cluster("chief:0", "worker:0", "worker:1")
+SERVICE = cluster("worker:0", "worker:1", "dispatcher:0", "dataworker:0", "dataworker:1")
 PS = cluster("chief:0", "worker:0", "worker:1", "ps:0", "ps:1", "evaluator:0")
 
 
@@ -32,6 +33,9 @@ PS = cluster("chief:0", "worker:0", "worker:1", "ps:0", "ps:1", "evaluator:0")
         (PS, "ParameterServerStrategyV2", "ps:1", "chief:0 ps:1"),
         (PS, "ParameterServerStrategyV2", "chief:0", "chief:0"),
         (PS, "ParameterServerStrategyV2", "evaluator:0", "evaluator:0"),
+        (SERVICE, None, "worker:1", "worker:0 worker:1"),
+        (SERVICE, None, "dataworker:0", "dataworker:0"),
+        (SERVICE, None, "dispatcher:0", "worker:0 worker:1 dispatcher:0 dataworker:0 dataworker:1"),
         (cluster("worker:0"), None, "worker:0", "worker:0"),
     ],
 )
@@ -55,6 +59,7 @@ def test_a_chief_that_has_finished_lets_go_of_its_workers_and_servers() -> None:
     assert [str(task) for task in plan_finish(PS, None)] == ["worker:0", "worker:1", "ps:0", "ps:1"]
     assert plan_finish(CHIEF, "MultiWorkerMirroredStrategy") == ()
     assert plan_finish(WORKERS, None) == ()
+    assert [str(task) for task in plan_finish(SERVICE, None)] == ["dispatcher:0", "dataworker:0", "dataworker:1"]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +73,8 @@ def test_a_chief_that_has_finished_lets_go_of_its_workers_and_servers() -> None:
         (WORKERS, None, ["worker:1"], False),
         (WORKERS, "MultiWorkerMirroredStrategy", ["worker:1"], False),
         (WORKERS, None, ["evaluator:0"], True),
+        (SERVICE, None, ["dataworker:1"], True),
+        (SERVICE, None, ["dispatcher:0"], False),
         (PS, "MirroredStrategy", ["worker:1"], False),
     ],
 )

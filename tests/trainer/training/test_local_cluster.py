@@ -48,11 +48,14 @@ def test_ctrl_c_waits_until_an_agent_that_is_being_started_is_known() -> None:
     assert went_on and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_servers_do_not_have_to_end_and_no_process_stays(tmp_path: Path) -> None:
-    script = "import os, time; time.sleep(1 if os.environ['TFSCALE_TASK'] == 'chief:0' else 600)"
-    tasks = {"chief": 1, "worker": 1, "ps": 1}
+@pytest.mark.parametrize(
+    ("lead", "tasks"),
+    [("chief:0", {"chief": 1, "worker": 1, "ps": 1}), ("worker:0", {"worker": 1, "dispatcher": 1, "dataworker": 1})],
+)
+def test_servers_do_not_have_to_end_and_no_process_stays(lead: str, tasks: dict[str, int], tmp_path: Path) -> None:
+    script = f"import os, time; time.sleep(1 if os.environ['TFSCALE_TASK'] == '{lead}' else 600)"
     with local_cluster(tmp_path, "serving", tasks, [sys.executable, "-c", script], ["--exit-with-task"]) as cluster:
-        assert cluster.ending == [Task(Role.CHIEF, 0)]
+        assert cluster.ending == [Task.parse(lead)]
         assert cluster.wait() is None
     time.sleep(0.5)
     assert [process.pid for process in psutil.process_iter() if str(tmp_path) in " ".join(_words(process))] == []

@@ -38,9 +38,10 @@ def test_the_plan_has_what_was_given_and_defaults_for_the_rest() -> None:
         ("multi-worker", {"workers": 3}, {"worker": 3}),
         ("parameter-server", {"servers": 3}, {"chief": 1, "worker": 2, "ps": 3}),
         ("parameter-server", {"evaluators": 1}, {"chief": 1, "worker": 2, "ps": 2, "evaluator": 1}),
+        ("one-device", {"input": "service=3"}, {"worker": 1, "dispatcher": 1, "dataworker": 3}),
     ],
 )
-def test_a_strategy_knows_the_tasks_of_its_cluster(strategy: str, given: dict[str, int], tasks: dict[str, int]) -> None:
+def test_a_strategy_knows_the_tasks_of_its_cluster(strategy: str, given: dict[str, Any], tasks: dict[str, int]) -> None:
     made = plan(strategy=strategy, **given)
     assert made.local_tasks == tasks
     check_tasks(made, tasks)
@@ -111,7 +112,7 @@ def test_delays_are_by_task() -> None:
     made = plan(slow=["worker:1=60ms,input@3s"])
     assert made.slow == {"worker:1": Delay("input", 0.06, start=3.0)}
     check_tasks(made, {"worker": 2})
-    with pytest.raises(UsageError, match=r"--slow worker:1: the tasks are worker:0$"):
+    with pytest.raises(UsageError, match=r"--slow worker:1: the tasks that train are worker:0$"):
         check_tasks(made, {"worker": 1})
 
 
@@ -127,6 +128,24 @@ def test_delays_are_by_task() -> None:
 def test_a_cluster_that_the_strategy_cannot_use_is_refused(made: Plan, tasks: dict[str, int], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         check_tasks(made, tasks)
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks", "address", "said"),
+    [
+        ("service=2", {"worker": 2}, "", "service=2: this cluster has none: add a dispatcher and dataworkers"),
+        ("service=2", {"worker": 2, "dispatcher": 1, "dataworker": 3}, "", "service=2: this cluster has 3 dataworkers"),
+        ("cache", {"worker": 2, "dispatcher": 1, "dataworker": 3}, "", "has a tf.data service: ask for it"),
+        ("cache", {"worker": 2}, "grpc://10.0.0.6:2222", "has a tf.data service: ask for it"),
+    ],
+)
+def test_a_cluster_has_a_service_of_data_if_and_only_if_it_is_asked_for(
+    text: str, tasks: dict[str, int], address: str, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        check_tasks(plan(input=text), tasks, address)
+    check_tasks(plan(input="service=3"), {"worker": 2}, "grpc://10.0.0.6:2222")
+    check_tasks(plan(input="service=3"), {"worker": 2, "dispatcher": 1, "dataworker": 3})
 
 
 TECHNIQUES = {

@@ -14,6 +14,7 @@ RESULT = Result(
     strategy="multi-worker",
     options={"communication": "ring"},
     techniques={"accumulation": "4", "momentum": ""},
+    input={"shuffle": "100", "cache": ""},
     loop="fit",
     keras="keras 3.15.0",
     tensorflow="2.21.0",
@@ -49,6 +50,7 @@ def test_the_lines_say_what_ran() -> None:
     told = {name.strip(): text.strip() for name, text in lines.items()}
     assert told["run"] == "digits, multi-worker, fit, accumulation=4 momentum"
     assert told["cluster"] == "2 worker; 2 replicas in a step"
+    assert told["input"] == "shuffle=100 cache"
     assert told["reduction"] == "ring (2 CollectiveReduceV2 on CPU)"
     assert told["rate"] == "5.00 steps/s, 640.0 examples/s after the first step"
     assert told["steps"] == "12 in 4.0 s"

@@ -12,6 +12,7 @@ from typing import Any
 
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.settings.precedence import CommandLine
+from tfscale.trainer.input.input_flag import ALL_PARTS
 from tfscale.trainer.training.catalogue import FOLDERS, Entry, entries
 from tfscale.trainer.training.local_run import INTERRUPTED, run_locally, run_program_locally
 from tfscale.trainer.training.plan import LOOPS, check_tasks, flag, flags_of, make_plan, own_tasks, read_place
@@ -90,6 +91,7 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     run.add_argument("--strategy", default="one-device", metavar="S", help=f"one of {', '.join(entries('strategy'))}")
     run.add_argument("--with", metavar="T=V,...", help="techniques, each with its value: see tfscale-train list")
     run.add_argument("--loop", choices=LOOPS, default="fit", help="Keras's fit, or a loop of its own; default fit")
+    run.add_argument("--input", metavar="P=N,...", help=f"parts of the input pipeline: {ALL_PARTS}")
     run.add_argument("--steps", type=int, metavar="N", help="default 200")
     run.add_argument("--batch", type=int, metavar="N", help="examples of one replica's step; default the program's")
     run.add_argument("--global-batch", type=int, metavar="N", help="examples of all replicas' step, instead of --batch")

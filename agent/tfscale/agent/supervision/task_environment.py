@@ -30,6 +30,7 @@ def task_environment(
     environment |= {
         "TF_CONFIG": tf_config,
         "TFSCALE_TF_CONFIG": "" if settings.script_tf_config else tf_config,
+        "TFSCALE_DATA_SERVICE": f"grpc://{service}" if (service := settings.cluster.data_service) else "",
         "TFSCALE_RUN": settings.run,
         "TFSCALE_TASK": str(settings.task),
         "TFSCALE_GENERATION": str(generation),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfscale.core.cluster.task import Role, Task, parse_role
+from tfscale.core.cluster.task import DATA_SERVICE, Role, Task, parse_role
 from tfscale.core.errors import UsageError
 
 DEFAULT_AGENT_PORT = 7070
@@ -61,7 +61,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """All tasks of a cluster; `tasks` is ordered: chief, workers, ps, evaluator."""
+    """All tasks of a cluster; `tasks` is ordered: chief, workers, ps, evaluator, tf.data service."""
 
     name: str
     """Name of the run in state folders and recordings; by default the stem of the file."""
@@ -77,15 +77,22 @@ class ClusterSpec:
         """The task whose agent issues generations: the chief, else worker 0, else the first."""
         return next(iter(self.tasks))
 
+    @property
+    def data_service(self) -> Address | None:
+        """Address of the dispatcher of the tf.data service, None where there is none."""
+        return self.tasks.get(Task(Role.DISPATCHER, 0))
+
     def link_speed(self, task: Task) -> float | None:
         """Return the speed of a task's link in bits a second, None where the file has none."""
         return self.link_speeds.get(str(task), self.link_speeds.get("default"))
 
     def tf_config(self, task: Task) -> str:
-        """Return `TF_CONFIG` for one task, as JSON; only an evaluator's names the evaluators."""
-        cluster = self._addresses()
-        if task.role is not Role.EVALUATOR:
-            cluster.pop(Role.EVALUATOR, None)
+        """Return `TF_CONFIG` for one task, as JSON.
+
+        Only an evaluator's names the evaluators, and only those of the tf.data service name its tasks.
+        """
+        hidden = frozenset() if task.role in DATA_SERVICE else DATA_SERVICE | ({Role.EVALUATOR} - {task.role})
+        cluster = {role: addresses for role, addresses in self._addresses().items() if role not in hidden}
         return json.dumps({"cluster": cluster, "task": {"type": str(task.role), "index": task.index}})
 
     def to_json(self) -> str:
@@ -215,8 +222,13 @@ def _parse_tasks(table: Mapping[str, Any]) -> dict[Task, Address]:
             tasks[task] = parse_address(address, f"[cluster] {key}[{index}]")
     if not tasks:
         raise UsageError('[cluster] names no task: write for example worker = ["10.0.0.2:2222", "10.0.0.3:2222"]')
-    if sum(task.role is Role.CHIEF for task in tasks) > 1:
-        raise UsageError("[cluster] chief: there can be only one")
+    count = Counter(task.role for task in tasks)
+    for role in (Role.CHIEF, Role.DISPATCHER):
+        if count[role] > 1:
+            raise UsageError(f"[cluster] {role}: there can be only one")
+    if bool(count[Role.DISPATCHER]) != bool(count[Role.DATAWORKER]):
+        missing = next(role for role in (Role.DISPATCHER, Role.DATAWORKER) if not count[role])
+        raise UsageError(f"[cluster] {missing} is missing: a tf.data service has one dispatcher, and dataworkers")
     return dict(sorted(tasks.items()))
 
 

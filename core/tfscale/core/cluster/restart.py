@@ -9,6 +9,9 @@ from tfscale.core.cluster.strategy import Family, family_of
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import UsageError
 
+_READING = frozenset({Role.CHIEF, Role.WORKER, Role.DATAWORKER})
+"""Roles that a dispatcher of the tf.data service takes with it."""
+
 
 class RestartError(UsageError):
     """A restart of no task, or of a task that is not in the cluster."""
@@ -47,6 +50,9 @@ def _family(spec: ClusterSpec, strategy: str | None) -> Family:
 
 
 def _restarting_with(spec: ClusterSpec, family: Family, task: Task) -> set[Task]:
+    if task.role is Role.DISPATCHER:
+        # It alone knows what is read by whom, and keeps that in memory.
+        return {other for other in spec.tasks if other.role in _READING}
     if task.role in family.in_step:
         return {other for other in spec.tasks if other.role in family.in_step}
     if task.role in family.with_chief:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tfscale.core.cluster.task import Role
+from tfscale.core.cluster.task import DATA_SERVICE, Role
 
 LOCAL = "LOCAL"
 """Collective of replicas that share one process: no network is involved."""
@@ -30,10 +30,10 @@ class Family:
     """Roles whose tasks all restart together, because none of them trains without the others."""
     with_chief: frozenset[Role] = frozenset()
     """Roles whose restart restarts the chief as well."""
-    stateless: frozenset[Role] = frozenset({Role.EVALUATOR})
+    stateless: frozenset[Role] = frozenset({Role.EVALUATOR, Role.DATAWORKER})
     """Roles whose restart loses nothing: other tasks hold what was trained."""
-    serving: frozenset[Role] = frozenset()
-    """Roles that serve the lead and never end by themselves (`tf.distribute.Server.join` does not return)."""
+    serving: frozenset[Role] = DATA_SERVICE
+    """Roles that serve the lead and never end by themselves (their servers' `join` does not return)."""
 
 
 ALONE = Family("alone")
@@ -41,8 +41,8 @@ SYNCHRONOUS = Family("synchronous", in_step=frozenset({Role.CHIEF, Role.WORKER})
 ASYNCHRONOUS = Family(
     "asynchronous",
     with_chief=frozenset({Role.PS}),
-    stateless=frozenset({Role.EVALUATOR, Role.WORKER}),
-    serving=frozenset({Role.WORKER, Role.PS}),
+    stateless=frozenset({Role.EVALUATOR, Role.DATAWORKER, Role.WORKER}),
+    serving=DATA_SERVICE | {Role.WORKER, Role.PS},
 )
 
 

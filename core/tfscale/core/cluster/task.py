@@ -14,12 +14,19 @@ CLUSTER = "cluster"
 
 
 class Role(StrEnum):
-    """A task type of `TF_CONFIG`, in the order in which tables list them."""
+    """A task type of `TF_CONFIG` or of the tf.data service, in the order in which tables list them."""
 
     CHIEF = "chief"
     WORKER = "worker"
     PS = "ps"
     EVALUATOR = "evaluator"
+    DISPATCHER = "dispatcher"
+    DATAWORKER = "dataworker"
+
+
+DATA_SERVICE = frozenset({Role.DISPATCHER, Role.DATAWORKER})
+"""Roles of the tf.data service, which make the batches of a training. TensorFlow's strategies refuse a TF_CONFIG that
+names another role than chief, worker, ps and evaluator."""
 
 
 _ORDER = {role: position for position, role in enumerate(Role)}

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from tfscale.trainer.input.data_service import served
+from tfscale.trainer.input.input_flag import USUAL, InputParts
+from tfscale.trainer.input.input_pipeline import batched, from_anywhere, in_splits, prepared
 
 MOST_HELD_OUT = 512
 """Examples that are held out at most, so that the accuracy of a large model is known within seconds."""
-SHUFFLED = 10_000
-"""Examples among which the next one is drawn."""
 
 Examples = tuple[Any, Any]
 """Features and labels, arrays of as many rows."""
@@ -23,28 +24,33 @@ def split(features: Any, labels: Any) -> tuple[Examples, Examples]:
 
 
 def batches(
-    examples: Examples, global_batch: int, seed: int | None
+    examples: Examples, global_batch: int, seed: int | None, parts: InputParts = USUAL
 ) -> Callable[[tf.distribute.InputContext], tf.data.Dataset]:
-    """Return the function of `distribute_datasets_from_function`: batches of one replica, shuffled, without end.
+    """Return the function of `distribute_datasets_from_function`: batches of one replica, without end.
 
     Each input pipeline has its own share of the examples: it takes every n-th of n pipelines. A parameter server's
     workers each have one that knows of no other: all examples, and with a `seed` in the same order for all of them.
-    Without one each begins at a place of its own.
+    Without one each begins at a place of its own. A service of tf.data shares the batches of one pipeline out.
     """
     features, labels = examples
 
     def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
         pipelines, pipeline = context.num_input_pipelines, context.input_pipeline_id
-        data = tf.data.Dataset.from_tensor_slices((features[pipeline::pipelines], labels[pipeline::pipelines]))
-        if seed is None:
-            data = data.repeat().skip(_any_number(len(labels)))
-        data = data.shuffle(min(SHUFFLED, len(labels)), seed=pipeline + (seed or 0)).repeat()
-        return data.batch(context.get_per_replica_batch_size(global_batch), drop_remainder=True).prefetch(2)
+        if parts.service:
+            pipelines, pipeline = 1, 0
+        data = _source((features[pipeline::pipelines], labels[pipeline::pipelines]), seed, parts)
+        size = context.get_per_replica_batch_size(global_batch)
+        data = batched(prepared(data, parts), parts, size, len(labels), pipeline + (seed or 0))
+        if parts.service:
+            data = served(data, parts.sharding, f"examples-{seed}-{size}")
+        return data.prefetch(parts.prefetch) if parts.prefetch else data
 
     return dataset
 
 
-def _any_number(below: int) -> tf.Tensor:
-    """Return a number that is drawn where and when the op runs, whatever seed TensorFlow has."""
-    scalar, zero = tf.constant([], tf.int32), tf.constant(0, tf.int64)
-    return tf.raw_ops.RandomUniformInt(shape=scalar, minval=zero, maxval=tf.constant(below, tf.int64), seed=0, seed2=0)
+def _source(examples: Examples, seed: int | None, parts: InputParts) -> tf.data.Dataset:
+    """Return the examples of a pipeline, one by one."""
+    if parts.service and parts.sharding == "dynamic":
+        return in_splits(examples)
+    # Workers of the service that each have all examples would otherwise make the same batches.
+    return from_anywhere(examples) if seed is None or parts.service else tf.data.Dataset.from_tensor_slices(examples)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfscale.core.cluster.cluster_spec import load_cluster
-from tfscale.core.cluster.strategy import ASYNCHRONOUS
-from tfscale.core.cluster.task import Role, Task
+from tfscale.core.cluster.strategy import family_of
+from tfscale.core.cluster.task import Task
 
 BIN = Path(sys.executable).parent
 """Folder of the commands of this installation."""
@@ -46,8 +46,8 @@ class LocalCluster:
 
     @property
     def ending(self) -> list[Task]:
-        """Tasks that end by themselves: where there is a chief and servers, workers only serve it."""
-        serving = ASYNCHRONOUS.serving if any(task.role is Role.PS for task in self.agents) else frozenset()
+        """Tasks that end by themselves; where there are parameter servers, workers only serve the chief."""
+        serving = family_of(None, (task.role for task in self.agents)).serving
         return [task for task in self.agents if task.role not in serving]
 
     def failed(self) -> Task | None:

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tfscale.core.cluster.task import DATA_SERVICE
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.delay import Delay
+from tfscale.trainer.input.input_flag import USUAL, InputParts, parse_input
 from tfscale.trainer.training.catalogue import Entry, entries, find
 
 LOOPS = ("fit", "custom")
@@ -50,6 +52,7 @@ class Plan:
     """Folder that the tasks share; the run goes on from the newest checkpoint in it."""
     slow: Mapping[str, Delay] = field(default_factory=dict)
     """Delay by task."""
+    input: InputParts = USUAL
 
     @property
     def local_tasks(self) -> dict[str, int]:
@@ -57,6 +60,8 @@ class Plan:
         numbers = {
             role: self.counts.get(role, usual) for role, (_, usual, _, _) in self.strategy.constants["ROLES"].items()
         }
+        if self.input.service:
+            numbers |= {"dispatcher": 1, "dataworker": self.input.service}
         return {role: number for role, number in numbers.items() if number}
 
 
@@ -110,6 +115,7 @@ def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
         counts=dict(_counts(given, strategy)),
         techniques=tuple(_techniques(given.get("with"), {strategy.name, loop, keras_of(environment)})),
         slow=dict(_delays(given.get("slow") or (), strategy, loop)),
+        input=_input(given.get("input"), strategy),
         **{name: given[name] for name in _AS_THEY_ARE if given.get(name) is not None},
     )
 
@@ -203,6 +209,13 @@ def _techniques(text: str | None, facts: set[str]) -> Iterator[tuple[Entry, str]
         yield entry, value
 
 
+def _input(text: str | None, strategy: Entry) -> InputParts:
+    try:
+        return parse_input(text, strategy.name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
 def _delays(texts: tuple[str, ...], strategy: Entry, loop: str) -> Iterator[tuple[str, Delay]]:
     """Yield the delay of each task, of texts such as `worker:1=60ms`."""
     for text in texts:
@@ -217,12 +230,31 @@ def _delays(texts: tuple[str, ...], strategy: Entry, loop: str) -> Iterator[tupl
             raise UsageError(f"--slow {error}") from None
 
 
-def check_tasks(plan: Plan, tasks: Mapping[str, int]) -> None:
-    """Check the plan against the tasks of a cluster, their number by role. Raises UsageError."""
-    _check_roles(plan.strategy, plan.counts, tasks)
-    names = [f"{role}:{index}" for role, number in tasks.items() for index in range(number)]
+def check_tasks(plan: Plan, tasks: Mapping[str, int], data_service: str = "") -> None:
+    """Check the plan against the tasks of a cluster. Raises UsageError.
+
+    Args:
+        plan: the run.
+        tasks: their number by role; a training task is told of no tasks of the tf.data service.
+        data_service: address of this service, where the cluster has one and `tasks` does not tell.
+    """
+    training = {role: number for role, number in tasks.items() if role not in DATA_SERVICE}
+    _check_service(plan.input.service, tasks.get("dataworker"), data_service)
+    _check_roles(plan.strategy, plan.counts, training)
+    names = [f"{role}:{index}" for role, number in training.items() for index in range(number)]
     if missing := sorted(set(plan.slow) - set(names)):
-        raise UsageError(f"--slow {missing[0]}: the tasks are {', '.join(names)}")
+        raise UsageError(f"--slow {missing[0]}: the tasks that train are {', '.join(names)}")
+
+
+def _check_service(asked: int, workers: int | None, address: str) -> None:
+    if not asked and (workers or address):
+        raise UsageError("--input: this cluster has a tf.data service: ask for it by service=N, or leave it out there")
+    if asked and not (workers or address):
+        raise UsageError(
+            f"--input service={asked}: this cluster has none: add a dispatcher and dataworkers to its file"
+        )
+    if asked and workers not in (None, asked):
+        raise UsageError(f"--input service={asked}: this cluster has {workers} dataworkers")
 
 
 def own_tasks(program: Entry, words: Sequence[str], there: Mapping[str, int] | None) -> dict[str, int]:

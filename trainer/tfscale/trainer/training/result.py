@@ -22,6 +22,8 @@ class Result:
     strategy: str
     options: Mapping[str, str | int]
     techniques: Mapping[str, str]
+    input: Mapping[str, str]
+    """Parts of the input pipeline."""
     loop: str
     keras: str
     """Version, as in `keras 3.15.0`."""
@@ -84,13 +86,14 @@ def read_result(path: Path) -> Result:
 
 def describe(result: Result) -> str:
     """Return the result as lines to print."""
-    techniques = " ".join(f"{name}={value}" if value else name for name, value in result.techniques.items())
+    techniques = _words(result.techniques)
     tasks = ", ".join(f"{number} {role}" for role, number in result.tasks.items())
     ops = ", ".join(f"{number} {op}" for op, number in result.reduction_ops.items())
     rows = {
         "run": f"{result.program}, {result.strategy}, {result.loop}{f', {techniques}' if techniques else ''}",
         "cluster": f"{tasks}; {result.replicas} replica{'s' * (result.replicas > 1)} in a step",
         "batch": f"{result.global_batch} examples a step",
+        "input": _words(result.input),
         "weights": f"{result.weights:,}",
         "steps": f"{result.steps} in {result.seconds:.1f} s{f', after {result.begin} earlier' * (result.begin > 0)}",
         "rate": _rate(result),
@@ -99,6 +102,10 @@ def describe(result: Result) -> str:
     } | {f"held out {name}": _number(value) for name, value in result.accuracy.items()}
     width = max(map(len, rows))
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
+
+
+def _words(named: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" if value else name for name, value in named.items())
 
 
 def _rate(result: Result) -> str:

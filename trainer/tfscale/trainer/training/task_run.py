@@ -15,8 +15,11 @@ from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
+from tfscale.core.cluster.task import DATA_SERVICE
 from tfscale.core.errors import UsageError
 from tfscale.trainer.checkpoints import Checkpoints
+from tfscale.trainer.input import data_service
+from tfscale.trainer.input.input_pipeline import distributed
 from tfscale.trainer.slowness import Pipeline, Slowness
 from tfscale.trainer.traced_functions import TracedFunctions
 from tfscale.trainer.training import loops
@@ -33,9 +36,11 @@ from tfscale.trainer.training.result import Result, describe
 def run(plan: Plan) -> None:
     """Do this task's part of a run. Raises UsageError for what cannot be done here."""
     place = read_place(os.environ)
-    check_tasks(plan, place.tasks)
+    check_tasks(plan, place.tasks, os.environ.get(data_service.ADDRESS, ""))
     strategy = plan.strategy.load()
-    if place.role in getattr(strategy, "SERVING", ()):
+    if place.role in DATA_SERVICE:
+        data_service.serve()
+    elif place.role in getattr(strategy, "SERVING", ()):
         strategy.serve()
     elif place.role == "evaluator":
         _evaluate(plan)
@@ -74,7 +79,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
         checkpoints = _checkpoints(plan, model, optimizer, place.leads)
     course = _course(plan, strategy, checkpoints)
     seed = None if _is_asynchronous(plan) else plan.seed + course.begin
-    dataset = slowness.batches(batches(training, global_batch, seed))
+    dataset = slowness.batches(batches(training, global_batch, seed, plan.input))
     train = _fit if plan.loop == "fit" else _loop
     callbacks = slowness.callbacks()
     if plan.checkpoints is not None and not _is_asynchronous(plan):
@@ -157,7 +162,7 @@ def _fit(run: _Training) -> tuple[Trained, Reduction | None]:
     if is_asynchronous:
         data = keras.utils.experimental.DatasetCreator(run.dataset)
     else:
-        data = strategy.distribute_datasets_from_function(run.dataset)
+        data = distributed(strategy, run.dataset, run.plan.input)
     callbacks = [*run.callbacks, *_after_step(run)]
     return loops.fit(keras, model, data, run.course, callbacks, is_asynchronous), run.reduction()
 
@@ -184,7 +189,7 @@ def _loop(run: _Training) -> tuple[Trained, Reduction | None]:
     made = training_step.custom_step(strategy, run.model, run.optimizer, run.program.loss(tf.keras), run.parts)
     if _is_asynchronous(run.plan):
         return loops.coordinated(strategy, made, run.dataset, run.course), run.reduction()
-    data = strategy.distribute_datasets_from_function(run.dataset)
+    data = distributed(strategy, run.dataset, run.plan.input)
     return loops.custom(strategy, made, data, run.course, run.parts, run.model), run.reduction()
 
 
@@ -244,6 +249,7 @@ def _result(
         strategy=plan.strategy.name,
         options=plan.options,
         techniques={entry.name: text for entry, text in plan.techniques},
+        input=plan.input.asked,
         loop=plan.loop,
         keras=f"{keras} {version(keras)}",
         tensorflow=tf.__version__,

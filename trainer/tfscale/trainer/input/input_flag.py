@@ -1,0 +1,112 @@
+"""Parts of the input pipeline that `--input` asks for, read without TensorFlow: `shuffle=1000,map=4,work=50,cache`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+AUTO = -1
+"""Number that tf.data chooses and changes by itself: `tf.data.AUTOTUNE`."""
+POLICIES = {"auto-shard": ("auto", "data", "off"), "sharding": ("dynamic", "off")}
+FLAG = "--input"
+_NUMBERS = ("shuffle", "map", "work", "prefetch", "service")
+_WITH_AUTO = ("map", "prefetch")
+_MOST_SERVING = 64
+ALL_PARTS = (
+    "shuffle=N, map=N|auto, work=N, cache, prefetch=N|auto, auto-shard=auto|data|off, service=N, sharding=dynamic|off"
+)
+_REASONS = {
+    "auto-shard=file": "the programs' examples are arrays and in no files; use data",
+    "sharding=data": "needs a worker of the service in each training process; use dynamic",
+    "sharding=file": "the programs' examples are arrays and in no files; use dynamic",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InputParts:
+    """Parts of one input pipeline; what is not asked for is not in it."""
+
+    shuffle: int = 0
+    """Examples among which the next one is drawn."""
+    map: int = 0
+    """Examples that are worked on at the same time."""
+    work: int = 0
+    """Products of two 64 x 64 matrices that the map computes for each example."""
+    cache: bool = False
+    prefetch: int = 0
+    """Batches that are made ahead of the step."""
+    auto_shard: str | None = None
+    """Policy by which the workers share one dataset; None: each worker makes its own share."""
+    service: int = 0
+    """Workers of a tf.data service, which make the batches in processes of their own."""
+    sharding: str = ""
+    """Processing mode of the service: an example to one of its workers, or to each."""
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """Parts that are there: values by name, empty for a part without one."""
+        values = {name.replace("_", "-"): value for name, value in asdict(self).items() if value}
+        return {
+            name: "" if value is True else "auto" if value == AUTO else str(value) for name, value in values.items()
+        }
+
+
+USUAL = InputParts(shuffle=10_000, prefetch=2)
+"""Parts of a run that asks for none."""
+
+
+def parse_input(text: str | None, strategy: str) -> InputParts:
+    """Return the parts that a text asks for. Raises ValueError that says what is wrong with it."""
+    if text is None:
+        return USUAL
+    parts: dict[str, int | bool | str] = {}
+    for name, value in _read(text):
+        if name in parts:
+            raise ValueError(f"{FLAG} {text}: {name.replace('_', '-')} stands there twice")
+        parts[name] = value
+    read = InputParts(**parts)  # type: ignore[arg-type]
+    _check_together(read, text, strategy)
+    return replace(read, sharding=read.sharding or "dynamic") if read.service else read
+
+
+def _check_together(read: InputParts, text: str, strategy: str) -> None:
+    if bool(read.map) != bool(read.work):
+        raise ValueError(f"{FLAG} {text}: map and work need each other, for example map=4,work=50")
+    if read.auto_shard and strategy != "multi-worker":
+        raise ValueError(f"{FLAG} {text}: auto-shard: only workers of multi-worker share one dataset, not {strategy}")
+    if read.auto_shard and read.service:
+        raise ValueError(f"{FLAG} {text}: auto-shard and service: not together, the service shares out the batches")
+    if read.sharding and not read.service:
+        raise ValueError(f"{FLAG} {text}: sharding is a mode of the service, for example service=2,sharding=off")
+
+
+def _read(text: str) -> Iterator[tuple[str, int | bool | str]]:
+    """Yield each part's name as InputParts has it, and its value."""
+    for word in text.split(","):
+        name, equals, value = word.partition("=")
+        if name == "cache" and not equals:
+            yield name, True
+        elif name in _NUMBERS and equals:
+            yield name, _number(name, value)
+        elif name in POLICIES and equals:
+            yield name.replace("-", "_"), _policy(name, value)
+        else:
+            raise ValueError(f"{FLAG}: there is no part {word!r}: use {ALL_PARTS}")
+
+
+def _number(name: str, value: str) -> int:
+    if value == "auto" and name in _WITH_AUTO:
+        return AUTO
+    if not (value.isascii() and value.isdecimal()) or int(value) < 1:
+        allowed = " or auto" if name in _WITH_AUTO else ""
+        raise ValueError(f"{FLAG} {name}={value}: use a whole number from 1 on{allowed}")
+    if name == "service" and int(value) > _MOST_SERVING:
+        raise ValueError(f"{FLAG} service={value}: use from 1 to {_MOST_SERVING}")
+    return int(value)
+
+
+def _policy(name: str, value: str) -> str:
+    if value not in POLICIES[name]:
+        why = _REASONS.get(f"{name}={value}", f"use one of {', '.join(POLICIES[name])}")
+        raise ValueError(f"{FLAG} {name}={value}: {why}")
+    return value
