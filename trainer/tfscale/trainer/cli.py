@@ -75,10 +75,14 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     run.add_argument("--batch", type=int, metavar="N", help="examples of one replica's step; default the program's")
     run.add_argument("--global-batch", type=int, metavar="N", help="examples of all replicas' step, instead of --batch")
     run.add_argument("--seed", type=int, metavar="N", help="of data, weights and their order; default 0")
+    run.add_argument("--examples", type=int, metavar="N", help="synthetic ones to make; default the program's")
     run.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
     run.add_argument(
         "--checkpoints", type=Path, metavar="DIR", help="save there, and go on from what is there; shared by all tasks"
     )
+    saved = "the trained model: x.keras, x.h5, x.weights.h5 or a folder for a SavedModel; may be given several times"
+    run.add_argument("--save", type=Path, action="append", metavar="PATH", help=saved)
+    run.add_argument("--tensorboard", type=Path, metavar="DIR", help="write event files there, by the chief alone")
     run.add_argument(
         "--slow", action="append", metavar="TASK=60ms|1.3x[,PHASE][@30s]", help="a real delay in its steps"
     )

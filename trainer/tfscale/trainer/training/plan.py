@@ -15,11 +15,13 @@ from typing import Any
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.delay import Delay
+from tfscale.trainer.saving import model_files
 from tfscale.trainer.training.catalogue import Entry, entries, find
 
 LOOPS = ("fit", "custom")
 ONE_OF_A_RUN = ("learning_rate", "gradients", "exchange")
 """Functions that only one technique of a run may define."""
+FEWEST_EXAMPLES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,15 @@ class Plan:
     global_batch: int | None = None
     """Examples of all replicas' step; None: `batch` times the number of replicas."""
     seed: int = 0
+    examples: int | None = None
+    """Examples that a program with synthetic data makes; None: as many as it usually does."""
     json: Path | None = None
     checkpoints: Path | None = None
     """Folder that the tasks share; the run goes on from the newest checkpoint in it."""
+    save: tuple[Path, ...] = ()
+    """Files and folders for the trained model."""
+    tensorboard: Path | None = None
+    """Folder for event files."""
     slow: Mapping[str, Delay] = field(default_factory=dict)
     """Delay by task."""
 
@@ -66,6 +74,7 @@ def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
         raise UsageError(f"{program.name} has a command line of its own: tfscale-train run {program.name} --help")
     _check_flags(given, strategy)
     _check_numbers(given)
+    _check_examples(given, program)
     _check_files(given)
     loop = given.get("loop") or "fit"
     keras = "tf_keras" if environment.get("TF_USE_LEGACY_KERAS") == "1" else "keras"
@@ -75,12 +84,13 @@ def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
         options={name: given[name] for name in strategy.constants["OPTIONS"] if given.get(name) is not None},
         counts=dict(_counts(given, strategy)),
         techniques=tuple(_techniques(given.get("with") or "", {strategy.name, loop, keras})),
+        save=tuple(given.get("save") or ()),
         slow=dict(_delays(given.get("slow") or (), strategy, loop)),
         **{name: given[name] for name in _AS_THEY_ARE if given.get(name) is not None},
     )
 
 
-_AS_THEY_ARE = ("loop", "steps", "batch", "global_batch", "seed", "json", "checkpoints")
+_AS_THEY_ARE = ("loop", "steps", "batch", "global_batch", "seed", "examples", "json", "checkpoints", "tensorboard")
 
 
 def flag(name: str) -> str:
@@ -125,14 +135,26 @@ def _check_numbers(given: Mapping[str, Any]) -> None:
         raise UsageError("--batch and --global-batch: give one of them, the other follows from the number of replicas")
 
 
+def _check_examples(given: Mapping[str, Any], program: Entry) -> None:
+    """Refuse a number of examples where the program does not make them, or that leaves none to hold out."""
+    if (number := given.get("examples")) is None:
+        return
+    if "EXAMPLES" not in program.constants:
+        raise UsageError(f"--examples {number}: {program.name} has a fixed set of examples; leave --examples out")
+    if number < FEWEST_EXAMPLES:
+        raise UsageError(f"--examples {number}: at least {FEWEST_EXAMPLES}, since a tenth is held out")
+
+
 def _check_files(given: Mapping[str, Any]) -> None:
+    model_files.check(given.get("save") or ())
     if (path := given.get("json")) is not None:
         if not path.parent.is_dir():
             raise UsageError(f"--json {path}: there is no folder {path.parent}")
         if path.is_dir():
             raise UsageError(f"--json {path}: is a folder, name a file in it")
-    if (folder := given.get("checkpoints")) is not None and folder.exists() and not folder.is_dir():
-        raise UsageError(f"--checkpoints {folder}: is no folder")
+    for name in ("checkpoints", "tensorboard"):
+        if (folder := given.get(name)) is not None and folder.exists() and not folder.is_dir():
+            raise UsageError(f"{flag(name)} {folder}: is no folder")
 
 
 def _counts(given: Mapping[str, Any], strategy: Entry) -> Iterator[tuple[str, int]]:

@@ -16,18 +16,23 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.core.errors import UsageError
-from tfscale.trainer.checkpoints import Checkpoints
+from tfscale.trainer.saving.checkpoints import Checkpoints
+from tfscale.trainer.saving.event_files import EventFiles
+from tfscale.trainer.saving.model_files import save
 from tfscale.trainer.slowness import Pipeline, Slowness
 from tfscale.trainer.traced_functions import TracedFunctions
 from tfscale.trainer.training import loops
-from tfscale.trainer.training.batches import batches, split
+from tfscale.trainer.training.batches import Examples, batches, split
 from tfscale.trainer.training.catalogue import Entry
-from tfscale.trainer.training.held_out import evaluate, follow_checkpoints
+from tfscale.trainer.training.held_out import evaluate, follow_checkpoints, plain_model
 from tfscale.trainer.training.loops import Course, Trained
 from tfscale.trainer.training.parts import Parts
 from tfscale.trainer.training.plan import Plan, check_tasks
 from tfscale.trainer.training.reductions import Reduction, reduction_of
 from tfscale.trainer.training.result import Result, describe
+
+MOST_SENT = (2 << 30) - (64 << 20)
+"""Bytes of examples that a coordinator can send its workers: they are in one protobuf message with the pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ def _evaluate(plan: Plan) -> None:
     if plan.checkpoints is None:
         raise UsageError("--checkpoints: name a folder that the chief and this evaluator share")
     program = plan.program.load()
-    _, held_out = split(*program.examples(plan.seed))
+    _, held_out = _examples(plan, program)
     follow_checkpoints(tf.keras, program, plan.checkpoints, plan.steps, held_out)
 
 
@@ -85,7 +90,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     global_batch = _global_batch(plan, program, strategy.num_replicas_in_sync)
     with strategy.scope(), _refusals():
         parts.check(global_batch // strategy.num_replicas_in_sync)
-    training, held_out = split(*program.examples(plan.seed))
+    training, held_out = _examples(plan, program)
     slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
     with strategy.scope():
         model = slowness.model(program.build_model(keras))
@@ -94,7 +99,8 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
         with _refusals():
             optimizer = parts.optimizer(keras, slowness.optimizer(kind, rate))
         checkpoints = Checkpoints(plan.checkpoints, model, optimizer, place.leads)
-    course = _course(plan, strategy, checkpoints)
+    events = EventFiles(plan.tensorboard, place.leads)
+    course = _course(plan, strategy, checkpoints, events)
     seed = None if _is_asynchronous(plan) else plan.seed + course.begin
     dataset = slowness.batches(batches(training, global_batch, seed))
     train = _fit if plan.loop == "fit" else _loop
@@ -104,8 +110,25 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     # In every task, since reading a variable of some layers is a collective.
     weights = model.get_weights()
     if place.leads:
-        accuracy = evaluate(keras, program, weights, held_out)
+        trained_model = plain_model(keras, program, weights)
+        for path in plan.save:
+            save(trained_model, path)
+        accuracy = evaluate(keras, program, trained_model, held_out)
+        events.end(course.begin + course.steps, accuracy)
         _tell(_result(plan, place, strategy, course, global_batch, model, trained, accuracy, reduction), plan.json)
+
+
+def _examples(plan: Plan, program: ModuleType) -> tuple[Examples, Examples]:
+    """Return the examples to train on, and those that are held out. Raises UsageError for more than there can be."""
+    if plan.examples is None:
+        return split(*program.examples(plan.seed))
+    try:
+        features, labels = program.examples(plan.seed, plan.examples)
+    except (MemoryError, ValueError) as error:
+        raise UsageError(f"--examples {plan.examples}: {error}") from None
+    if _is_asynchronous(plan) and features.nbytes + labels.nbytes > MOST_SENT:
+        raise UsageError(f"--examples {plan.examples}: more than the 2 GiB that {plan.strategy.name} can send a worker")
+    return split(features, labels)
 
 
 def _is_asynchronous(plan: Plan) -> bool:
@@ -113,7 +136,7 @@ def _is_asynchronous(plan: Plan) -> bool:
     return "SERVING" in plan.strategy.constants
 
 
-def _course(plan: Plan, strategy: Any, checkpoints: Checkpoints) -> Course:
+def _course(plan: Plan, strategy: Any, checkpoints: Checkpoints, events: EventFiles) -> Course:
     """Return the steps that are to be made, and restore those that were made before."""
     begin = checkpoints.step
     if begin >= plan.steps:
@@ -126,7 +149,12 @@ def _course(plan: Plan, strategy: Any, checkpoints: Checkpoints) -> Course:
         checkpoints.restore()
     except ValueError as error:
         raise UsageError(f"--checkpoints: {error}") from None
-    return Course(plan.steps - begin, begin, checkpoints.save)
+
+    def after_epoch(step: int, loss: float) -> None:
+        checkpoints.save(step)
+        events.epoch(step, loss)
+
+    return Course(plan.steps - begin, begin, after_epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +282,7 @@ def _result(
         accuracy=accuracy,
         reduction=None if reduction is None else reduction.kind,
         reduction_ops={} if reduction is None else reduction.ops,
+        saved=[str(path) for path in plan.save],
     )
 
 
