@@ -12,6 +12,7 @@ from typing import Any
 
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.settings.precedence import CommandLine
+from tfscale.trainer.saving.model_files import check_places
 from tfscale.trainer.training.catalogue import FOLDERS, Entry, entries
 from tfscale.trainer.training.local_run import run_locally, run_program_locally
 from tfscale.trainer.training.plan import LOOPS, check_tasks, flag, flags_of, make_plan, own_tasks
@@ -128,6 +129,7 @@ def _run(given: dict[str, Any], words: Sequence[str]) -> int:
     plan = make_plan(given)
     if not _has_place():
         check_tasks(plan, plan.local_tasks)
+        check_places(plan.save)
         return run_locally(plan, words)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:

@@ -32,14 +32,19 @@ def save(model: Any, path: Path) -> None:
         raise TfscaleError(f"--save {path}: cannot be written: {error.strerror or error}") from error
 
 
-def check(paths: Sequence[Path]) -> None:
-    """Refuse, before anything is trained, files that could not be written after it. Raises UsageError."""
+def check_names(paths: Sequence[Path]) -> None:
+    """Refuse names that ask for no format, or for the same file twice. Raises UsageError."""
     for path in paths:
         if paths.count(path) > 1:
             raise UsageError(f"--save {path}: stands there twice")
         if path.suffix not in (*WHOLE, ""):
             kinds = f"{', '.join(WHOLE)} or {WEIGHTS}"
             raise UsageError(f"--save {path}: end the name in {kinds}, or name a folder for a SavedModel")
+
+
+def check_places(paths: Sequence[Path]) -> None:
+    """Refuse, before anything is trained, what this host could not write after it. Raises UsageError."""
+    for path in paths:
         if not path.absolute().parent.is_dir():
             raise UsageError(f"--save {path}: there is no folder {path.parent}")
         if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):

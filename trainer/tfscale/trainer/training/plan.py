@@ -146,7 +146,7 @@ def _check_examples(given: Mapping[str, Any], program: Entry) -> None:
 
 
 def _check_files(given: Mapping[str, Any]) -> None:
-    model_files.check(given.get("save") or ())
+    model_files.check_names(given.get("save") or ())
     if (path := given.get("json")) is not None:
         if not path.parent.is_dir():
             raise UsageError(f"--json {path}: there is no folder {path.parent}")

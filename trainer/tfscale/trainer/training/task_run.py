@@ -18,7 +18,7 @@ import tensorflow as tf
 from tfscale.core.errors import UsageError
 from tfscale.trainer.saving.checkpoints import Checkpoints
 from tfscale.trainer.saving.event_files import EventFiles
-from tfscale.trainer.saving.model_files import save
+from tfscale.trainer.saving.model_files import check_places, save
 from tfscale.trainer.slowness import Pipeline, Slowness
 from tfscale.trainer.traced_functions import TracedFunctions
 from tfscale.trainer.training import loops
@@ -80,7 +80,9 @@ def _evaluate(plan: Plan) -> None:
 
 
 def _train(plan: Plan, place: Place, module: ModuleType) -> None:
-    """Train; the task that leads tells the result."""
+    """Train; the task that leads tells the result, and it alone saves the model."""
+    if place.leads:
+        check_places(plan.save)
     keras, program = tf.keras, plan.program.load()
     parts = Parts([(entry.load(), _value(entry, text)) for entry, text in plan.techniques])
     keras.utils.set_random_seed(plan.seed)
