@@ -30,7 +30,7 @@ def _service(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def batches(sharding: str, pipeline: int = 0, pipelines: int = 1) -> Any:
     import tensorflow as tf
-    from tfscale.trainer.training.batches import batches as made
+    from tfscale.trainer.input.batches import batches as made
 
     parts = InputParts(shuffle=128, service=2, sharding=sharding)
     return made((NUMBERS, NUMBERS), 32 * pipelines, 0, parts)(

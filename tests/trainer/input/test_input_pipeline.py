@@ -15,7 +15,7 @@ NUMBERS = np.arange(64, dtype=np.float32)
 
 def pipeline(parts: InputParts) -> Any:
     import tensorflow as tf
-    from tfscale.trainer.training.batches import batches
+    from tfscale.trainer.input.batches import batches
 
     return batches((NUMBERS, NUMBERS), 16, 0, parts)(tf.distribute.InputContext())
 
@@ -54,8 +54,8 @@ def test_a_map_leaves_examples_as_they_are_but_takes_its_time_and_a_cache_saves_
 
 def test_a_dataset_without_a_policy_is_one_pipeline_a_worker_and_with_one_has_global_batches() -> None:
     import tensorflow as tf
+    from tfscale.trainer.input.batches import batches
     from tfscale.trainer.input.input_pipeline import distributed
-    from tfscale.trainer.training.batches import batches
 
     policies = []
 

@@ -23,6 +23,8 @@ def test_cifar_10_is_read_where_keras_keeps_it(tmp_path: Path, monkeypatch: pyte
     assert images.shape == (10, 32, 32, 3) and images.dtype == np.uint8
     assert [int(image[0, 0, 1]) for image in images[::2]] == [1, 2, 3, 4, 5]
     assert list(labels) == [1, 0, 2, 0, 3, 0, 4, 0, 5, 0]
+    with pytest.raises(ValueError, match=r"CIFAR-10 is on disk, in .*, and has all its 50,000 images; leave it out"):
+        cifar_small.examples(0, 100)
 
 
 def test_without_it_images_of_its_shape_are_made() -> None:

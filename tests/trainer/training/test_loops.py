@@ -76,8 +76,8 @@ def test_fit_makes_every_step_of_a_number_that_no_epochs_divide(
 def test_a_run_that_goes_on_counts_from_the_trainings_begin(capsys: pytest.CaptureFixture[str]) -> None:
     from tfscale.trainer.training.loops import Course
 
-    saved: list[int] = []
-    course = Course(steps=50, begin=200, after_epoch=saved.append)
+    saved: list[tuple[int, float]] = []
+    course = Course(steps=50, begin=200, after_epoch=lambda *epoch: saved.append(epoch))
     course.end_epoch(50, 0.5)
-    assert capsys.readouterr().out == "step 250: mean loss 0.5000\n" and saved == [250]
+    assert capsys.readouterr().out == "step 250: mean loss 0.5000\n" and saved == [(250, 0.5)]
     assert course.numbered([(1, 2.0)]) == [(201, 2.0)]

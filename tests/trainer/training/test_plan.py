@@ -11,7 +11,8 @@ from tfscale.core.errors import UsageError
 from tfscale.trainer.delay import Delay
 from tfscale.trainer.training import plan as plans
 from tfscale.trainer.training.catalogue import Entry, find
-from tfscale.trainer.training.plan import Plan, check_tasks, keras_of, make_plan, own_tasks, read_place
+from tfscale.trainer.training.place import check_tasks, own_tasks, read_place
+from tfscale.trainer.training.plan import Plan, keras_of, make_plan
 
 
 def plan(program: str = "digits", strategy: str = "multi-worker", **given: Any) -> Plan:
@@ -65,6 +66,10 @@ def test_a_strategy_knows_the_tasks_of_its_cluster(strategy: str, given: dict[st
         ({"json": Path("/no/such/folder/x")}, "there is no folder /no/such/folder"),
         ({"json": Path("/")}, "--json /: is a folder"),
         ({"checkpoints": Path("/dev/null")}, "--checkpoints /dev/null: is no folder"),
+        ({"tensorboard": Path("/dev/null")}, "--tensorboard /dev/null: is no folder"),
+        ({"save": [Path("model.onnx")]}, "--save model.onnx: end the name in .keras, .h5 or .weights.h5"),
+        ({"examples": 500}, "--examples 500: digits has a fixed set of examples; leave --examples out"),
+        ({"program": "mlp", "examples": 9}, "--examples 9: at least 10, since a tenth is held out"),
         ({"with": "nothing=1"}, "no technique 'nothing'"),
         ({"slow": ["60ms"]}, "write TASK=DELAY"),
         ({"slow": ["worker:1=60"]}, "is not a delay"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,18 @@ def test_the_same_seed_gives_the_same_examples_and_another_seed_others(entry: En
     assert (one == same).all() and (of_one == of_same).all()
     assert one.shape == other.shape and ((one != other).any() or _is_on_disk(entry))
     assert len(of_one) == len(of_other) == len(one)
+
+
+SYNTHETIC = [each for each in PROGRAMS if "EXAMPLES" in each.constants]
+
+
+@pytest.mark.parametrize("made", SYNTHETIC, ids=lambda entry: entry.name)
+def test_synthetic_examples_are_as_many_as_are_asked_for(
+    made: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    features, labels = made.load().examples(3, 25)
+    assert len(features) == len(labels) == 25
 
 
 def _is_on_disk(entry: Entry) -> Any:

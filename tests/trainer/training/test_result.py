@@ -33,6 +33,7 @@ RESULT = Result(
     accuracy={"loss": 0.25, "accuracy": 0.875},
     reduction="ring",
     reduction_ops={"CollectiveReduceV2 on CPU": 2},
+    saved=["model.keras", "served"],
 )
 
 
@@ -54,6 +55,7 @@ def test_the_lines_say_what_ran() -> None:
     assert told["reduction"] == "ring (2 CollectiveReduceV2 on CPU)"
     assert told["rate"] == "5.00 steps/s, 640.0 examples/s after the first step"
     assert told["steps"] == "12 in 4.0 s"
+    assert told["saved"] == "model.keras, served" and "saved" not in describe(replace(RESULT, saved=[]))
     assert (told["loss"], told["held out accuracy"]) == ("7.5000, mean of the last 10 steps", "0.8750")
 
 

@@ -345,6 +345,13 @@ ATOMIC_VARIABLES = Feature(
     keras.src.backend.tensorflow.core:Variable._value
     """,
 )
+CENTRAL_STATES = Feature(
+    "BatchNormalization and Dropout of Keras under CentralStorageStrategy not repaired",
+    """
+    keras.src.backend.tensorflow.core:Variable._map_aggregation(self, aggregation)
+    keras.src.backend.tensorflow.core:Variable._dtype
+    """,
+)
 OPTIMIZER_BUILD = Feature(
     "optimizers of Keras in custom loops not repaired",
     """

@@ -35,7 +35,10 @@ def repair(module: Any, on_fault: Callable[[str], None]) -> None:
 
 
 _REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
-    "keras.src.backend.tensorflow.core": ((tf_internals.ATOMIC_VARIABLES, variables.repair),),
+    "keras.src.backend.tensorflow.core": (
+        (tf_internals.ATOMIC_VARIABLES, variables.repair),
+        (tf_internals.CENTRAL_STATES, variables.repair_aggregation),
+    ),
     "keras.src.backend.tensorflow.optimizer": ((tf_internals.OPTIMIZER_BUILD, optimizers.repair),),
     "keras.src.backend.tensorflow.trainer": (
         (tf_internals.SYMBOLIC_BUILD, across_workers.repair_symbolic_build),

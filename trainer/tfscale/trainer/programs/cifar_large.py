@@ -13,6 +13,8 @@ from tfscale.trainer.programs.cifar_small import loss as loss
 BATCH = 64
 LEARNING_RATE = 0.001
 METRICS = ("accuracy",)
+EXAMPLES = 5_000
+"""Synthetic images, as those of `cifar-small`."""
 
 
 def build_model(keras: Any) -> Any:

@@ -19,10 +19,15 @@ EXAMPLES = 5_000
 """Synthetic images; CIFAR-10 has 50,000."""
 
 
-def examples(seed: int) -> tuple[Any, Any]:
-    """Return images of shape (n, 32, 32, 3) with whole pixels from 0 to 255, and labels."""
+def examples(seed: int, count: int | None = None) -> tuple[Any, Any]:
+    """Return images of shape (n, 32, 32, 3) with whole pixels from 0 to 255, and labels.
+
+    Raises ValueError where a number is asked for, and CIFAR-10 is on disk.
+    """
     parts = find_cifar10()
-    return read(parts) if parts else synthetic(seed)
+    if parts and count is not None:
+        raise ValueError(f"CIFAR-10 is on disk, in {parts[0].parent}, and has all its 50,000 images; leave it out")
+    return read(parts) if parts else synthetic(seed, EXAMPLES if count is None else count)
 
 
 def find_cifar10() -> list[Path]:
@@ -39,12 +44,12 @@ def read(parts: list[Path]) -> tuple[Any, Any]:
     return np.ascontiguousarray(images.transpose(0, 2, 3, 1)), labels
 
 
-def synthetic(seed: int) -> tuple[Any, Any]:
+def synthetic(seed: int, count: int = EXAMPLES) -> tuple[Any, Any]:
     """Return ten patterns of coarse blocks, each shifted and in noise, and which of them each image shows."""
     random = np.random.default_rng(seed)
-    labels = random.integers(0, 10, EXAMPLES)
+    labels = random.integers(0, 10, count)
     patterns = random.uniform(40, 215, (10, 8, 8, 3)).repeat(4, axis=1).repeat(4, axis=2)
-    shifts = random.integers(0, 32, (EXAMPLES, 2))
+    shifts = random.integers(0, 32, (count, 2))
     images = np.stack([np.roll(patterns[label], shift, (0, 1)) for label, shift in zip(labels, shifts, strict=True)])
     noisy = images + random.normal(scale=40, size=images.shape)
     return noisy.clip(0, 255).astype(np.uint8), labels

@@ -17,10 +17,10 @@ EXAMPLES = 20_000
 FEATURES, WIDTH = 256, 1_024
 
 
-def examples(seed: int) -> tuple[Any, Any]:
+def examples(seed: int, count: int = EXAMPLES) -> tuple[Any, Any]:
     """Return features of shape (n, 256), and on which side of a hidden plane each example is."""
     random = np.random.default_rng(seed)
-    features = random.normal(size=(EXAMPLES, FEATURES)).astype(np.float32)
+    features = random.normal(size=(count, FEATURES)).astype(np.float32)
     return features, (features @ random.normal(size=FEATURES) > 0).astype(np.int64)
 
 

@@ -15,12 +15,12 @@ METRICS = ("accuracy",)
 EXAMPLES = 10_000
 
 
-def examples(seed: int) -> tuple[Any, Any]:
+def examples(seed: int, count: int = EXAMPLES) -> tuple[Any, Any]:
     """Return images of shape (n, 784), each one of ten patterns in noise four times as strong, and the patterns."""
     random = np.random.default_rng(seed)
-    labels = random.integers(0, 10, EXAMPLES)
+    labels = random.integers(0, 10, count)
     patterns = random.normal(size=(10, 784))
-    images = patterns[labels] + 4 * random.normal(size=(EXAMPLES, 784))
+    images = patterns[labels] + 4 * random.normal(size=(count, 784))
     return images.astype(np.float32), labels
 
 

@@ -18,10 +18,10 @@ EXAMPLES = 20_000
 FIELDS, VALUES, WIDTH = 26, 20_000, 32
 
 
-def examples(seed: int) -> tuple[Any, Any]:
+def examples(seed: int, count: int = EXAMPLES) -> tuple[Any, Any]:
     """Return the value of each of 26 fields, rare and frequent ones, and whether the example was clicked."""
     random = np.random.default_rng(seed)
-    values = (VALUES * random.random((EXAMPLES, FIELDS)) ** 6).astype(np.int32)
+    values = (VALUES * random.random((count, FIELDS)) ** 6).astype(np.int32)
     effects = random.normal(size=(FIELDS, VALUES))
     scores = effects[np.arange(FIELDS), values].sum(axis=1)
     return values + VALUES * np.arange(FIELDS, dtype=np.int32), (scores > 0).astype(np.int64)

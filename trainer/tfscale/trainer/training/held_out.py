@@ -9,14 +9,20 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tfscale.trainer.checkpoints import step_of
-from tfscale.trainer.training.batches import Examples
+from tfscale.trainer.input.batches import Examples
+from tfscale.trainer.saving.checkpoints import step_of
 
 
-def evaluate(keras: Any, program: ModuleType, weights: Any, examples: Examples) -> dict[str, float]:
-    """Return the program's metrics of a model with these weights, which may be in parts of a partitioner."""
-    model = _compiled(keras, program)
+def plain_model(keras: Any, program: ModuleType, weights: Any) -> Any:
+    """Return the program's model with these weights, which may be in parts of a partitioner; it is not compiled."""
+    model = program.build_model(keras)
     model.set_weights(join(weights, [tuple(weight.shape) for weight in model.weights]))
+    return model
+
+
+def evaluate(keras: Any, program: ModuleType, model: Any, examples: Examples) -> dict[str, float]:
+    """Compile the model, and return the program's metrics of it."""
+    _compile(keras, program, model)
     return _metrics(model, examples)
 
 
@@ -34,7 +40,8 @@ def join(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 def follow_checkpoints(keras: Any, program: ModuleType, folder: Path, steps: int, examples: Examples) -> None:
     """Evaluate each checkpoint in the folder, until that of the last step has come: the task of an evaluator."""
-    model = _compiled(keras, program)
+    model = program.build_model(keras)
+    _compile(keras, program, model)
     checkpoint = tf.train.Checkpoint(model=model)
     for path in tf.train.checkpoints_iterator(str(folder), min_interval_secs=0):
         checkpoint.restore(path).expect_partial()
@@ -45,10 +52,8 @@ def follow_checkpoints(keras: Any, program: ModuleType, folder: Path, steps: int
             break
 
 
-def _compiled(keras: Any, program: ModuleType) -> Any:
-    model = program.build_model(keras)
+def _compile(keras: Any, program: ModuleType, model: Any) -> None:
     model.compile(loss=program.loss(keras), metrics=list(program.METRICS))
-    return model
 
 
 def _metrics(model: Any, examples: Examples) -> dict[str, float]:

@@ -18,8 +18,8 @@ EPOCH = 100
 """Steps of an epoch, about: all epochs of a run have as many."""
 
 Losses = list[tuple[int, float]]
-AfterEpoch = Callable[[int], None]
-"""Function of the number of steps that have been made."""
+AfterEpoch = Callable[[int, float], None]
+"""Function of the number of steps that have been made, and of the epoch's mean loss."""
 AfterStep = Callable[[int], None]
 """Function of the number of steps that have been made; called outside of the graph."""
 
@@ -85,13 +85,13 @@ class Course:
     steps: int
     begin: int = 0
     """Steps that an earlier run has made of the same training."""
-    after_epoch: AfterEpoch = lambda _: None
+    after_epoch: AfterEpoch = lambda *_: None
     after_step: AfterStep | None = None
 
     def end_epoch(self, made: int, loss: float) -> None:
         """Tell the mean loss of an epoch, which ends after so many steps of this run."""
         print(f"step {self.begin + made}: mean loss {loss:.4f}", flush=True)
-        self.after_epoch(self.begin + made)
+        self.after_epoch(self.begin + made, loss)
 
     def numbered(self, losses: Losses) -> Losses:
         """Return losses by the number of steps since the training's begin."""

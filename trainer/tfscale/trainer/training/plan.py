@@ -6,23 +6,22 @@ a GPU, is refused by the task that sees them.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfscale.core.cluster.task import DATA_SERVICE
 from tfscale.core.errors import UsageError
-from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.delay import Delay
 from tfscale.trainer.input.input_flag import USUAL, InputParts, parse_input
+from tfscale.trainer.saving import model_files
 from tfscale.trainer.training.catalogue import Entry, entries, find
 
 LOOPS = ("fit", "custom")
 ONE_OF_A_RUN = ("learning_rate", "gradients", "exchange")
 """Functions that only one technique of a run may define."""
+FEWEST_EXAMPLES = 10
 
 MOST_SEED = 2**31 - 1
 """Seed that NumPy takes, also with the steps of earlier runs added to it."""
@@ -47,9 +46,15 @@ class Plan:
     global_batch: int | None = None
     """Examples of all replicas' step; None: `batch` times the number of replicas."""
     seed: int = 0
+    examples: int | None = None
+    """Examples that a program with synthetic data makes; None: as many as it usually does."""
     json: Path | None = None
     checkpoints: Path | None = None
     """Folder that the tasks share; the run goes on from the newest checkpoint in it."""
+    save: tuple[Path, ...] = ()
+    """Files and folders for the trained model."""
+    tensorboard: Path | None = None
+    """Folder for event files."""
     slow: Mapping[str, Delay] = field(default_factory=dict)
     """Delay by task."""
     input: InputParts = USUAL
@@ -65,37 +70,6 @@ class Plan:
         return {role: number for role, number in numbers.items() if number}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Place of this process in the cluster."""
-
-    role: str
-    index: int
-    tasks: Mapping[str, int]
-    """Number of tasks by role."""
-
-    @property
-    def leads(self) -> bool:
-        """True for the chief, or worker 0 where there is none: this task tells the result."""
-        return self.role == "chief" or (self.role == "worker" and self.index == 0 and "chief" not in self.tasks)
-
-
-def read_place(environment: Mapping[str, str]) -> Place:
-    """Return the place that TF_CONFIG gives this process. Raises UsageError where it gives none."""
-    try:
-        document = json.loads(environment["TF_CONFIG"])
-        task, cluster = document.get("task", {}), document.get("cluster", {}) or {"worker": [""]}
-        tasks = {role: len([*addresses]) for role, addresses in cluster.items() if not isinstance(addresses, str)}
-        place = Place(task.get("type", "worker"), int(task.get("index", 0)), tasks)
-    except (AttributeError, TypeError, ValueError):
-        example = '{"cluster": {"worker": ["HOST:PORT"]}, "task": {"type": "worker", "index": 0}}'
-        raise UsageError(f"TF_CONFIG: is not of the form {example}") from None
-    if place.index not in range(tasks.get(place.role, 0)):
-        there = ", ".join(f"{number} {role}" for role, number in tasks.items())
-        raise UsageError(f"TF_CONFIG: task {place.role}:{place.index} is not in its cluster, which has {there}")
-    return place
-
-
 def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Plan:
     """Return the plan of the flags that were given, by name; absent ones are None. Raises UsageError."""
     program, strategy = find("program", given["program"]), find("strategy", given["strategy"])
@@ -106,6 +80,7 @@ def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
         raise UsageError(f"{program.name} has a command line of its own: tfscale-train run {program.name} --help")
     _check_flags(given, strategy)
     _check_numbers(given)
+    _check_examples(given, program)
     _check_files(given)
     loop = given.get("loop") or "fit"
     return Plan(
@@ -114,13 +89,14 @@ def make_plan(given: Mapping[str, Any], environment: Mapping[str, str] = os.envi
         options={name: given[name] for name in strategy.constants["OPTIONS"] if given.get(name) is not None},
         counts=dict(_counts(given, strategy)),
         techniques=tuple(_techniques(given.get("with"), {strategy.name, loop, keras_of(environment)})),
+        save=tuple(given.get("save") or ()),
         slow=dict(_delays(given.get("slow") or (), strategy, loop)),
         input=_input(given.get("input"), strategy),
         **{name: given[name] for name in _AS_THEY_ARE if given.get(name) is not None},
     )
 
 
-_AS_THEY_ARE = ("loop", "steps", "batch", "global_batch", "seed", "json", "checkpoints")
+_AS_THEY_ARE = ("loop", "steps", "batch", "global_batch", "seed", "examples", "json", "checkpoints", "tensorboard")
 
 
 def keras_of(environment: Mapping[str, str]) -> str:
@@ -172,14 +148,26 @@ def _check_numbers(given: Mapping[str, Any]) -> None:
         raise UsageError("--batch and --global-batch: give one of them, the other follows from the number of replicas")
 
 
+def _check_examples(given: Mapping[str, Any], program: Entry) -> None:
+    """Refuse a number of examples where the program does not make them, or that leaves none to hold out."""
+    if (number := given.get("examples")) is None:
+        return
+    if "EXAMPLES" not in program.constants:
+        raise UsageError(f"--examples {number}: {program.name} has a fixed set of examples; leave --examples out")
+    if number < FEWEST_EXAMPLES:
+        raise UsageError(f"--examples {number}: at least {FEWEST_EXAMPLES}, since a tenth is held out")
+
+
 def _check_files(given: Mapping[str, Any]) -> None:
+    model_files.check_names(given.get("save") or ())
     if (path := given.get("json")) is not None:
         if not path.parent.is_dir():
             raise UsageError(f"--json {path}: there is no folder {path.parent}")
         if path.is_dir():
             raise UsageError(f"--json {path}: is a folder, name a file in it")
-    if (folder := given.get("checkpoints")) is not None and folder.exists() and not folder.is_dir():
-        raise UsageError(f"--checkpoints {folder}: is no folder")
+    for name in ("checkpoints", "tensorboard"):
+        if (folder := given.get(name)) is not None and folder.exists() and not folder.is_dir():
+            raise UsageError(f"{flag(name)} {folder}: is no folder")
 
 
 def _counts(given: Mapping[str, Any], strategy: Entry) -> Iterator[tuple[str, int]]:
@@ -228,67 +216,3 @@ def _delays(texts: tuple[str, ...], strategy: Entry, loop: str) -> Iterator[tupl
             yield task, Delay.parse(delay)
         except ValueError as error:
             raise UsageError(f"--slow {error}") from None
-
-
-def check_tasks(plan: Plan, tasks: Mapping[str, int], data_service: str = "") -> None:
-    """Check the plan against the tasks of a cluster. Raises UsageError.
-
-    Args:
-        plan: the run.
-        tasks: their number by role; a training task is told of no tasks of the tf.data service.
-        data_service: address of this service, where the cluster has one and `tasks` does not tell.
-    """
-    training = {role: number for role, number in tasks.items() if role not in DATA_SERVICE}
-    _check_service(plan.input.service, tasks.get("dataworker"), data_service)
-    _check_roles(plan.strategy, plan.counts, training)
-    names = [f"{role}:{index}" for role, number in training.items() for index in range(number)]
-    if missing := sorted(set(plan.slow) - set(names)):
-        raise UsageError(f"--slow {missing[0]}: the tasks that train are {', '.join(names)}")
-
-
-def _check_service(asked: int, workers: int | None, address: str) -> None:
-    if not asked and (workers or address):
-        raise UsageError("--input: this cluster has a tf.data service: ask for it by service=N, or leave it out there")
-    if asked and not (workers or address):
-        raise UsageError(
-            f"--input service={asked}: this cluster has none: add a dispatcher and dataworkers to its file"
-        )
-    if asked and workers not in (None, asked):
-        raise UsageError(f"--input service={asked}: this cluster has {workers} dataworkers")
-
-
-def own_tasks(program: Entry, words: Sequence[str], there: Mapping[str, int] | None) -> dict[str, int]:
-    """Return the number of tasks by role of a program that has a command line of its own. Raises UsageError.
-
-    Args:
-        program: names its roles in `ROLES`, as a strategy does; otherwise it is one task.
-        words: its command line, of which only the flags of its roles are read.
-        there: tasks of the cluster in which it is started; None: one is made for it.
-    """
-    roles = program.constants.get("ROLES", {"worker": (None, 1, 1, 1)})
-    parser = CommandLine(add_help=False, allow_abbrev=False)
-    for name, *_ in roles.values():
-        if name:
-            parser.add_argument(flag(name), type=int)
-    given = vars(parser.parse_known_args(words)[0])
-    counts = {role: given[name] for role, (name, *_) in roles.items() if name and given[name] is not None}
-    tasks = dict(there or {role: counts.get(role, usual) for role, (_, usual, _, _) in roles.items()})
-    _check_roles(program, counts, tasks)
-    return {role: number for role, number in tasks.items() if number}
-
-
-def _check_roles(entry: Entry, counts: Mapping[str, int], tasks: Mapping[str, int]) -> None:
-    """Check the tasks of a cluster against the roles of a strategy or program, and against numbers that were given."""
-    roles = entry.constants.get("ROLES", {"worker": (None, 1, 1, 1)})
-    for role, number in tasks.items():
-        if role not in roles:
-            raise UsageError(f"{entry.name} has no {role}: its tasks are {', '.join(roles)}")
-        if counts.get(role, number) != number:
-            name = flag(roles[role][0])
-            raise UsageError(f"{name} {counts[role]}: this cluster has {number}; leave {name} out")
-    for role, (_, _, least, most) in roles.items():
-        if not least <= tasks.get(role, 0) <= most:
-            wanted = str(least) if least == most else f"{least} to {most}"
-            raise UsageError(
-                f"{entry.name}: this cluster has {tasks.get(role, 0)} tasks of the role {role}, not {wanted}"
-            )

@@ -54,6 +54,8 @@ class Result:
     """Metrics over examples that were held out, on one device."""
     reduction: str | None
     reduction_ops: Mapping[str, int]
+    saved: Sequence[str] = ()
+    """Files and folders of the trained model."""
 
     @property
     def examples_per_second(self) -> float | None:
@@ -100,6 +102,8 @@ def describe(result: Result) -> str:
         "reduction": (result.reduction or "unknown") + (f" ({ops})" if ops else ""),
         "loss": _loss(result),
     } | {f"held out {name}": _number(value) for name, value in result.accuracy.items()}
+    if result.saved:
+        rows["saved"] = ", ".join(result.saved)
     width = max(map(len, rows))
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
 

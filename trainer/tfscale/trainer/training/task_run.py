@@ -17,20 +17,26 @@ from typing import Any
 import tensorflow as tf
 from tfscale.core.cluster.task import DATA_SERVICE
 from tfscale.core.errors import UsageError
-from tfscale.trainer.checkpoints import Checkpoints
 from tfscale.trainer.input import data_service
+from tfscale.trainer.input.batches import Examples, batches, split
 from tfscale.trainer.input.input_pipeline import distributed
+from tfscale.trainer.saving.event_files import EventFiles
+from tfscale.trainer.saving.model_files import check_places, save
+from tfscale.trainer.saving.resumption import open_checkpoints, resume
 from tfscale.trainer.slowness import Pipeline, Slowness
 from tfscale.trainer.traced_functions import TracedFunctions
 from tfscale.trainer.training import loops
-from tfscale.trainer.training.batches import batches, split
 from tfscale.trainer.training.catalogue import Entry
-from tfscale.trainer.training.held_out import evaluate, follow_checkpoints
+from tfscale.trainer.training.held_out import evaluate, follow_checkpoints, plain_model
 from tfscale.trainer.training.loops import Course, Trained
 from tfscale.trainer.training.parts import Parts
-from tfscale.trainer.training.plan import Place, Plan, check_tasks, keras_of, read_place
+from tfscale.trainer.training.place import Place, check_tasks, read_place
+from tfscale.trainer.training.plan import Plan, keras_of
 from tfscale.trainer.training.reductions import Reduction, reduction_of
 from tfscale.trainer.training.result import Result, describe
+
+MOST_SENT = (2 << 30) - (64 << 20)
+"""Bytes of examples that a coordinator can send its workers: they are in one protobuf message with the pipeline."""
 
 
 def run(plan: Plan) -> None:
@@ -52,12 +58,14 @@ def _evaluate(plan: Plan) -> None:
     if plan.checkpoints is None:
         raise UsageError("--checkpoints: name a folder that the chief and this evaluator share")
     program = plan.program.load()
-    _, held_out = split(*program.examples(plan.seed))
+    _, held_out = _examples(plan, program)
     follow_checkpoints(tf.keras, program, plan.checkpoints, plan.steps, held_out)
 
 
 def _train(plan: Plan, place: Place, module: ModuleType) -> None:
-    """Train; the task that leads tells the result."""
+    """Train; the task that leads tells the result, and it alone saves the model."""
+    if place.leads:
+        check_places(plan.save)
     keras, program = tf.keras, plan.program.load()
     parts = Parts([(entry.load(), _value(entry, text)) for entry, text in plan.techniques])
     keras.utils.set_random_seed(plan.seed)
@@ -67,8 +75,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     global_batch = _global_batch(plan, program, strategy.num_replicas_in_sync)
     with strategy.scope(), _refusals():
         parts.check(global_batch // strategy.num_replicas_in_sync)
-    training, held_out = split(*program.examples(plan.seed))
-    _check_batch(plan, global_batch // strategy.num_replicas_in_sync, len(training[1]))
+    training, held_out = _examples(plan, program)
     slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
     with strategy.scope():
         model = slowness.model(program.build_model(keras))
@@ -76,8 +83,9 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
         kind = getattr(keras.optimizers, getattr(program, "OPTIMIZER", "Adam"))
         with _refusals():
             optimizer = parts.optimizer(keras, slowness.optimizer(kind, rate))
-        checkpoints = _checkpoints(plan, model, optimizer, place.leads)
-    course = _course(plan, strategy, checkpoints)
+        checkpoints = open_checkpoints(plan, model, optimizer, place.leads)
+    events = EventFiles(plan.tensorboard, place.leads)
+    course = resume(plan, strategy, checkpoints, events)
     seed = None if _is_asynchronous(plan) else plan.seed + course.begin
     dataset = slowness.batches(batches(training, global_batch, seed, plan.input))
     train = _fit if plan.loop == "fit" else _loop
@@ -90,43 +98,30 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     # In every task, since reading a variable of some layers is a collective.
     weights = model.get_weights()
     if place.leads:
-        accuracy = evaluate(keras, program, weights, held_out)
+        trained_model = plain_model(keras, program, weights)
+        for path in plan.save:
+            save(trained_model, path)
+        accuracy = evaluate(keras, program, trained_model, held_out)
+        events.end(course.begin + course.steps, accuracy)
         _tell(_result(plan, place, strategy, course, global_batch, model, trained, accuracy, reduction), plan.json)
+
+
+def _examples(plan: Plan, program: ModuleType) -> tuple[Examples, Examples]:
+    """Return the examples to train on, and those that are held out. Raises UsageError for more than there can be."""
+    if plan.examples is None:
+        return split(*program.examples(plan.seed))
+    try:
+        features, labels = program.examples(plan.seed, plan.examples)
+    except (MemoryError, ValueError) as error:
+        raise UsageError(f"--examples {plan.examples}: {error}") from None
+    if _is_asynchronous(plan) and features.nbytes + labels.nbytes > MOST_SENT:
+        raise UsageError(f"--examples {plan.examples}: more than the 2 GiB that {plan.strategy.name} can send a worker")
+    return split(features, labels)
 
 
 def _is_asynchronous(plan: Plan) -> bool:
     """Return whether a coordinator schedules the steps."""
     return "SERVING" in plan.strategy.constants
-
-
-def _checkpoints(plan: Plan, model: Any, optimizer: Any, keeps: bool) -> Checkpoints:
-    try:
-        return Checkpoints(plan.checkpoints, model, optimizer, keeps)
-    except ValueError as error:
-        raise UsageError(f"--checkpoints {plan.checkpoints}: {error}") from None
-
-
-def _course(plan: Plan, strategy: Any, checkpoints: Checkpoints) -> Course:
-    """Return the steps that are to be made, and restore those that were made before."""
-    begin = checkpoints.step
-    if plan.checkpoints is not None and strategy.num_replicas_in_sync > 1:
-        # Before anything else is refused here: a worker that has seen another checkpoint would wait for this one.
-        mean, mean_square = _mean(strategy, begin), _mean(strategy, begin**2)
-        if mean_square != mean**2:
-            raise UsageError(f"--checkpoints {plan.checkpoints}: not the same for all workers, name a shared folder")
-    if begin >= plan.steps:
-        raise UsageError(f"--checkpoints {plan.checkpoints}: has made {begin} of --steps {plan.steps}, ask for more")
-    try:
-        checkpoints.restore()
-    except ValueError as error:
-        raise UsageError(f"--checkpoints {plan.checkpoints}: {error}") from None
-    return Course(plan.steps - begin, begin, checkpoints.save)
-
-
-def _mean(strategy: Any, number: int) -> float:
-    """Return the mean over all replicas of a number that each task has."""
-    of_replicas = strategy.run(lambda: tf.constant(number, tf.float64))
-    return float(strategy.reduce("mean", of_replicas, axis=None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +263,7 @@ def _result(
         accuracy=accuracy,
         reduction=None if reduction is None else reduction.kind,
         reduction_ops={} if reduction is None else reduction.ops,
+        saved=[str(path) for path in plan.save],
     )
 
 

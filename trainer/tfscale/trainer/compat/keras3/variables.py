@@ -1,10 +1,13 @@
-"""Repair of `assign_add` and `assign_sub` of Keras 3 where variables are elsewhere than the replicas.
+"""Repairs of variables of Keras 3 that are elsewhere than the replicas.
 
 Keras 3.15.1 on TensorFlow 2.21.0 reads a variable, adds and writes it back. Where two workers do so at the same time
 under ParameterServerStrategy, one addition is lost: 330 of 480 iterations were counted. CentralStorageStrategy sums
 what its replicas write back, so that with two of them a metric's total doubles in each step: after 8 batches of 32
 examples it had counted 8,160, and a mean loss stays that of the first step. TensorFlow's own method adds in one
 operation.
+
+Moving averages of BatchNormalization and seeds of Dropout have no aggregation in Keras 3, and CentralStorageStrategy
+refuses to assign such a variable in a replica. tf_keras takes the mean.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.trainer.compat.keras3.on_servers import has_servers
+
+CENTRAL = tf.distribute.experimental.CentralStorageStrategy
 
 
 def repair(core: Any) -> None:
@@ -33,5 +38,18 @@ def _add_at_once(kind: type, name: str) -> None:
     setattr(kind, name, assign)
 
 
+def repair_aggregation(core: Any) -> None:
+    """Under CentralStorageStrategy, assign the mean of what the replicas assign; of whole numbers the first one's."""
+    original = core.Variable._map_aggregation
+
+    def map_aggregation(self: Any, aggregation: str) -> Any:
+        strategy = tf.distribute.get_strategy()
+        if aggregation == "none" and not self.trainable and isinstance(strategy, CENTRAL):
+            aggregation = "mean" if "float" in self._dtype else "only_first_replica"
+        return original(self, aggregation)
+
+    core.Variable._map_aggregation = map_aggregation
+
+
 def _is_elsewhere(strategy: tf.distribute.Strategy) -> bool:
-    return has_servers(strategy) or isinstance(strategy, tf.distribute.experimental.CentralStorageStrategy)
+    return has_servers(strategy) or isinstance(strategy, CENTRAL)

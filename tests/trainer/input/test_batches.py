@@ -9,7 +9,7 @@ pytestmark = pytest.mark.tensorflow
 
 
 def test_a_tenth_is_held_out_and_at_most_512_examples() -> None:
-    from tfscale.trainer.training.batches import split
+    from tfscale.trainer.input.batches import split
 
     training, held_out = split(np.arange(100), np.arange(100))
     assert (list(held_out[0]), len(training[0])) == (list(range(10)), 90)
@@ -18,7 +18,7 @@ def test_a_tenth_is_held_out_and_at_most_512_examples() -> None:
 
 def test_pipelines_share_the_examples_and_batches_are_of_one_replica() -> None:
     import tensorflow as tf
-    from tfscale.trainer.training.batches import batches
+    from tfscale.trainer.input.batches import batches
 
     seen = []
     for pipeline in range(2):
@@ -32,7 +32,7 @@ def test_pipelines_share_the_examples_and_batches_are_of_one_replica() -> None:
 
 def test_workers_without_a_seed_each_begin_at_a_place_of_their_own() -> None:
     import tensorflow as tf
-    from tfscale.trainer.training.batches import batches
+    from tfscale.trainer.input.batches import batches
 
     tf.keras.utils.set_random_seed(0)
 
