@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tfscale.core.errors import UsageError
-from tfscale.trainer.delay import Delay
 from tfscale.trainer.training import plan as plans
 from tfscale.trainer.training.catalogue import Entry, find
-from tfscale.trainer.training.place import check_tasks, own_tasks, read_place
 from tfscale.trainer.training.plan import Plan, keras_of, make_plan
 
 
@@ -29,23 +26,6 @@ def test_the_plan_has_what_was_given_and_defaults_for_the_rest() -> None:
         16,
     )
     assert made.options == {"replicas": 2, "reduction": "one-device"} and made.seed == 0
-
-
-@pytest.mark.parametrize(
-    ("strategy", "given", "tasks"),
-    [
-        ("one-device", {}, {"worker": 1}),
-        ("multi-worker", {}, {"worker": 2}),
-        ("multi-worker", {"workers": 3}, {"worker": 3}),
-        ("parameter-server", {"servers": 3}, {"chief": 1, "worker": 2, "ps": 3}),
-        ("parameter-server", {"evaluators": 1}, {"chief": 1, "worker": 2, "ps": 2, "evaluator": 1}),
-        ("one-device", {"input": "service=3"}, {"worker": 1, "dispatcher": 1, "dataworker": 3}),
-    ],
-)
-def test_a_strategy_knows_the_tasks_of_its_cluster(strategy: str, given: dict[str, Any], tasks: dict[str, int]) -> None:
-    made = plan(strategy=strategy, **given)
-    assert made.local_tasks == tasks
-    check_tasks(made, tasks)
 
 
 @pytest.mark.parametrize(
@@ -87,70 +67,6 @@ def test_what_can_never_run_is_refused_in_one_line(given: dict[str, Any], said: 
 def test_the_keras_of_tensorflow_is_known_by_each_text_that_it_takes(text: str) -> None:
     assert keras_of({"TF_USE_LEGACY_KERAS": text}) == "tf_keras"
     assert keras_of({"TF_USE_LEGACY_KERAS": "0"}) == keras_of({}) == "keras"
-
-
-def test_the_place_is_that_of_tf_config() -> None:
-    cluster = {"chief": ["a:1"], "worker": ["b:1", "b:2"]}
-    place = read_place({"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}})})
-    assert (place.role, place.index, place.tasks, place.leads) == ("worker", 1, {"chief": 1, "worker": 2}, False)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{", "is not of the form"),
-        ("[]", "is not of the form"),
-        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": "x"}}', "is not of the form"),
-        ('{"cluster": {"worker": 1}, "task": {"type": "worker", "index": 0}}', "is not of the form"),
-        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "worker:1 is not in its cluster"),
-        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "boss"}}', "boss:0 is not in its cluster"),
-        ('{"cluster": {"worker": "a:1"}, "task": {"type": "worker"}}', "worker:0 is not in its cluster"),
-    ],
-)
-def test_a_wrong_tf_config_is_one_line(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as raised:
-        read_place({"TF_CONFIG": text})
-    assert "\n" not in str(raised.value)
-
-
-def test_delays_are_by_task() -> None:
-    made = plan(slow=["worker:1=60ms,input@3s"])
-    assert made.slow == {"worker:1": Delay("input", 0.06, start=3.0)}
-    check_tasks(made, {"worker": 2})
-    with pytest.raises(UsageError, match=r"--slow worker:1: the tasks that train are worker:0$"):
-        check_tasks(made, {"worker": 1})
-
-
-@pytest.mark.parametrize(
-    ("made", "tasks", "said"),
-    [
-        (plan(strategy="mirrored"), {"worker": 2}, "has 2 tasks of the role worker, not 1"),
-        (plan(workers=3), {"worker": 2}, "--workers 3: this cluster has 2"),
-        (plan(), {"worker": 2, "ps": 1}, "multi-worker has no ps: its tasks are chief, worker"),
-        (plan(strategy="parameter-server"), {"worker": 2, "ps": 1}, "0 tasks of the role chief, not 1"),
-    ],
-)
-def test_a_cluster_that_the_strategy_cannot_use_is_refused(made: Plan, tasks: dict[str, int], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        check_tasks(made, tasks)
-
-
-@pytest.mark.parametrize(
-    ("text", "tasks", "address", "said"),
-    [
-        ("service=2", {"worker": 2}, "", "service=2: this cluster has none: add a dispatcher and dataworkers"),
-        ("service=2", {"worker": 2, "dispatcher": 1, "dataworker": 3}, "", "service=2: this cluster has 3 dataworkers"),
-        ("cache", {"worker": 2, "dispatcher": 1, "dataworker": 3}, "", "has a tf.data service: ask for it"),
-        ("cache", {"worker": 2}, "grpc://10.0.0.6:2222", "has a tf.data service: ask for it"),
-    ],
-)
-def test_a_cluster_has_a_service_of_data_if_and_only_if_it_is_asked_for(
-    text: str, tasks: dict[str, int], address: str, said: str
-) -> None:
-    with pytest.raises(UsageError, match=said):
-        check_tasks(plan(input=text), tasks, address)
-    check_tasks(plan(input="service=3"), {"worker": 2}, "grpc://10.0.0.6:2222")
-    check_tasks(plan(input="service=3"), {"worker": 2, "dispatcher": 1, "dataworker": 3})
 
 
 TECHNIQUES = {
@@ -221,19 +137,3 @@ def test_a_program_says_under_which_strategies_it_runs(monkeypatch: pytest.Monke
     monkeypatch.setattr(plans, "find", lambda kind, name: program if kind == "program" else find(kind, name))
     with pytest.raises(UsageError, match="stages does not run under mirrored, only under one-device"):
         plan("stages", "mirrored")
-
-
-def test_a_program_with_its_own_command_line_has_the_tasks_of_its_roles() -> None:
-    program = Entry(
-        "program", "own", "", {"ROLES": {"chief": (None, 1, 1, 1), "worker": ("workers", 2, 1, 4)}}, frozenset()
-    )
-    assert own_tasks(program, ["--steps", "5"], None) == {"chief": 1, "worker": 2}
-    assert own_tasks(program, ["--workers", "3"], None) == {"chief": 1, "worker": 3}
-    assert own_tasks(program, [], {"chief": 1, "worker": 4}) == {"chief": 1, "worker": 4}
-    assert own_tasks(Entry("program", "alone", "", {}, frozenset()), [], None) == {"worker": 1}
-    with pytest.raises(UsageError, match="own: this cluster has 9 tasks of the role worker, not 1 to 4"):
-        own_tasks(program, ["--workers", "9"], None)
-    with pytest.raises(UsageError, match="--workers 3: this cluster has 2; leave --workers out"):
-        own_tasks(program, ["--workers", "3"], {"chief": 1, "worker": 2})
-    with pytest.raises(UsageError, match="own has no ps: its tasks are chief, worker"):
-        own_tasks(program, [], {"chief": 1, "worker": 2, "ps": 1})

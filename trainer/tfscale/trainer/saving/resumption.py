@@ -1,0 +1,48 @@
+"""Resumption of a run from the newest checkpoint, of which all of its workers see the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tfscale.core.errors import UsageError
+from tfscale.trainer.saving.checkpoints import Checkpoints
+from tfscale.trainer.saving.event_files import EventFiles
+from tfscale.trainer.training.loops import Course
+from tfscale.trainer.training.plan import Plan
+
+
+def open_checkpoints(plan: Plan, model: Any, optimizer: Any, keeps: bool) -> Checkpoints:
+    """Open the checkpoints of a run; this task's are kept, or not. Raises UsageError."""
+    try:
+        return Checkpoints(plan.checkpoints, model, optimizer, keeps)
+    except ValueError as error:
+        raise UsageError(f"--checkpoints {plan.checkpoints}: {error}") from None
+
+
+def resume(plan: Plan, strategy: Any, checkpoints: Checkpoints, events: EventFiles) -> Course:
+    """Restore what was trained before, and return the steps that are to be made. Raises UsageError."""
+    begin = checkpoints.step
+    if plan.checkpoints is not None and strategy.num_replicas_in_sync > 1:
+        # Before anything else is refused here: a worker that has seen another checkpoint would wait for this one.
+        mean, mean_square = _mean(strategy, begin), _mean(strategy, begin**2)
+        if mean_square != mean**2:
+            raise UsageError(f"--checkpoints {plan.checkpoints}: not the same for all workers, name a shared folder")
+    if begin >= plan.steps:
+        raise UsageError(f"--checkpoints {plan.checkpoints}: has made {begin} of --steps {plan.steps}, ask for more")
+    try:
+        checkpoints.restore()
+    except ValueError as error:
+        raise UsageError(f"--checkpoints {plan.checkpoints}: {error}") from None
+
+    def after_epoch(step: int, loss: float) -> None:
+        checkpoints.save(step)
+        events.epoch(step, loss)
+
+    return Course(plan.steps - begin, begin, after_epoch)
+
+
+def _mean(strategy: Any, number: int) -> float:
+    """Return the mean over all replicas of a number that each task has."""
+    of_replicas = strategy.run(lambda: tf.constant(number, tf.float64))
+    return float(strategy.reduce("mean", of_replicas, axis=None))
