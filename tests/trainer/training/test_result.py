@@ -68,7 +68,7 @@ def test_a_run_that_went_on_or_whose_steps_were_not_seen_says_so() -> None:
 
 
 def test_a_result_that_cannot_be_written_is_one_line() -> None:
-    with pytest.raises(TfscaleError, match="^--json /dev/full: No space left on device$"):
+    with pytest.raises(TfscaleError, match=r"^--json /dev/full: No space left on device$"):
         RESULT.write(Path("/dev/full"))
 
 
