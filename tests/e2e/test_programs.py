@@ -8,17 +8,13 @@ from pathlib import Path
 import pytest
 from example_programs import KERAS, PROGRAMS, Program, check, run
 
-QUICK = [
-    ("mirrored_accumulation", "keras 3"),
-    ("multi_worker_steps_per_execution", "keras 3"),
-    ("parameter_server_fit", "keras 3"),
-]
+QUICK = ("multi_worker_steps_per_execution", "keras 3")
 CASES = [
     pytest.param(
         program,
         keras,
         id=f"{program.name}-{keras.replace(' ', '')}",
-        marks=[] if (program.name, keras) in QUICK else [pytest.mark.slow],
+        marks=[] if (program.name, keras) == QUICK else [pytest.mark.slow],
     )
     for program in PROGRAMS
     for keras in KERAS

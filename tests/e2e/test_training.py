@@ -7,7 +7,9 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -53,6 +55,16 @@ REFUSED = [
     (("tpu",), "tpu: --tpu local: no TPU answers"),
     (("tpu", "--tpu", "grpc://127.0.0.1:9"), "tpu: --tpu grpc://127.0.0.1:9: no TPU answers"),
 ]
+
+
+def drawn(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Mark every second case as `slow`, and the others as `matrix`."""
+    marks = (pytest.mark.slow, pytest.mark.matrix)
+    return [pytest.param(*case, marks=marks[place % 2]) for place, case in enumerate(cases)]
+
+
+# One Keras of each cell and the other of the next is `slow`.
+KERAS_CELLS = drawn([(*cell, keras) for place, cell in enumerate(CELLS) for keras in list(KERAS)[:: (-1) ** place]])
 
 
 def start(strategy: tuple[str, ...], *words: str) -> list[str]:
@@ -102,9 +114,7 @@ def test_a_strategy_trains_and_tells_what_ran(
     check(train(tmp_path / "result.json", strategy, "--loop", loop, "--steps", "100"), reduction, replicas)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("keras", list(KERAS))
-@pytest.mark.parametrize(("loop", "strategy", "reduction", "replicas"), CELLS)
+@pytest.mark.parametrize(("loop", "strategy", "reduction", "replicas", "keras"), KERAS_CELLS)
 def test_every_strategy_trains_and_tells_what_ran(
     loop: str, strategy: tuple[str, ...], reduction: str, replicas: int, keras: str, tmp_path: Path
 ) -> None:
@@ -113,15 +123,13 @@ def test_every_strategy_trains_and_tells_what_ran(
     assert result.keras.startswith("tf_keras" if keras.startswith("tf") else "keras")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("loop", "strategy"), PARTITIONED)
+@pytest.mark.parametrize(("loop", "strategy"), drawn(PARTITIONED))
 def test_tf_keras_trains_variables_in_parts(loop: str, strategy: tuple[str, ...], tmp_path: Path) -> None:
     words = ("--loop", loop, "--steps", "200")
     check(train(tmp_path / "result.json", strategy, *words, keras="tf_keras 2"), "servers", 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "said"), REFUSED)
+@pytest.mark.parametrize(("strategy", "said"), drawn(REFUSED))
 def test_what_cannot_run_here_is_refused_in_one_line(strategy: tuple[str, ...], said: str) -> None:
     ended = subprocess.run(
         start(strategy), env=environment("keras 3"), capture_output=True, text=True, timeout=120, check=False

@@ -42,7 +42,7 @@ def run_page(name: str, folder: Path, roles: dict[str, int]) -> Ran:
     return ran
 
 
-@pytest.mark.tensorflow
+@pytest.mark.slow
 def test_each_update_tells_its_staleness_and_a_slow_worker_has_that_of_the_ratio_of_rates(tmp_path: Path) -> None:
     slow = "--slow", "worker:0=60ms", "--slow", "worker:1=220ms"
     result, said = train("asynchrony", tmp_path / "result.json", "--steps", "68", *slow)
@@ -76,7 +76,7 @@ def test_with_a_backup_worker_a_step_is_as_long_as_that_of_the_fast_ones(keras: 
     assert three["accuracy"]["accuracy"] > 0.6 and three["final_loss"] == pytest.approx(two["final_loss"], abs=0.3)
 
 
-@pytest.mark.tensorflow
+@pytest.mark.slow
 def test_shares_follow_speeds_and_the_training_is_that_of_the_even_split(tmp_path: Path) -> None:
     words = "--steps", "25", "--global-batch", "256", "--slow", "worker:1=2x"
     by_speed, said = train("batch-by-speed", tmp_path / "speed.json", *words)

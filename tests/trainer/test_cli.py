@@ -28,6 +28,8 @@ def test_list_tells_programs_strategies_and_techniques(capsys: pytest.CaptureFix
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if not line.startswith(" ")] == ["programs:", "strategies:", "techniques:"]
     assert any(line.split()[:2] == ["multi-worker", "Multi-worker"] for line in lines)
+    technique = next(place for place, line in enumerate(lines) if line.startswith("  accumulation  "))
+    assert lines[technique + 1].split() == ["accumulation=micro-batches", "of", "a", "step,", "2", "or", "more"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def code_of(name: str) -> str:
     return "\n".join(re.findall(r"```python\n(.*?)```", (PAGES / f"{name}.md").read_text(), re.DOTALL))
 
 
-@pytest.mark.tensorflow
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["model-parallelism", "tensor-parallelism"])
 def test_the_code_of_a_page_trains(run_code: Callable[..., Any], name: str) -> None:
     ran = run_code(code_of(name))
@@ -25,7 +25,7 @@ def test_the_code_of_a_page_trains(run_code: Callable[..., Any], name: str) -> N
     assert said and float(said[2]) < 0.9 * float(said[1]), ran.stdout
 
 
-@pytest.mark.tensorflow
+@pytest.mark.slow
 def test_the_pipeline_of_the_page_has_the_gradients_of_one_device(run_code: Callable[..., Any]) -> None:
     ran = run_code(code_of("pipeline-parallelism"))
     assert ran.returncode == 0, ran.stderr[-3000:]

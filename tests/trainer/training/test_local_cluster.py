@@ -22,7 +22,8 @@ def test_every_task_has_an_address_and_an_agent_of_its_own(tmp_path: Path) -> No
 
 
 def test_the_cluster_has_ended_when_its_tasks_have(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import os; print(os.environ['TFSCALE_TASK'])"]
+    # A lead that has ended before the other agent asks it for a start would be waited for.
+    command = [sys.executable, "-c", "import os, time; print(os.environ['TFSCALE_TASK']); time.sleep(1)"]
     with local_cluster(tmp_path, "short", {"worker": 2}, command, ["--exit-with-task"]) as cluster:
         assert cluster.wait() is None
         logs = [cluster.task_log(task) for task in cluster.agents]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,16 +133,13 @@ def _values(allowed: Any) -> str:
 def _list() -> int:
     for kind, title in FOLDERS.items():
         print(f"{title}:")
-        rows = {_written(entry): entry.summary for entry in entries(kind).values()}
-        width = max(map(len, rows), default=0)
-        for written, summary in rows.items():
-            print(f"  {written:<{width}}  {summary}")
+        found = entries(kind)
+        width = max(map(len, found), default=0)
+        for name, entry in found.items():
+            print(f"  {name:<{width}}  {entry.summary}")
+            if values := entry.constants.get("VALUES"):
+                print(f"  {'':<{width}}    {name}={values}")
     return 0
-
-
-def _written(entry: Entry) -> str:
-    """Return an entry as it is written on the command line: a technique that takes a value with an example's place."""
-    return f"{entry.name}={entry.constants['VALUES']}" if entry.constants.get("VALUES") else entry.name
 
 
 def _run(given: dict[str, Any], words: Sequence[str]) -> int:
@@ -171,13 +169,29 @@ def _own_main(names: Sequence[str]) -> Entry | None:
 
 def _run_own(program: Entry, words: Sequence[str]) -> int:
     """Run such a program, in place of which no strategy, loop or technique is chosen."""
-    if not {"-h", "--help"} & set(words):
-        tasks = own_tasks(program, words, _tasks_there())
-        if not _has_place():
-            return run_program_locally(program.name, tasks, ["run", program.name, *words])
+    if {"-h", "--help"} & set(words):
+        with _silent_stderr():
+            module = program.load()
+        module.main(words)
+    tasks = own_tasks(program, words, _tasks_there())
+    if not _has_place():
+        return run_program_locally(program.name, tasks, ["run", program.name, *words])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     program.load().main(words)
     return 0
+
+
+@contextlib.contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Drop all that is written to stderr: TensorFlow tells there, at its import, whatever its level of logging is."""
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _tasks_there() -> Mapping[str, int] | None:
