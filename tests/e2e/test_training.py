@@ -162,3 +162,39 @@ def test_a_run_is_watched_interrupted_and_goes_on_from_its_checkpoint(tmp_path: 
     result = train(tmp_path / "result.json", mirrored, "--steps", str(made + 100), step=made + 100)
     assert (result.begin, result.steps, result.loss[0][0]) == (made, 100, made + 1)
     assert result.loss[0][1] < 1.0, "untrained it would be 2.3"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("keras", list(KERAS))
+@pytest.mark.parametrize("loop", ["fit", "custom"])
+def test_a_restart_that_is_asked_for_loses_no_step(loop: str, keras: str, tmp_path: Path) -> None:
+    """All workers end after the same step, and go on after it; what worker 0 reported of its steps tells which."""
+    out, folder, path = tmp_path / "run.jsonl", tmp_path / "checkpoints", tmp_path / "result.json"
+    words = ("--loop", loop, "--steps", "503", "--checkpoints", str(folder), "--json", str(path))
+    with subprocess.Popen(
+        start(("multi-worker",), *words),
+        env=environment(keras),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stderr is not None
+        told = [run.stderr.readline(), run.stderr.readline()]
+        command, *which = told[1].split()
+        console = [TRAIN.parent / command, *which]
+        with subprocess.Popen([*console, "--headless", "--out", str(out)]) as watching:
+            assert run.stderr.readline().startswith("step 100: ")
+            restart = [console[0], "restart", "worker:1", "--yes", *which]
+            subprocess.run(restart, check=True, timeout=60)
+            _, rest = run.communicate(timeout=200)
+            watching.send_signal(signal.SIGINT)
+        assert run.returncode == 0, rest
+    result = read_result(path)
+    assert 100 <= result.begin < 503 and result.begin + result.steps == 503
+    assert (result.loss[0][0], result.loss[-1][0]) == (result.begin + 1, 503)
+    for worker in ("worker:0", "worker:1"):
+        sequence = Recording.read(out).steps[worker]["sequence"]
+        (again,) = [place for place in range(1, len(sequence)) if sequence[place] < sequence[place - 1]]
+        # The last steps before the end may not have been reported any more: never more than were saved.
+        assert result.begin - 10 <= sequence[again - 1] + 1 <= result.begin
+    assert left("".join(told)) == []

@@ -14,7 +14,12 @@ pytestmark = pytest.mark.tensorflow
 
 ROOT = Path(__file__).parents[3]
 MODULES = sorted((ROOT / "trainer/tfscale/trainer/techniques").glob("*.py"))
-PAGES = [ROOT / "docs/how-to/techniques" / f"{path.stem.replace('_', '-')}.md" for path in MODULES]
+FLAGS = ("custom-loop", "preemption")
+"""Pages about what a flag of its own does."""
+PAGES = [
+    ROOT / "docs/how-to/techniques" / f"{name}.md"
+    for name in (*(path.stem.replace("_", "-") for path in MODULES), *FLAGS)
+]
 
 
 def test_each_technique_has_a_page() -> None:

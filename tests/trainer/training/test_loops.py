@@ -46,6 +46,8 @@ def test_the_rate_is_that_after_the_first_step() -> None:
     assert Stopwatch().trained([], 5).steps_per_second is None
 
 
+# Keras warns that it does not shuffle a data set, which is its default.
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed:UserWarning")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_fit_makes_every_step_of_a_number_that_no_epochs_divide(
     asynchronous: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -55,12 +57,9 @@ def test_fit_makes_every_step_of_a_number_that_no_epochs_divide(
     from tfscale.trainer.training import loops
 
     monkeypatch.setattr(loops, "EPOCH", 3)
-    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
-    with strategy.scope():
-        model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
-        model.compile("sgd", "mse")
-    batch = (np.ones((4, 2), np.float32), np.ones((4, 1), np.float32))
-    data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensors(batch).repeat())
+    model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    data = tf.data.Dataset.from_tensors((np.ones((4, 2), np.float32), np.ones((4, 1), np.float32))).repeat()
     saved: list[int] = []
     course = loops.Course(7, begin=10, after_epoch=saved.append)
     trained = loops.fit(tf.keras, model, data, course, [], asynchronous)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tfscale.core.errors import TfscaleError
 from tfscale.trainer.training.result import Result, describe, read_result
 
 RESULT = Result(
@@ -64,6 +65,15 @@ def test_a_run_that_went_on_or_whose_steps_were_not_seen_says_so() -> None:
     lines = describe(result)
     assert "200 in 4.0 s, after 100 earlier" in lines and "examples/s after the first 50 steps" in lines
     assert "0.5000, mean of the last epoch" in lines and result.final_loss == 0.5
+    short = replace(result, steps=53, begin=0, loss=[(26, 2.0), (52, 1.0), (53, 0.5)])
+    assert "0.7500, mean of the last 2 epochs" in describe(short)
+    assert "0.5000, mean of the last 1 steps" in describe(replace(result, steps=1, loss=[(1, 0.5)]))
+    assert "0.5000, mean of the last epoch" in describe(replace(result, steps=50, loss=[(50, 0.5)]))
+
+
+def test_a_result_that_cannot_be_written_is_one_line() -> None:
+    with pytest.raises(TfscaleError, match=r"^--json /dev/full: No space left on device$"):
+        RESULT.write(Path("/dev/full"))
 
 
 def test_what_is_unknown_is_said_to_be_so() -> None:

@@ -57,10 +57,10 @@ class Checkpoints:
         path = tf.train.latest_checkpoint(str(self._folder))
         try:
             self._checkpoint.restore(path).assert_existing_objects_matched()
-        except (tf.errors.DataLossError, tf.errors.NotFoundError):
-            raise ValueError(f"{Path(path).name} is damaged; remove it and its line in the file checkpoint") from None
-        except (AssertionError, ValueError, tf.errors.OpError):
+        except (AssertionError, ValueError, tf.errors.InvalidArgumentError):
             raise ValueError(f"{Path(path).name} is of another model or optimizer; name another folder") from None
+        except tf.errors.OpError:
+            raise ValueError(f"{Path(path).name} is damaged; remove it and its line in the file checkpoint") from None
 
     def save(self, step: int) -> None:
         """Save after so many steps. Raises TfscaleError where there is no room."""

@@ -121,8 +121,12 @@ def _rate(result: Result) -> str:
 
 def _loss(result: Result) -> str:
     count = len(result.last_losses)
-    last = "epoch" if count == 1 and result.steps > 1 else f"{count} steps"
-    return f"{_number(result.final_loss)}, mean of the last {last}" if count else "unknown"
+    if not count:
+        return "unknown"
+    known, span = len(result.loss), result.loss[-1][0] - result.loss[0][0] + 1
+    of_epochs = known < span or known == 1 < result.steps
+    last = f"{count} {'epochs' if of_epochs else 'steps'}" if count > 1 or not of_epochs else "epoch"
+    return f"{_number(result.final_loss)}, mean of the last {last}"
 
 
 def _number(value: float | None) -> str:

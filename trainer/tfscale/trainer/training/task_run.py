@@ -90,7 +90,8 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     dataset = slowness.batches(batches(training, global_batch, seed, plan.input))
     train = _fit if plan.loop == "fit" else _loop
     callbacks = slowness.callbacks()
-    if plan.checkpoints is not None and not _is_asynchronous(plan):
+    if plan.checkpoints is not None and not _is_asynchronous(plan) and plan.strategy.name != "tpu":
+        # TensorFlow's handler refuses servers; on a TPU it would synchronise the host with the cores in each step.
         checkpoints.save_on_sigterm(strategy.cluster_resolver if sum(place.tasks.values()) > 1 else None)
         course = replace(course, after_step=checkpoints.after_step)
     run = _Training(plan, course, strategy, program, parts, model, optimizer, dataset, callbacks, TracedFunctions())
