@@ -55,3 +55,12 @@ def test_replicas_of_one_host_share_each_batch_and_an_uneven_last_one(
     keras: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert shares(tmp_path, "one host", keras, monkeypatch) == by_name(ONE_HOST)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("keras", list(KERAS))
+@pytest.mark.parametrize(("tasks", "expected"), [("multi-worker", BY_2), ("parameter-server", ALL_BY_ONE)])
+def test_workers_share_each_batch_and_a_parameter_servers_chief_predicts_alone(
+    tasks: str, expected: dict[int, list[tuple[int, int]]], keras: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shares(tmp_path, tasks, keras, monkeypatch) == by_name({tasks: expected})
