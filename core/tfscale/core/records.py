@@ -129,6 +129,16 @@ class ProbeStatus:
     """Elements x dtype of the tensors given to the gradient collective."""
     examples_per_step: int | None = None
     """The global batch."""
+    gathered_bytes_per_step: int | None = None
+    """The part of `reduced_bytes_per_step` that each replica gets from every other one, unsummed (all-gather)."""
+    dense_bytes_per_step: int | None = None
+    """Bytes that the sparse gradients of a step (IndexedSlices) would have as dense tensors."""
+    wire_type: str | None = None
+    """Type of most of the bytes that are reduced, such as `bfloat16`."""
+    micro_batches: int | None = None
+    """Micro-batches whose gradients are added up for one all-reduce and one update; None for one."""
+    local_steps: int | None = None
+    """Updates that each replica makes by itself up to one all-reduce (local SGD); None for one."""
     tensorflow: str | None = None
     keras: str | None = None
     warnings: tuple[str, ...] = ()

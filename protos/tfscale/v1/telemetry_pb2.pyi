@@ -220,6 +220,11 @@ class ProbeStatus(_message.Message):
     WARNINGS_FIELD_NUMBER: _builtins.int
     COLLECTIVE_FIELD_NUMBER: _builtins.int
     CHECKPOINT_FIELD_NUMBER: _builtins.int
+    GATHERED_BYTES_PER_STEP_FIELD_NUMBER: _builtins.int
+    DENSE_BYTES_PER_STEP_FIELD_NUMBER: _builtins.int
+    WIRE_TYPE_FIELD_NUMBER: _builtins.int
+    MICRO_BATCHES_FIELD_NUMBER: _builtins.int
+    LOCAL_STEPS_FIELD_NUMBER: _builtins.int
     state: Global___ProbeState.ValueType
     message: _builtins.str
     strategy: _builtins.str
@@ -241,6 +246,16 @@ class ProbeStatus(_message.Message):
     """RING, NCCL or AUTO across hosts, LOCAL within one process"""
     checkpoint: _builtins.float
     """when this task's newest checkpoint was written, also of an attempt before"""
+    gathered_bytes_per_step: _builtins.int
+    """part of the reduced bytes that is all-gathered, not summed"""
+    dense_bytes_per_step: _builtins.int
+    """of the sparse gradients as dense tensors"""
+    wire_type: _builtins.str
+    """of most of the reduced bytes, for example bfloat16"""
+    micro_batches: _builtins.int
+    """for one all-reduce and one update; absent for one"""
+    local_steps: _builtins.int
+    """updates of each replica by itself up to one all-reduce; absent for one"""
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -259,21 +274,34 @@ class ProbeStatus(_message.Message):
         warnings: _abc.Iterable[_builtins.str] | None = ...,
         collective: _builtins.str | None = ...,
         checkpoint: _builtins.float | None = ...,
+        gathered_bytes_per_step: _builtins.int | None = ...,
+        dense_bytes_per_step: _builtins.int | None = ...,
+        wire_type: _builtins.str | None = ...,
+        micro_batches: _builtins.int | None = ...,
+        local_steps: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_examples_per_step", b"_examples_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "checkpoint", b"checkpoint", "collective", b"collective", "examples_per_step", b"examples_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_examples_per_step", b"_examples_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "checkpoint", b"checkpoint", "collective", b"collective", "examples_per_step", b"examples_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "message", b"message", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
     _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015
     _WhichOneofReturnType__collective: _TypeAlias = _typing.Literal["collective"]  # noqa: Y015
     _WhichOneofArgType__collective: _TypeAlias = _typing.Literal["_collective", b"_collective"]  # noqa: Y015
+    _WhichOneofReturnType__dense_bytes_per_step: _TypeAlias = _typing.Literal["dense_bytes_per_step"]  # noqa: Y015
+    _WhichOneofArgType__dense_bytes_per_step: _TypeAlias = _typing.Literal["_dense_bytes_per_step", b"_dense_bytes_per_step"]  # noqa: Y015
     _WhichOneofReturnType__examples_per_step: _TypeAlias = _typing.Literal["examples_per_step"]  # noqa: Y015
     _WhichOneofArgType__examples_per_step: _TypeAlias = _typing.Literal["_examples_per_step", b"_examples_per_step"]  # noqa: Y015
+    _WhichOneofReturnType__gathered_bytes_per_step: _TypeAlias = _typing.Literal["gathered_bytes_per_step"]  # noqa: Y015
+    _WhichOneofArgType__gathered_bytes_per_step: _TypeAlias = _typing.Literal["_gathered_bytes_per_step", b"_gathered_bytes_per_step"]  # noqa: Y015
     _WhichOneofReturnType__keras: _TypeAlias = _typing.Literal["keras"]  # noqa: Y015
     _WhichOneofArgType__keras: _TypeAlias = _typing.Literal["_keras", b"_keras"]  # noqa: Y015
     _WhichOneofReturnType__local_replicas: _TypeAlias = _typing.Literal["local_replicas"]  # noqa: Y015
     _WhichOneofArgType__local_replicas: _TypeAlias = _typing.Literal["_local_replicas", b"_local_replicas"]  # noqa: Y015
+    _WhichOneofReturnType__local_steps: _TypeAlias = _typing.Literal["local_steps"]  # noqa: Y015
+    _WhichOneofArgType__local_steps: _TypeAlias = _typing.Literal["_local_steps", b"_local_steps"]  # noqa: Y015
+    _WhichOneofReturnType__micro_batches: _TypeAlias = _typing.Literal["micro_batches"]  # noqa: Y015
+    _WhichOneofArgType__micro_batches: _TypeAlias = _typing.Literal["_micro_batches", b"_micro_batches"]  # noqa: Y015
     _WhichOneofReturnType__ranks: _TypeAlias = _typing.Literal["ranks"]  # noqa: Y015
     _WhichOneofArgType__ranks: _TypeAlias = _typing.Literal["_ranks", b"_ranks"]  # noqa: Y015
     _WhichOneofReturnType__reduced_bytes_per_step: _TypeAlias = _typing.Literal["reduced_bytes_per_step"]  # noqa: Y015
@@ -284,16 +312,26 @@ class ProbeStatus(_message.Message):
     _WhichOneofArgType__strategy: _TypeAlias = _typing.Literal["_strategy", b"_strategy"]  # noqa: Y015
     _WhichOneofReturnType__tensorflow: _TypeAlias = _typing.Literal["tensorflow"]  # noqa: Y015
     _WhichOneofArgType__tensorflow: _TypeAlias = _typing.Literal["_tensorflow", b"_tensorflow"]  # noqa: Y015
+    _WhichOneofReturnType__wire_type: _TypeAlias = _typing.Literal["wire_type"]  # noqa: Y015
+    _WhichOneofArgType__wire_type: _TypeAlias = _typing.Literal["_wire_type", b"_wire_type"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__checkpoint) -> _WhichOneofReturnType__checkpoint | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__collective) -> _WhichOneofReturnType__collective | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__dense_bytes_per_step) -> _WhichOneofReturnType__dense_bytes_per_step | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__examples_per_step) -> _WhichOneofReturnType__examples_per_step | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gathered_bytes_per_step) -> _WhichOneofReturnType__gathered_bytes_per_step | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__keras) -> _WhichOneofReturnType__keras | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__local_replicas) -> _WhichOneofReturnType__local_replicas | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__local_steps) -> _WhichOneofReturnType__local_steps | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__micro_batches) -> _WhichOneofReturnType__micro_batches | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ranks) -> _WhichOneofReturnType__ranks | None: ...
     @_typing.overload
@@ -304,6 +342,8 @@ class ProbeStatus(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__strategy) -> _WhichOneofReturnType__strategy | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tensorflow) -> _WhichOneofReturnType__tensorflow | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wire_type) -> _WhichOneofReturnType__wire_type | None: ...
 
 Global___ProbeStatus: _TypeAlias = ProbeStatus  # noqa: Y015
 

@@ -45,3 +45,11 @@ def test_it_has_the_notes_of_the_probe() -> None:
     noted = FrameArrived(fakes.NOW, FIRST, replace(fakes.frame(FIRST), probe=probe))
     snapshot = fakes.folded(SPEC, *fakes.healthy_events(SPEC), noted).snapshot(fakes.NOW)
     assert [task["notes"] for task in snapshot_line(snapshot)["tasks"]] == [["a name was completed"], []]
+
+
+def test_it_has_the_techniques_that_the_probe_counted() -> None:
+    probe = replace(fakes.frame(FIRST).probe, micro_batches=4, collective="RING")
+    arrived = FrameArrived(fakes.NOW, FIRST, replace(fakes.frame(FIRST), probe=probe))
+    snapshot = fakes.folded(SPEC, *fakes.healthy_events(SPEC), arrived).snapshot(fakes.NOW)
+    said = [task["techniques"] for task in snapshot_line(snapshot)["tasks"]]
+    assert said == [["gradient accumulation: 1 all-reduce for 4 micro-batches"], []]

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import fakes
 import pytest
-from tfscale.console.tui.widgets.panes.task_detail import stage_facts
+from tfscale.console.engine.events import FrameArrived
+from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.console.tui.widgets.panes.cluster_metrics import figures_of
+from tfscale.console.tui.widgets.panes.task_detail import Detail, stage_facts
+from tfscale.console.tui.widgets.table.task_columns import BY_NAME, Scene
 from tfscale.core.analysis.findings import SubjectSummary
+from tfscale.core.analysis.steps.staleness import Staleness
+
+SPEC = fakes.spec(2)
+FIRST = fakes.worker(0)
 
 
 @pytest.mark.parametrize(
@@ -17,3 +28,40 @@ from tfscale.core.analysis.findings import SubjectSummary
 )
 def test_a_stage_tells_its_bubble(summary: SubjectSummary, said: str) -> None:
     assert stage_facts(summary) == said
+
+
+def lines(snapshot: object) -> list[str]:
+    detail = Detail(FIRST)
+    detail.set_reactive(Detail.snapshot, snapshot)
+    detail.set_reactive(Detail.appearance, Appearance())
+    return [line.plain for line in detail.lines(120)]
+
+
+def test_a_task_tells_the_techniques_that_make_its_steps_other_than_plain_ones() -> None:
+    probe = fakes.frame(FIRST).probe
+    assert probe is not None
+    frame = replace(fakes.frame(FIRST), probe=replace(probe, local_steps=8, wire_type="bfloat16"))
+    events = *fakes.healthy_events(SPEC), FrameArrived(fakes.NOW, FIRST, frame)
+    told = [line for line in lines(fakes.folded(SPEC, *events).snapshot(fakes.NOW)) if line.startswith("technique")]
+    assert told == [
+        "technique  local SGD: 1 all-reduce in 8 steps, counted here as one step",
+        "technique  gradients in bfloat16 on the wire",
+    ]
+    plain = lines(fakes.folded(SPEC, *fakes.healthy_events(SPEC)).snapshot(fakes.NOW))
+    assert not any(line.startswith("technique") for line in plain)
+
+
+def test_the_time_from_one_all_reduce_to_the_next_is_that_of_all_local_steps() -> None:
+    findings = replace(fakes.healthy_findings(SPEC), local_steps=8)
+    snapshot = fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=findings).snapshot(fakes.NOW)
+    assert [figure.name for figure in figures_of(snapshot)][:3] == ["steps/s", "examples/s", "for 8 steps"]
+
+
+def test_an_asynchronous_worker_tells_how_old_its_updates_are() -> None:
+    findings = fakes.healthy_findings(SPEC)
+    summary = SubjectSummary(step_time=0.1, compute=0.1, staleness=Staleness(1.75, {1: 1, 2: 3}))
+    findings = replace(findings, subjects={**findings.subjects, "worker:0": summary})
+    snapshot = fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=findings).snapshot(fakes.NOW)
+    assert "staleness  mean 1.75   updates by others, pull to push: 1:1 2:3" in lines(snapshot)
+    column, scene = BY_NAME["stale"], Scene(fakes.NOW, Appearance().glyphs)
+    assert [column.cell(view, scene)[0] for view in snapshot.tasks] == ["1.75", "–"]

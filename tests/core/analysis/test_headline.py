@@ -3,7 +3,17 @@ from dataclasses import replace
 
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.records import Collective, Coordinator, Diagnosis, Exit, TaskState, TaskStatus, WorkerFunctions
+from tfscale.core.records import (
+    Collective,
+    Coordinator,
+    Diagnosis,
+    Exit,
+    ProbeState,
+    ProbeStatus,
+    TaskState,
+    TaskStatus,
+    WorkerFunctions,
+)
 
 View = Callable[..., ObservedTask]
 
@@ -12,6 +22,17 @@ def test_a_healthy_cluster_is_called_so_with_its_rate(view: View) -> None:
     workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
     assert headline((), workers, 12.34) == "healthy: 3 workers in step, 12.3 steps/s, no straggler"
     assert headline((), workers[:1], 0.125) == "healthy: worker:0 trains, 8.0 s a step"
+
+
+def test_a_step_that_is_more_than_a_batch_is_told(view: View) -> None:
+    def said(**facts: int) -> str:
+        probe = ProbeStatus(ProbeState.MEASURING, **facts)  # type: ignore[arg-type]
+        return headline((), [view(f"worker:{index}", progressed=99.0, probe=probe) for index in range(2)], 96.0)
+
+    assert said(micro_batches=4) == (
+        "healthy: 2 workers in step, 96 steps/s, 1 all-reduce for 4 micro-batches, no straggler"
+    )
+    assert said(local_steps=8) == "healthy: 2 workers in step, 96 steps/s, 1 all-reduce in 8 steps, no straggler"
 
 
 def test_the_first_open_diagnosis_goes_before_all(view: View) -> None:

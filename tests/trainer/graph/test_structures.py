@@ -80,3 +80,44 @@ def test_a_batch_is_asked_for_beside_its_first_stamp_and_used_after_the_second()
     assert not asked.control_inputs and held.control_inputs == [end]
     assert not begin.control_inputs and not any(begin in op.control_inputs for op in found if op.type != "NoOp")
     assert step(iterator).numpy() == 0
+
+
+def test_the_iterations_of_a_loop_are_read_from_the_graph_around_it() -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.graph.structures import iterations, loop_inside
+
+    bodies: list[Any] = []
+
+    def body(index: Any) -> Any:
+        bodies.append(loop_inside(tf.compat.v1.get_default_graph(), ()))
+        return index + 1
+
+    @tf.function
+    def loops(most: Any) -> Any:
+        bounded = tf.while_loop(lambda index: index < 4, body, [0], maximum_iterations=4)
+        unbounded = tf.while_loop(lambda index: index < 4, body, [0])
+        return bounded, unbounded, tf.while_loop(lambda index: index < 4, body, [0], maximum_iterations=most)
+
+    loops.get_concrete_function(tf.TensorSpec((), tf.int32))
+    assert [iterations(each) for each in bodies] == [4, 1, 1]
+    with tf.Graph().as_default() as graph:
+        assert loop_inside(graph, ()) is None
+
+
+def test_sparse_gradients_are_told_apart_with_the_bytes_that_they_would_have_as_dense_ones() -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.graph.structures import dense_bytes, sparse_gradients, wire_type
+
+    found: list[Any] = []
+
+    @tf.function
+    def gradients(table: Any, weights: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch([table, weights])
+            loss = tf.reduce_sum(tf.gather(table, [1, 5]) * weights)
+        handed = tape.gradient(loss, [table, weights])
+        found.append((len(sparse_gradients(handed)), dense_bytes(sparse_gradients(handed)), wire_type(handed[1:])))
+        return handed[1]
+
+    gradients(tf.ones((10, 3)), tf.ones((2, 3)))
+    assert found == [(1, 10 * 3 * 4, "float32")] and wire_type([]) == ""

@@ -21,6 +21,15 @@ def test_steps_tell_what_one_step_reduces_and_how_many_examples_all_workers_have
     assert status.record.replicas == 2
 
 
+def test_what_makes_a_step_other_than_a_plain_one_is_reported() -> None:
+    plain = Status().after([step(32.0)]).record
+    assert (plain.gathered_bytes_per_step, plain.micro_batches, plain.local_steps) == (None, None, None)
+    other = step(32.0)._replace(gathered=400, dense_bytes=9000, wire_type="bfloat16", micro_batches=2, local_steps=8)
+    record = Status().after([other]).record
+    assert (record.gathered_bytes_per_step, record.dense_bytes_per_step, record.wire_type) == (400, 9000, "bfloat16")
+    assert (record.micro_batches, record.local_steps) == (2, 8)
+
+
 def test_without_steps_nothing_changes() -> None:
     status = Status(distribution=TWO)
     assert status.after([]) is status

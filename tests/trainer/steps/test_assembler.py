@@ -23,6 +23,8 @@ class Program:
         self.part = sites.traced(Kind.RUN, trains=True)
         self.test = sites.traced(Kind.RUN)
         self.gradient = sites.traced(Kind.GRADIENT)
+        self.local = sites.traced(Kind.RUN, trains=True, applies=True)
+        self.mean = sites.traced(Kind.RUN)
 
     def step(self, at: float) -> list[Span]:
         """Return a step from `at` (the exit before) on: update 2, host 3, input 5, compute 20, reduce 10 ms."""
@@ -245,3 +247,46 @@ def test_a_batch_whose_stamp_came_too_late_harms_one_step_only() -> None:
     found = fed([span for spans in steps for span in spans])
     assert math.isnan(found[1].compute)
     assert milliseconds(found[2]) == milliseconds(found[3]) == (2, 3, 5, 20, 10)
+
+
+def test_micro_batches_are_counted_for_the_one_update_of_a_step() -> None:
+    program = Program()
+    parts = [
+        span
+        for at in (100.0, 100.01, 100.02)
+        for span in (Span(program.input, at, at + 0.001, 16.0), Span(program.part, at + 0.001, at + 0.01))
+    ]
+    (by_hand,) = fed([*parts, *program.step(100.03)])
+    assert (by_hand.micro_batches, by_hand.local_steps) == (1, 1)
+    program.run.applies = True
+    (step,) = fed([*parts, *program.step(100.03)])
+    assert (step.micro_batches, step.local_steps, step.examples) == (4, 1, 16.0 * 3 + 64.0)
+    program.run.micro_batches = 4
+    (looped,) = fed(program.step(100))
+    assert (looped.micro_batches, looped.local_steps) == (4, 1)
+
+
+def test_updates_of_a_replica_by_itself_are_local_steps_up_to_the_next_all_reduce() -> None:
+    program = Program()
+    program.local.micro_batches = 2
+    steps = [
+        span
+        for number in range(8)
+        for span in (
+            Span(program.input, 100 + 0.01 * number, 100.001 + 0.01 * number, 32.0),
+            Span(program.local, 100.001 + 0.01 * number, 100.009 + 0.01 * number),
+        )
+    ]
+    mean = [Span(program.gradients, 100.09, 100.10), Span(program.mean, 100.085, 100.11)]
+    (step,) = fed([*steps, *mean])
+    assert (step.micro_batches, step.local_steps, step.examples) == (2, 8, 256.0)
+    assert step.end == pytest.approx(100.10) and step.reduce == pytest.approx(0.01)
+
+
+def test_bytes_that_are_gathered_are_counted_apart() -> None:
+    program = Program()
+    program.gradients.gathered, program.gradients.gathers_more = 1000, True
+    program.gradients.dense_bytes, program.gradients.wire_type = 5_000_000, "float32"
+    read, reduced, run = program.step(100)
+    (step,) = fed([read, reduced._replace(amount=500.0), run])
+    assert (step.bytes, step.gathered, step.dense_bytes, step.wire_type) == (1_000_500, 1500, 5_000_000, "float32")

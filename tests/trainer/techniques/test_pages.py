@@ -14,12 +14,10 @@ pytestmark = pytest.mark.tensorflow
 
 ROOT = Path(__file__).parents[3]
 MODULES = sorted((ROOT / "trainer/tfscale/trainer/techniques").glob("*.py"))
-FLAGS = ("custom-loop", "preemption")
-"""Pages about what a flag of its own does."""
-PAGES = [
-    ROOT / "docs/how-to/techniques" / f"{name}.md"
-    for name in (*(path.stem.replace("_", "-") for path in MODULES), *FLAGS)
-]
+OTHERS = ("custom-loop", "preemption", "sparse-gradients")
+"""Pages about what is no value of `--with`."""
+NAMES = [*(path.stem.replace("_", "-") for path in MODULES), *OTHERS]
+PAGES = [ROOT / "docs/how-to/techniques" / f"{name}.md" for name in NAMES]
 
 
 def test_each_technique_has_a_page() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.history.history import History
 from tfscale.core.analysis.findings import Findings, SubjectSummary
+from tfscale.core.analysis.run.technique_words import technique_words
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import Description, Diagnosis, Frame, TaskState, TaskStatus
@@ -49,6 +50,12 @@ class TaskView:
         """Sentences of the probe: why it measures less, and what it did in another way than the script says."""
         probe = self.frame.probe if self.frame else None
         return (*filter(None, [probe.message, *probe.warnings]),) if probe else ()
+
+    @property
+    def techniques(self) -> tuple[str, ...]:
+        """Sentences about what makes its steps other than plain ones, as the probe has counted."""
+        probe = self.frame.probe if self.frame else None
+        return tuple(technique_words(probe)) if probe else ()
 
     @property
     def host(self) -> str:

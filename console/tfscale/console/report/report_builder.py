@@ -20,6 +20,7 @@ from tfscale.console.report.run_report import NumberRange, PhaseTimeline, RunGro
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity
+from tfscale.core.analysis.run.load import load_of
 from tfscale.core.analysis.run.scaling import Forecast, ring_forecast
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
@@ -168,22 +169,28 @@ def _group(
         begin,
         end,
         spent=findings.spent if is_whole else {},
-        scaling=_scaling(tasks, findings),
+        scaling=_scaling(tasks, findings, probe),
         workers=(probe and probe.replicas) or len(tasks),
         examples=probe.examples_per_step if probe else None,
         training=run.training,
     )
 
 
-def _scaling(subjects: Mapping[str, SubjectSummary], findings: Findings) -> tuple[Forecast, ...]:
+def _scaling(
+    subjects: Mapping[str, SubjectSummary], findings: Findings, probe: ProbeStatus | None
+) -> tuple[Forecast, ...]:
     """Return the ring model's forecasts of other sizes from the last steps; none for a single worker."""
     lags = [summary.lag for summary in subjects.values() if summary.lag is not None]
     workers = len(lags)
     if workers < 2 or not findings.transfer or findings.step_time is None:
         return ()
     lag = max(findings.step_time - findings.transfer, 1e-9)
+    load = load_of(findings, [*subjects.values()], probe)
+    gathered = load.gathered if load else 0.0
     sizes = sorted({1, *(2**power for power in range(1, workers.bit_length() + 1)), workers, 2 * workers})
-    return tuple(ring_forecast(lag, findings.transfer, workers, size) for size in sizes if size <= 2 * workers)
+    return tuple(
+        ring_forecast(lag, findings.transfer, workers, size, gathered) for size in sizes if size <= 2 * workers
+    )
 
 
 def _events(group: MeasuredGroup) -> Iterator[Event]:

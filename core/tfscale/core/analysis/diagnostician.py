@@ -105,17 +105,20 @@ class Diagnostician:
 
     def _findings(self, diagnoses: tuple[Diagnosis, ...], tasks: tuple[ObservedTask, ...]) -> Findings:
         main = self._main
-        rate = main.rate() if _is_moving(tasks) else None
+        rounds = main.rate() if _is_moving(tasks) else None
         subjects = {name: summary for group in self._groups for name, summary in group.summaries().items()}
         subjects |= self._stages.summaries()
-        examples = next((task.probe.examples_per_step for task in tasks if task.probe and task.running), None)
+        probe = next((task.probe for task in tasks if task.probe and task.running), None)
+        examples, local_steps = (probe.examples_per_step, probe.local_steps or 1) if probe else (None, 1)
+        rate = rounds * local_steps if rounds is not None else None
         costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
         return Findings(
             diagnoses=diagnoses,
             headline=headline(diagnoses, tasks, rate),
             step_time=main.step_time(),
             steps_per_second=rate,
-            examples_per_second=rate * examples if rate is not None and examples is not None else None,
+            examples_per_second=rounds * examples if rounds is not None and examples is not None else None,
+            local_steps=local_steps,
             slowdown=max(costs, default=None),
             transfer=known_median(transfer(main.window.reduce)) if main.window.meets else None,
             subjects=subjects,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tfscale.core.analysis.steps.staleness import Staleness
 from tfscale.core.records import Diagnosis
 
 SEVERITIES = ("info", "warning", "serious", "critical")
@@ -43,6 +44,8 @@ class SubjectSummary:
     """Time from leaving one all-reduce to entering the next: update + host + input + compute."""
     ratio: float | None = None
     """Lag over the median lag of the others."""
+    staleness: Staleness | None = None
+    """Updates by other workers between its pulls and its pushes; None where its steps wait for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class Findings:
     subjects: Mapping[str, SubjectSummary] = field(default_factory=dict)
     spent: Mapping[str, float] = field(default_factory=dict)
     """Seconds of the run so far by bucket of its goodput; empty before anything started."""
+    local_steps: int = 1
+    """Steps of the program that are one step here, from one all-reduce to the next (local SGD)."""
 
 
 def by_severity(diagnosis: Diagnosis) -> tuple[bool, int, int, float]:

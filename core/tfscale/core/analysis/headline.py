@@ -8,7 +8,7 @@ from tfscale.core.analysis.tasks.hangs import missing, stillness
 from tfscale.core.analysis.tasks.not_started import joined, why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import Diagnosis, TaskState
+from tfscale.core.records import Diagnosis, ProbeStatus, TaskState
 from tfscale.core.text import duration, listing, no_contact, plural, step_rate
 
 
@@ -55,7 +55,15 @@ def _healthy(tasks: Sequence[ObservedTask], steps_per_second: float) -> str:
         return f"healthy: {listing([task.name for task in training])} trains, {step_rate(steps_per_second)}"
     roles = {task.task.role for task in training}
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
-    return f"healthy: {plural(len(training), noun)} in step, {step_rate(steps_per_second)}, no straggler"
+    rate = f"{step_rate(steps_per_second)}{_all_reduces(training[0].probe)}"
+    return f"healthy: {plural(len(training), noun)} in step, {rate}, no straggler"
+
+
+def _all_reduces(probe: ProbeStatus | None) -> str:
+    """Say where a step is not one batch and one all-reduce."""
+    if probe is not None and probe.local_steps:
+        return f", 1 all-reduce in {probe.local_steps} steps"
+    return f", 1 all-reduce for {probe.micro_batches} micro-batches" if probe and probe.micro_batches else ""
 
 
 def _waiting(tasks: Sequence[ObservedTask]) -> str:

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 from tfscale.core.analysis.run import gain_models
 from tfscale.core.analysis.run.load import Load
+from tfscale.core.analysis.run.scaling import volume
+from tfscale.core.analysis.run.technique_words import NARROW
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import Diagnosis
+
+MOSTLY = 0.5
+"""Share of the volume from which on an exchange is told as an all-gather (chosen: the half of it)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +41,37 @@ def cast_gradients(load: Load) -> Remedy:
 
 
 def accumulate(load: Load) -> Remedy:
+    """Return four times the steps, or micro-batches, for each all-reduce: more of what the program does already."""
     gain = gain_models.accumulated(load.step, load.transfer, 4)
-    return Remedy("accumulating 4 micro-batches", gain, "a quarter of the all-reduces")
+    if (steps := load.local_steps) > 1:
+        return Remedy(f"an all-reduce in {4 * steps} local steps, not {steps}", gain, "a quarter of the all-reduces")
+    instead = f" instead of {load.micro_batches}" if load.micro_batches > 1 else ""
+    what = f"accumulating {4 * load.micro_batches} micro-batches{instead}"
+    return Remedy(what, gain, "a quarter of the all-reduces")
 
 
 def enlarge_batch(load: Load) -> Remedy:
     growing = min(load.compute + load.input, load.step - load.transfer)
-    return Remedy("a batch twice as large", gain_models.larger_batch(load.step, growing, 2), "compute and input double")
+    if not load.dense:
+        gain = gain_models.larger_batch(load.step, growing, 2)
+        return Remedy("a batch twice as large", gain, "compute and input double")
+    # Twice the examples use up to twice the rows of an embedding.
+    rows = load.transfer * load.gathered_volume
+    gain = gain_models.larger_batch(load.step, growing + rows, 2)
+    return Remedy("a batch twice as large", gain, "compute, input and the rows that are gathered double")
+
+
+def densify(load: Load) -> Remedy | None:
+    """Return dense gradients in the place of sparse ones, where a ring moves fewer bytes of them; else None."""
+    if load.payload is None or not load.dense:
+        return None
+    now = volume(load.payload, load.ranks, load.gathered)
+    then = volume(load.payload * (1 - load.gathered) + load.dense, load.ranks)
+    if then >= now:
+        return None
+    gain = gain_models.other_volume(load.step, load.transfer, now, then)
+    what = "sparse gradients made dense (tf.convert_to_tensor) before they are reduced"
+    return Remedy(what, gain, "an all-reduce instead of an all-gather", at_most=True)
 
 
 def faster_links(load: Load) -> Remedy:
@@ -61,14 +90,33 @@ def faster_devices(load: Load, devices: str) -> Remedy:
 
 
 def more_workers(load: Load) -> Remedy:
-    gain = gain_models.more_workers(load.step, load.transfer, load.ranks, 2 * load.ranks)
-    return Remedy(f"{2 * load.ranks} workers instead of {load.ranks}", gain, "ring all-reduce", at_most=True)
+    gain = gain_models.more_workers(load.step, load.transfer, load.ranks, 2 * load.ranks, load.gathered)
+    model = "ring all-reduce" if load.gathered_volume < MOSTLY else "all-gather, which grows with every worker"
+    return Remedy(f"{2 * load.ranks} workers instead of {load.ranks}", gain, model, at_most=True)
 
 
 def for_communication(load: Load) -> tuple[Remedy, ...]:
     """Return what helps where the all-reduce takes much of each step."""
-    first = (cast_gradients(load), accumulate(load), enlarge_batch(load), faster_links(load))
-    return (*first, Remedy("fewer, stronger GPUs"))
+    return (*_for_fewer_bytes(load), enlarge_batch(load), faster_links(load), *_without_gain(load))
+
+
+def _for_fewer_bytes(load: Load) -> Iterator[Remedy]:
+    """Yield what lessens the bytes on the wire, but for what the program does already."""
+    if (dense := densify(load)) is not None:
+        yield dense
+    if load.wire_type not in NARROW and load.local_steps == 1:
+        yield cast_gradients(load)
+    # Micro-batches add up dense gradients: those of an embedding would no longer be sparse.
+    if not load.dense:
+        yield accumulate(load)
+
+
+def _without_gain(load: Load) -> Iterator[Remedy]:
+    if load.dense:
+        yield Remedy("embeddings on parameter servers, to which a worker sends the rows that it used")
+    elif load.gathered_volume >= MOSTLY:
+        yield Remedy("fewer entries to gather: beyond a few workers an all-reduce moves less")
+    yield Remedy("fewer, stronger GPUs")
 
 
 def for_input(load: Load) -> tuple[Remedy, ...]:
@@ -97,7 +145,7 @@ def for_cluster(load: Load) -> Iterator[Remedy]:
         yield prefetch(load)
     if load.ranks < 2 or load.transfer <= 0:
         return
-    yield from (cast_gradients(load), faster_links(load), accumulate(load), enlarge_batch(load), more_workers(load))
+    yield from (*_for_fewer_bytes(load), faster_links(load), enlarge_batch(load), more_workers(load))
 
 
 def for_stragglers(names: Sequence[str], slowdown: float) -> Remedy:

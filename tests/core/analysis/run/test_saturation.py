@@ -39,6 +39,7 @@ def watch(
     links: dict[str, str] | None = None,
     transfer: float = 0.0,
     payload: int | None = None,
+    program: dict[str, Any] | None = None,
     slow: tuple[Slow, ...] = (),
     gpu: GpuSample | None = None,
     sample: HostSample | None = None,
@@ -51,7 +52,14 @@ def watch(
     for worker in range(4):
         observer.note_link(f"worker:{worker}", True, 0.0)
     slower = tuple(Slow(worker, extra=transfer, phase="reduce") for worker in range(4))
-    probe = ProbeStatus(ProbeState.MEASURING, ranks=4, replicas=4, local_replicas=1, reduced_bytes_per_step=payload)
+    probe = ProbeStatus(
+        ProbeState.MEASURING,
+        ranks=4,
+        replicas=4,
+        local_replicas=1,
+        reduced_bytes_per_step=payload,
+        **(program or {}),
+    )
     for task, frame in Simulation(4, 20.0, seconds, slow=(*slow, *slower)).frames():
         gpus = () if gpu is None else (gpu,)
         observer.fold(task, replace(frame, probe=probe, host=sample or host(), gpus=gpus))
@@ -74,6 +82,40 @@ def test_a_long_all_reduce_is_communication_bound_with_what_would_help() -> None
     remedies = str(found.evidence["remedies"])
     assert "accumulating 4 micro-batches (+7" in remedies
     assert remedies.endswith("fewer, stronger GPUs")
+
+
+def test_what_the_program_does_already_is_not_advised_but_more_of_it() -> None:
+    (accumulates,) = watch(transfer=0.05, program={"micro_batches": 4})
+    assert accumulates.sentence.startswith("communication-bound: the all-reduce takes 5")
+    assert "% of each step of 4 micro-batches" in accumulates.sentence
+    assert "accumulating 16 micro-batches instead of 4 (+7" in str(accumulates.evidence["remedies"])
+    (narrow,) = watch(transfer=0.05, program={"wire_type": "bfloat16"})
+    assert "bfloat16" not in str(narrow.evidence["remedies"])
+    (local,) = watch(transfer=0.05, program={"local_steps": 8})
+    assert "% of each round of 8 local steps; what would help: an all-reduce in 32 local steps, not 8" in local.sentence
+    assert "bfloat16" not in str(local.evidence["remedies"]) and "micro" not in str(local.evidence["remedies"])
+
+
+def test_an_all_gather_of_sparse_gradients_is_told_as_such_with_the_bytes_that_it_moves() -> None:
+    sparse = {"gathered_bytes_per_step": 4_000_000, "dense_bytes_per_step": 400_000_000}
+    (found,) = watch(transfer=0.323, payload=4_000_000, program=sparse, links={"default": "1Gbit/s"}, seconds=60)
+    assert "the all-gather of sparse gradients, which grows with every worker, takes 8" in found.sentence
+    assert found.evidence["bus_bandwidth"] == pytest.approx(8 * 3 * 4e6 / 0.3295, rel=0.02)
+    remedies = str(found.evidence["remedies"])
+    assert "embeddings on parameter servers" in remedies
+    assert "made dense" not in remedies and "accumulating" not in remedies
+
+
+def test_sparse_gradients_of_a_small_table_are_better_dense() -> None:
+    sparse = {"gathered_bytes_per_step": 4_000_000, "dense_bytes_per_step": 2_000_000}
+    (found,) = watch(transfer=0.05, payload=4_000_000, program=sparse)
+    assert "what would help: sparse gradients made dense (tf.convert_to_tensor)" in found.sentence
+
+
+def test_entries_that_the_program_gathers_are_no_sparse_gradients() -> None:
+    (found,) = watch(transfer=0.05, payload=4_000_000, program={"gathered_bytes_per_step": 4_000_000})
+    assert "communication-bound: the all-gather takes 5" in found.sentence
+    assert "fewer entries to gather" in str(found.evidence["remedies"])
 
 
 def test_a_link_is_full_by_the_speed_in_the_cluster_file() -> None:

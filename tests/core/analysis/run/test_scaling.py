@@ -16,6 +16,7 @@ from tfscale.core.analysis.run.scaling import (
     nearest_published,
     ring_forecast,
     rings,
+    volume,
 )
 
 TABLES = Path(__file__).parents[3] / "data" / "scaling_tables.csv"
@@ -117,3 +118,12 @@ def test_a_run_of_one_size_says_what_the_ring_says_of_others() -> None:
     assert told.high == pytest.approx(8 * 0.1 / 0.17)
     assert told.low == pytest.approx(8 * 0.1 / 0.24)
     assert (told.throughput, told.model) == (told.high, "ring")
+
+
+def test_an_all_gather_moves_what_each_gives_to_all_others_and_grows_with_them() -> None:
+    assert [volume(1.0, ranks, 1.0) for ranks in (2, 4, 8)] == [1.0, 3.0, 7.0]
+    assert volume(1.0, 4, 0.5) == pytest.approx((volume(1.0, 4) + volume(1.0, 4, 1.0)) / 2)
+    assert bus_bandwidth(8e6, 2.0, 4, 1.0) == 12e6
+    reduced, gathered = (ring_forecast(0.1, 0.03, 4, 64, share) for share in (0.0, 1.0))
+    assert reduced.throughput == pytest.approx(64 * 0.1 / (0.1 + 0.02 * 2 * 63 / 64))
+    assert gathered.throughput == pytest.approx(64 * 0.1 / (0.1 + 0.01 * 63))

@@ -210,3 +210,16 @@ def test_a_worker_that_leaves_takes_nothing_of_what_is_known_of_the_others_along
         if task == "chief:0":
             told = observer.diagnose(frame.at).diagnoses
             assert frame.at < 8 or [each.subject for each in told] == ["worker:4"], frame.at
+
+
+def test_each_worker_tells_how_old_its_updates_are(watch: Watch) -> None:
+    subjects = watch(2, {1: {"compute": 0.04}}, noise=0.02)[-1].subjects
+    slow, quick = subjects["worker:1"].staleness, subjects["worker:0"].staleness
+    assert slow is not None and quick is not None
+    # Others update at 1 / 21 ms while its 40 ms more, 60 % of 20 ms for gradients and 10 % for the push go by.
+    assert slow.mean == pytest.approx(0.054 / 0.021, rel=0.2) and quick.mean < 0.5
+    assert sum(slow.updates.values()) > 50 and all(number > 0 for number in slow.updates.values())
+
+
+def test_one_worker_alone_is_never_stale(watch: Watch) -> None:
+    assert watch(1)[-1].subjects["worker:0"].staleness is None

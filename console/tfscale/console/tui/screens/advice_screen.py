@@ -19,7 +19,7 @@ from tfscale.console.tui.widgets.charts.scaling_chart import draw
 from tfscale.console.tui.widgets.panes.cluster_summary import Title
 from tfscale.console.tui.widgets.panes.headline_pane import Headline
 from tfscale.console.tui.widgets.panes.key_bar import KeyBar
-from tfscale.core.analysis.remedies import Remedy, first_step
+from tfscale.core.analysis.remedies import MOSTLY, Remedy, first_step
 from tfscale.core.analysis.run.load import Load, load_of
 from tfscale.core.analysis.run.recommendations import Recommendations, recommend, speedup
 from tfscale.core.analysis.run.scaling import nearest_published
@@ -31,8 +31,8 @@ _WIDE = 150
 """Cells from which on text and chart stand beside each other."""
 _CULPRITS = 5
 _CAVEAT = (
-    "  A model, from this one size: a ring all-reduce takes {transfer} of a step. The lower edge is all of it latency, "
-    "the upper one all bytes. It knows neither farther links nor slower workers; recorded runs of three sizes "
+    "  A model, from this one size: a ring {collective} takes {transfer} of a step. The lower edge is all of it "
+    "latency, the upper one all bytes. It knows neither farther links nor slower workers; recorded runs of three sizes "
     "make a measured forecast (tfscale-console report)."
 )
 KEYS = (("esc", "back"), ("j k", "scroll"), ("e", "events"), ("v", "steps"), ("?", "help"))
@@ -99,8 +99,8 @@ def load_of_snapshot(snapshot: Snapshot) -> Load | None:
     """Return the present load from the workers that train and are in contact; None where it is not measured."""
     roles = (Role.CHIEF, Role.WORKER)
     views = [view for view in snapshot.tasks if view.is_up and view.task.role in roles]
-    ranks = next((probe.ranks for view in views if view.frame and (probe := view.frame.probe) and probe.ranks), None)
-    return load_of(snapshot.findings, [view.summary for view in views if view.summary], ranks)
+    probe = next((probe for view in views if view.frame and (probe := view.frame.probe) and probe.ranks), None)
+    return load_of(snapshot.findings, [view.summary for view in views if view.summary], probe)
 
 
 def _title(text: str, appearance: Appearance) -> Text:
@@ -177,7 +177,8 @@ def _scaling(load: Load | None, width: int, is_tall: bool, appearance: Appearanc
         line.append(f"{_range(forecast.low, forecast.high, 'x')} one alone", style=f"bold {appearance.palette.text}")
         efficiency = _range(100 * forecast.low / size, 100 * forecast.high / size, "%")
         yield line.append(f", {efficiency} of the ideal", style=appearance.palette.dim)
-    caveat = _CAVEAT.format(transfer=step_time(load.transfer))
+    collective = "all-reduce" if load.gathered_volume < MOSTLY else "all-gather"
+    caveat = _CAVEAT.format(collective=collective, transfer=step_time(load.transfer))
     yield from wrap_hanging(Text(caveat, style=appearance.palette.dim), width, 2)
     point = nearest_published(max(1, load.ranks))
     published = f"{point.name}: {_range(point.low, point.high, 'x')} on {point.workers}"

@@ -124,16 +124,16 @@ class ClusterContext:
         names = list(dict.fromkeys(map(subject_owner, recent.subjects)))
         probe = next((task.probe for name in names if (task := tasks.get(name)) and task.probe), None)
         link, source = self._slowest_link(names, vitals)
-        return Load(
+        load = Load(
             step=max(float(np.median(lag.max(axis=1) + network)), 1e-9),
             transfer=float(np.median(network)),
             input=fetch,
             compute=compute + update,
-            ranks=probe.ranks if probe and probe.ranks else len(recent.subjects),
-            payload=probe.reduced_bytes_per_step if probe else None,
+            ranks=len(recent.subjects),
             link=link,
             link_source=source,
         )
+        return load.of_program(probe)
 
     def _link_speed(self, name: str) -> float | None:
         """Return bits a second of a task's link by the cluster file alone: drivers of virtual links invent theirs."""

@@ -42,9 +42,17 @@ def half_the_compute(step: float, compute: float) -> float:
     return step / (step - compute / 2)
 
 
-def more_workers(step: float, transfer: float, workers: int, to: int) -> float:
-    """Return the gain of `to` workers by the ring model; at most, because latency grows with every worker."""
+def other_volume(step: float, transfer: float, now: float, then: float) -> float:
+    """Return the gain of `then` bytes over each link instead of those `now`; at most, because latency stays."""
+    return step / (step - transfer + transfer * then / now)
+
+
+def more_workers(step: float, transfer: float, workers: int, to: int, gathered: float = 0.0) -> float:
+    """Return the gain of `to` workers by the ring model; at most, because latency grows with every worker.
+
+    This share of the bytes is `gathered`, 0 to 1.
+    """
     lag = max(step - transfer, 1e-9)
     if workers < 2:
         return to / workers
-    return ring_forecast(lag, transfer, workers, to).high / (workers * lag / step)
+    return ring_forecast(lag, transfer, workers, to, gathered).high / (workers * lag / step)

@@ -61,4 +61,4 @@ def speedup(load: Load) -> Callable[[float], Forecast] | None:
     lag = load.step - load.transfer
     if load.ranks < 2 or lag <= 0:
         return None
-    return lambda workers: ring_forecast(lag, load.transfer, load.ranks, workers)
+    return lambda workers: ring_forecast(lag, load.transfer, load.ranks, workers, load.gathered)

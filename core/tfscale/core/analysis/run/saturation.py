@@ -79,7 +79,7 @@ def _communication(load: Load) -> Limit | None:
     if load.ranks < 2:
         return None
     share, resource = load.transfer / load.step, "communication"
-    sentence = f"communication-bound: the all-reduce takes {share:.0%} of each step"
+    sentence = f"communication-bound: {_exchange(load)} takes {share:.0%} of each {_step(load)}"
     evidence: Evidence = {"transfer": load.transfer, "bus_bandwidth": load.bus}
     if load.bus and load.link:
         full = load.bus / load.link
@@ -91,9 +91,22 @@ def _communication(load: Load) -> Limit | None:
     return Limit(resource, CLUSTER, share, COMMUNICATION, sentence, share, _severity(share), helps, evidence)
 
 
+def _exchange(load: Load) -> str:
+    """Return the name of the collective that moves most of the bytes."""
+    if load.gathered_volume < remedies.MOSTLY:
+        return "the all-reduce"
+    return "the all-gather of sparse gradients, which grows with every worker," if load.dense else "the all-gather"
+
+
+def _step(load: Load) -> str:
+    if load.local_steps > 1:
+        return f"round of {load.local_steps} local steps"
+    return f"step of {load.micro_batches} micro-batches" if load.micro_batches > 1 else "step"
+
+
 def _input(load: Load) -> Limit:
     share = load.input / load.step
-    sentence = f"input-bound: every worker waits {share:.0%} of each step for its data"
+    sentence = f"input-bound: every worker waits {share:.0%} of each {_step(load)} for its data"
     evidence: Evidence = {"input": load.input}
     return Limit("input", CLUSTER, share, INPUT, sentence, share, _severity(share), remedies.for_input(load), evidence)
 

@@ -178,7 +178,9 @@ def non_negative(design: Floats, target: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class RingModel:
-    """Model of other sizes from a live run of one: T(N) = lag + latency (N-1) + 2 (N-1)/N * bytes/bandwidth.
+    """Model of other sizes from a live run of one: T(N) = lag + latency (N-1) + volume(N)/bandwidth.
+
+    The volume is 2 (N-1)/N * bytes of what is reduced, and (N-1) * bytes of what is gathered.
 
     It leaves out that links to further hosts can be slower, and that the slowest of more workers is slower.
     """
@@ -189,10 +191,12 @@ class RingModel:
     """Seconds for each neighbour."""
     payload: float
     """Bytes over bandwidth, seconds."""
+    gathered: float = 0.0
+    """Share of the bytes that is all-gathered, 0 to 1."""
 
     def transfer(self, workers: float) -> float:
         """Return the seconds of the all-reduce."""
-        return self.latency * (workers - 1) + 2 * (workers - 1) / workers * self.payload
+        return self.latency * (workers - 1) + volume(self.payload, workers, self.gathered)
 
     def step(self, workers: float) -> float:
         """Return the seconds of a step, each worker with the share of work that it has now."""
@@ -203,18 +207,30 @@ class RingModel:
         return workers / self.step(workers)
 
 
-def rings(lag: float, transfer: float, workers: int) -> tuple[RingModel, RingModel]:
-    """Return both ends of what a run of one size (N >= 2) allows: all of the transfer is bytes, or all is latency."""
-    payload = transfer / (2 * (workers - 1) / workers)
-    return RingModel(lag, 0.0, payload), RingModel(lag, transfer / (workers - 1), 0.0)
+def rings(lag: float, transfer: float, workers: int, gathered: float = 0.0) -> tuple[RingModel, RingModel]:
+    """Return both ends of what a run of one size (N >= 2) allows: all of the transfer is bytes, or all is latency.
+
+    This share of the bytes is `gathered`, 0 to 1.
+    """
+    payload = transfer / volume(1.0, workers, gathered)
+    return RingModel(lag, 0.0, payload, gathered), RingModel(lag, transfer / (workers - 1), 0.0)
 
 
-def ring_forecast(lag: float, transfer: float, workers: int, to: float) -> Forecast:
-    """Return the throughput of `to` workers over that of one, from a run of `workers` (at least 2)."""
-    by_bytes, by_latency = (ring.throughput(to) * lag for ring in rings(lag, transfer, workers))
+def ring_forecast(lag: float, transfer: float, workers: int, to: float, gathered: float = 0.0) -> Forecast:
+    """Return the throughput of `to` workers over that of one, from a run of `workers` (at least 2); see `rings`."""
+    by_bytes, by_latency = (ring.throughput(to) * lag for ring in rings(lag, transfer, workers, gathered))
     return Forecast(to, by_bytes, min(by_bytes, by_latency), max(by_bytes, by_latency), "ring")
 
 
-def bus_bandwidth(payload: float, seconds: float, ranks: int) -> float:
-    """Return bytes a second over each link of a ring: payload / seconds * 2 (n-1)/n [nccl-tests]."""
-    return payload / seconds * 2 * (ranks - 1) / ranks
+def volume(payload: float, ranks: float, gathered: float = 0.0) -> float:
+    """Return the bytes over each link of a ring of `ranks`, of which each gives `payload` bytes.
+
+    An all-reduce moves 2 (n-1)/n of them, an all-gather n - 1 times as many [nccl-tests; there the size of an
+    all-gather is what each gets, n times what it gives]. This share of the payload is `gathered`, 0 to 1.
+    """
+    return payload * (ranks - 1) * (2 / ranks * (1 - gathered) + gathered)
+
+
+def bus_bandwidth(payload: float, seconds: float, ranks: int, gathered: float = 0.0) -> float:
+    """Return bytes a second over each link of a ring; see `volume`."""
+    return volume(payload, ranks, gathered) / seconds

@@ -9,7 +9,6 @@ import numpy as np
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.steps.phases import medians, others_median, waits
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats, StepTable
-from tfscale.core.records import PHASES
 
 SECONDS = 5.0
 STEPS = 20
@@ -65,12 +64,11 @@ def _medians(table: StepTable, subjects: Sequence[str], steps: int) -> list[list
 def _summary(
     table: StepTable, subject: str, values: Sequence[float | None], wait: float | None, ratio: float | None
 ) -> SubjectSummary:
-    *phases, lag, step_time = values
+    update, host, fetch, compute, reduce, lag, step_time = values
     if step_time is None:
         step_time = known_median(np.diff(table.recent(subject, SECONDS, STEPS)))
     newest, global_step = table.newest(subject), table.global_step(subject)
-    by_name = dict(zip(PHASES, phases, strict=True))
-    return SubjectSummary(newest, global_step, step_time, **by_name, wait=wait, lag=lag, ratio=ratio)
+    return SubjectSummary(newest, global_step, step_time, update, host, fetch, compute, reduce, wait, lag, ratio)
 
 
 def _optional(values: Floats) -> list[Any]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.steps.phases import others_median
+from tfscale.core.analysis.steps.staleness import Staleness, Updates, staleness
 from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats, StepTable
 from tfscale.core.analysis.stragglers.async_pace import Pace, PaceWatch, shortfall
@@ -19,6 +20,8 @@ from tfscale.core.records import Diagnosis, StepBatch
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 5
 """Distance to the newest step, in steps of its own, beyond which a worker is not waited for (both; chosen)."""
+STALE_SECONDS, STALE_STEPS = 10.0, 20
+"""Newest steps over which staleness is told: the longer of these two, the steps those of the slowest (both; chosen)."""
 ROWS = 60
 """Newest steps of each worker in the window: three times the 20 that a window has at least (chosen)."""
 CELLS = 4096
@@ -101,6 +104,8 @@ class AsynchronousWorkers:
         for subject, table in self._tables.items():
             steps = max(STEPS, len(self._ends.get(subject, ())))
             result |= summaries(table, self.window.last(0), steps)
+        for name, stale in self._staleness().items():
+            result[name] = replace(result[name], staleness=stale)
         own_times = {name: own for name in self._ends if (own := _own_time(result[name])) is not None}
         if len(own_times) < 2:
             return result
@@ -108,6 +113,16 @@ class AsynchronousWorkers:
         ratios = (row / others_median(row))[0].tolist()
         compared = {name: replace(result[name], ratio=ratio) for name, ratio in zip(own_times, ratios, strict=True)}
         return result | compared
+
+    def _staleness(self) -> dict[str, Staleness | None]:
+        """Return the staleness of the newest updates of each worker that is heard."""
+        if len(self._ends) < 2:
+            return {}
+        newest = min(float(np.fmax.reduce(ends)) for ends in self._ends.values())
+        at = newest - max(STALE_SECONDS, STALE_STEPS * max(map(_usual_step, self._ends.values())))
+        tables = [(name, self._tables[name]) for name in self._ends]
+        updates = [Updates.of(*table.since(name, at, WARM_UP_STEPS)) for name, table in tables]
+        return dict(zip(self._ends, staleness(updates), strict=True))
 
     def _is_judged(self, subject: str, tasks: dict[str, ObservedTask]) -> bool:
         task, reporter = tasks.get(subject_owner(subject)), tasks.get(self._reporters[subject])

@@ -16,13 +16,18 @@ from tfscale.trainer.probe.graph.row_writer import RowWriter
 from tfscale.trainer.probe.graph.structures import (
     after,
     count_examples,
+    dense_bytes,
     dense_tensors,
     eager_examples,
     fixed_bytes,
     is_looped,
+    iterations,
+    loop_inside,
     other_bytes,
     replica_tensors,
+    sparse_gradients,
     updates_fed_by,
+    wire_type,
 )
 from tfscale.trainer.probe.graph.traced_run import Reduction, TracedRun, reduced_updates
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
@@ -111,14 +116,14 @@ class Recorder:
                 return self._input_eagerly(call)
             return self._in_graph(call, Kind.INPUT)
 
-    def reduction(self, call: Call, handed: Any, distribution: Distribution) -> Any:
-        """Record `call`, which reduces what is `handed` to it; its span begins when that is ready."""
+    def reduction(self, call: Call, handed: Any, distribution: Distribution, gathers: bool = False) -> Any:
+        """Record `call`, which reduces or `gathers` what is `handed` to it; its span begins when that is ready."""
         with self._within(Kind.REDUCE) as first:
             if not first:
                 return call()
             if tf.executing_eagerly():
-                return self._reduce_eagerly(call, handed, distribution)
-            return self._in_graph(call, Kind.REDUCE, handed, distribution)
+                return self._reduce_eagerly(call, handed, distribution, gathers)
+            return self._in_graph(call, Kind.REDUCE, handed, distribution, gathers)
 
     def run(self, call: Call, distribution: Distribution, key: Hashable, standalone: bool = False) -> Any:
         """Record `call`, which is a step or a part of one; in eager code `key` identifies the place in the program.
@@ -149,7 +154,7 @@ class Recorder:
     def note_applied(self, counter: Counter | None) -> None:
         """Note that an optimizer applies gradients in the current run."""
         if (run := self._current_run()) is not None:
-            run.trains = True
+            run.trains = run.applies = True
             run.counter = run.counter or counter
 
     @property
@@ -233,13 +238,13 @@ class Recorder:
             self.eager.append(Span(self.sites.eager(Kind.INPUT), begin, end, eager_examples(result)))
         return result
 
-    def _reduce_eagerly(self, call: Call, handed: Any, distribution: Distribution) -> Any:
+    def _reduce_eagerly(self, call: Call, handed: Any, distribution: Distribution, gathers: bool) -> Any:
         self.eager_entered += distribution.replicas > 1
         begin = time.time()
         result = call()
         end = time.time()
         with self.own_work():
-            traits = self._reduction_traits(handed, distribution)
+            traits = self._reduction_traits(handed, distribution, gathers)
             self.eager.append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
         return result
 
@@ -255,6 +260,8 @@ class Recorder:
             site = self.sites.eager(Kind.RUN, key, distribution=distribution)
             # What was traced in the first pass is not seen again in the next ones.
             site.trains |= run.trains
+            site.applies |= run.applies
+            site.micro_batches = max(site.micro_batches, _micro_batches(run))
             site.unsplit |= run.unsplit
             site.counter = run.counter or site.counter
             self._unresolved += run.reductions
@@ -267,6 +274,7 @@ class Recorder:
             run.trains = True
             if not tf.executing_eagerly():
                 run.unsplit |= self._is_xla()
+                run.loop = run.loop or loop_inside(tf.compat.v1.get_default_graph(), self._graph_runs)
                 run.gradients[len(run.gradients)] = dense_tensors(result)
         elif tf.executing_eagerly():
             now = time.time()
@@ -276,13 +284,20 @@ class Recorder:
             stamp = buffer.stamp(dense_tensors(result))
             self._writer.add(self.sites.traced(Kind.GRADIENT, looped=is_looped(stamp.graph)), stamp)
 
-    def _in_graph(self, call: Call, kind: Kind, handed: Any = None, distribution: Distribution | None = None) -> Any:
+    def _in_graph(
+        self,
+        call: Call,
+        kind: Kind,
+        handed: Any = None,
+        distribution: Distribution | None = None,
+        gathers: bool = False,
+    ) -> Any:
         if not self._can_stamp():
             return call()
         begun: tuple[RowBuffer, Site, tf.Operation] | None = None
         with self.own_work():
             buffer = self._made_buffer()
-            traits = {} if distribution is None else self._reduction_traits(handed, distribution)
+            traits = {} if distribution is None else self._reduction_traits(handed, distribution, gathers)
             site = self.sites.traced(kind, looped=is_looped(tf.compat.v1.get_default_graph()), **traits)
             ready = [*dense_tensors(handed), *self._stamp_replicas(buffer, site, handed)]
             begun = buffer, site, buffer.stamp(ready, enters=site.collective)
@@ -296,10 +311,15 @@ class Recorder:
                 return self._end_input(*begun, result)
         return result
 
-    def _reduction_traits(self, handed: Any, distribution: Distribution) -> dict[str, Any]:
+    def _reduction_traits(self, handed: Any, distribution: Distribution, gathers: bool) -> dict[str, Any]:
         in_run = self._current_run() is not None
+        replica, sparse = replica_tensors(handed)[0], sparse_gradients(handed)
         return {
-            "bytes": fixed_bytes(replica_tensors(handed)[0]),
+            "bytes": fixed_bytes(replica),
+            "gathered": fixed_bytes(replica if gathers else replica_tensors(sparse)[0]),
+            "gathers_more": gathers or bool(sparse),
+            "dense_bytes": dense_bytes(sparse),
+            "wire_type": wire_type(replica),
             "in_run": in_run,
             "overlaps_updates": not in_run,
             "collective": distribution.replicas > 1,
@@ -358,6 +378,9 @@ class Recorder:
 
     def _end_run(self, site: Site, graph: Any, run: TracedRun, result: Any, added: list[tf.Operation]) -> None:
         site.trains, site.unsplit, site.counter = run.trains, run.unsplit, run.counter
+        site.applies, site.micro_batches = run.applies, _micro_batches(run)
+        largest = max((reduction.site for reduction in run.reductions), key=lambda site: site.bytes, default=None)
+        site.wire_type = largest.wire_type if largest else ""
         here = [reduction for reduction in run.reductions if reduction.stamp.graph is graph]
         self._unresolved += [reduction for reduction in run.reductions if reduction.stamp.graph is not graph]
         if not run.reductions:
@@ -386,6 +409,10 @@ class Recorder:
             if self.buffer is None:
                 self.buffer = RowBuffer()
             return self.buffer
+
+
+def _micro_batches(run: TracedRun) -> int:
+    return 1 if run.loop is None else iterations(run.loop)
 
 
 def _made_in(graph: Any, result: Any) -> list[tf.Tensor]:

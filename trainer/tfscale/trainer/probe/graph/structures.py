@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -57,6 +57,26 @@ def _of_replica(leaf: Any, index: int) -> Any:
 def fixed_bytes(tensors: Iterable[tf.Tensor]) -> int:
     """Return the bytes (elements x dtype) of those tensors whose shape is known before the graph runs."""
     return sum((tensor.shape.num_elements() or 0) * tensor.dtype.size for tensor in tensors)
+
+
+def sparse_gradients(handed: Any) -> list[tf.IndexedSlices]:
+    """Return the sparse gradients that the first local replica hands to a reduction: their rows are gathered."""
+    leaves = tf.nest.flatten(handed)
+    values = [leaf.values[0] if isinstance(leaf, DistributedValues) else leaf for leaf in leaves]
+    return [value for value in values if isinstance(value, tf.IndexedSlices)]
+
+
+def dense_bytes(gradients: Iterable[tf.IndexedSlices]) -> int:
+    """Return the bytes of these gradients as dense tensors, as far as their shapes are fixed."""
+    return sum((gradient.shape.num_elements() or 0) * gradient.dtype.size for gradient in gradients)
+
+
+def wire_type(tensors: Iterable[tf.Tensor]) -> str:
+    """Return the type of most bytes of these tensors; empty without any."""
+    by_type: dict[str, int] = {}
+    for tensor in tensors:
+        by_type[tensor.dtype.name] = by_type.get(tensor.dtype.name, 0) + fixed_bytes([tensor])
+    return max(by_type, key=lambda name: by_type[name], default="")
 
 
 def other_bytes(tensors: Iterable[tf.Tensor]) -> list[tf.Tensor]:
@@ -133,6 +153,25 @@ def updates_fed_by(results: set[tf.Operation]) -> bool:
         return False
     graph = next(iter(results)).graph
     return not descendants(results).isdisjoint(variable_updates(graph.get_operations()))
+
+
+def loop_inside(graph: Any, outermost: Container[int]) -> Any:
+    """Return the body of the innermost loop around a graph, up to one of these outermost graphs (ids); else None."""
+    while graph is not None and id(graph) not in outermost:
+        if isinstance(graph, WhileBodyFuncGraph):
+            return graph
+        graph = getattr(graph, "outer_graph", None)
+    return None
+
+
+def iterations(body: Any) -> int:
+    """Return how often the body of a loop runs at most; 1 where its graph does not say."""
+    for op in body.outer_graph.get_operations():
+        if op.type in ("While", "StatelessWhile") and op.get_attr("body").name == body.name:
+            # Its inputs begin with its own counter and the most iterations, -1 where there is no bound.
+            most = tf.get_static_value(op.inputs[1])
+            return max(1, int(most)) if most is not None and most.ndim == 0 else 1
+    return 1
 
 
 def is_looped(graph: Any) -> bool:

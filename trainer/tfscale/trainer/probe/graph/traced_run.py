@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tfscale.trainer.probe.graph.structures import descendants, variable_updates
@@ -23,6 +23,9 @@ class TracedRun:
     """Observations inside one run, while it was traced or while it went on eagerly."""
 
     trains: bool = False
+    applies: bool = False
+    loop: Any = None
+    """Graph of the loop inside of the run in which gradients are computed; None without one."""
     unsplit: bool = False
     counter: Counter | None = None
     reductions: list[Reduction] = field(default_factory=list)

@@ -95,11 +95,11 @@ def _hook_reductions(patches: Patches, recorder: Recorder) -> None:
         return over_replicas(lambda: method(extended, op, value, *args, **kwargs), extended, value)
 
     def gather(method: Method, extended: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
-        return over_replicas(lambda: method(extended, value, *args, **kwargs), extended, value)
+        return over_replicas(lambda: method(extended, value, *args, **kwargs), extended, value, gathers=True)
 
-    def over_replicas(call: Callable[[], Any], extended: Any, value: Any) -> Any:
+    def over_replicas(call: Callable[[], Any], extended: Any, value: Any, gathers: bool = False) -> Any:
         distributed = distribution(extended)
-        return recorder.reduction(call, value, distributed) if distributed.replicas > 1 else call()
+        return recorder.reduction(call, value, distributed, gathers) if distributed.replicas > 1 else call()
 
     hooks: dict[str, Method] = {"_batch_reduce_to": batch_reduce, "_reduce_to": reduce}
     split: dict[str, bool] = {}

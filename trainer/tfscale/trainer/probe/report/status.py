@@ -23,6 +23,11 @@ class Status:
     distribution: Distribution | None = None
     reduced_bytes_per_step: int | None = None
     examples_per_step: int | None = None
+    gathered_bytes_per_step: int | None = None
+    dense_bytes_per_step: int | None = None
+    wire_type: str | None = None
+    micro_batches: int | None = None
+    local_steps: int | None = None
     tensorflow: str | None = None
     keras: str | None = None
     xla: bool = False
@@ -43,7 +48,16 @@ class Status:
             local = steps.examples.max().item()
         else:
             local = max(step.examples for step in steps if step.distribution is newest.distribution)
-        return replace(self, measuring=True, distribution=newest.distribution).with_step(newest.bytes, local)
+        return replace(
+            self,
+            measuring=True,
+            distribution=newest.distribution,
+            gathered_bytes_per_step=newest.gathered or None,
+            dense_bytes_per_step=newest.dense_bytes or None,
+            wire_type=newest.wire_type or None,
+            micro_batches=newest.micro_batches if newest.micro_batches > 1 else None,
+            local_steps=newest.local_steps if newest.local_steps > 1 else None,
+        ).with_step(newest.bytes, local)
 
     def with_step(self, reduced_bytes: int, examples: float) -> Status:
         """Return the status once a step has reduced so many bytes, of so many examples on this worker."""
@@ -67,6 +81,11 @@ class Status:
             ranks=distribution.replicas if distribution else None,
             reduced_bytes_per_step=self.reduced_bytes_per_step,
             examples_per_step=self.examples_per_step,
+            gathered_bytes_per_step=self.gathered_bytes_per_step,
+            dense_bytes_per_step=self.dense_bytes_per_step,
+            wire_type=self.wire_type,
+            micro_batches=self.micro_batches,
+            local_steps=self.local_steps,
             tensorflow=self.tensorflow,
             keras=self.keras,
             warnings=(*([_XLA] if self.xla else []), *self.faults, *self.notes),

@@ -34,6 +34,10 @@ class _Part(NamedTuple):
     done: float
     in_run: bool
     earlier: tuple[float, ...] = ()
+    passes: int = 1
+    """Micro-batches in it, where a loop of the graph computes several."""
+    applies: bool = False
+    """True where its gradients were applied at once, by this replica alone."""
 
 
 @dataclass
@@ -169,9 +173,25 @@ class StepAssembler:
             final = self._parts.pop().batches
         global_step = self._count(run)
         step = self._cut(run, final, inside) if inside else self._whole(run, final)
-        step = step._replace(global_step=global_step, distribution=run.site.distribution)
+        micro_batches, local_steps = self._passes(run, final)
+        step = step._replace(
+            global_step=global_step,
+            distribution=run.site.distribution,
+            micro_batches=micro_batches,
+            local_steps=local_steps,
+        )
         self._remember(step, run)
         return step
+
+    def _passes(self, run: Span, final: list[Span]) -> tuple[int, int]:
+        """Return the passes for one update, and the updates up to this reduction."""
+        updates = sum(part.applies for part in self._parts) + run.site.applies
+        if not updates:
+            # Without an optimizer it is not known whether the passes before have changed the variables.
+            return run.site.micro_batches, 1
+        passes = sum(part.passes for part in self._parts)
+        passes += run.site.micro_batches if run.site.trains or final else 0
+        return max(1, round(passes / updates)), updates
 
     def _is_step(self, run: Span, inside: list[Span]) -> bool:
         if run.site.trains:
@@ -185,7 +205,9 @@ class StepAssembler:
             self._end_evaluation()
             self._count(run)
             if self._batches:
-                self._parts.append(_Part(self._take_batches(run), run.end, True, self._earlier(run.site)))
+                batches, site = self._take_batches(run), run.site
+                part = _Part(batches, run.end, True, self._earlier(site), site.micro_batches, site.applies)
+                self._parts.append(part)
             elif self._parts:
                 self._parts[-1] = self._parts[-1]._replace(done=run.end)
         elif batches := self._take_batches(run):
@@ -237,6 +259,9 @@ class StepAssembler:
             reduce=reduced if collective else UNKNOWN,
             clamped=line.clamped,
             bytes=round(sum(map(_bytes, large))) if collective else 0,
+            gathered=round(sum(map(_gathered, large))) if collective else 0,
+            dense_bytes=sum(span.site.dense_bytes for span in large) if collective else 0,
+            wire_type=max(large, key=_bytes).site.wire_type if collective else "",
             examples=self._examples(final),
             earlier=self._earlier_in_all(self._earlier(gradients.site)),
         )
@@ -320,6 +345,10 @@ def _gradients(reductions: list[Span]) -> list[Span]:
 
 def _bytes(reduction: Span) -> float:
     return reduction.site.bytes + reduction.amount
+
+
+def _gathered(reduction: Span) -> float:
+    return reduction.site.gathered + (reduction.amount if reduction.site.gathers_more else 0.0)
 
 
 def _fetch(line: Timeline, batches: list[Span]) -> None:

@@ -61,6 +61,14 @@ class Site:
     """Bytes that one replica hands to a reduction, elements x dtype, as far as the shapes are fixed."""
     examples: int = 0
     """Examples in this worker's part of a batch of an INPUT, as far as its size is fixed."""
+    gathered: int = 0
+    """Part of a reduction's `bytes` that is all-gathered: rows of sparse gradients, or what the program gathers."""
+    gathers_more: bool = False
+    """True if the bytes of a reduction beyond those that are fixed are all-gathered."""
+    dense_bytes: int = 0
+    """Bytes that the sparse gradients of a reduction would have as dense tensors."""
+    wire_type: str = ""
+    """Type of most bytes of a reduction, such as `bfloat16`."""
     in_run: bool = False
     """True if a reduction lies inside a run."""
     overlaps_updates: bool = False
@@ -77,6 +85,10 @@ class Site:
     """True if a run is an optimizer outside of `Strategy.run`."""
     trains: bool = False
     """True if a run computes or applies gradients."""
+    applies: bool = False
+    """True if an optimizer applies gradients in a run."""
+    micro_batches: int = 1
+    """Micro-batches that a loop inside of a run computes gradients of, one after the other."""
     unsplit: bool = False
     """True if nothing is stamped inside of a run: XLA compiled it, or its strategy's reductions have no hooks."""
     distribution: Distribution = Distribution()

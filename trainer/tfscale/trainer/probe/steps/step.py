@@ -23,6 +23,16 @@ class Step(NamedTuple):
     reduce: float
     clamped: bool = False
     bytes: int = 0
+    gathered: int = 0
+    """Part of `bytes` that is all-gathered, and not reduced."""
+    dense_bytes: int = 0
+    """Bytes that its sparse gradients would have as dense tensors."""
+    wire_type: str = ""
+    """Type of most of its bytes."""
+    micro_batches: int = 1
+    """Forward and backward passes for one update."""
+    local_steps: int = 1
+    """Updates that this replica made by itself up to the reduction."""
     examples: float = 0.0
     earlier: tuple[float, ...] = ()
     """Seconds by which each local replica's gradients were ready before the slowest one's; empty for one replica."""

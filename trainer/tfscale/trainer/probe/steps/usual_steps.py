@@ -50,6 +50,8 @@ class UsualSteps(Sequence[Step]):
     """(k,) of each step's batch."""
     global_step: range | None
     distribution: Distribution
+    wire_type: str = ""
+    micro_batches: int = 1
 
     def __len__(self) -> int:
         return len(self.end)
@@ -73,6 +75,8 @@ class UsualSteps(Sequence[Step]):
             compute=compute,
             reduce=reduce,
             bytes=round(self.bytes[index].item()),
+            wire_type=self.wire_type,
+            micro_batches=self.micro_batches,
             examples=self.examples[index].item(),
             global_step=None if self.global_step is None else self.global_step[index],
             distribution=self.distribution,
@@ -108,7 +112,8 @@ def part_of(site: Site) -> Part:
     if site.kind is Kind.REDUCE and site.overlaps_updates:
         return Part.OVERLAPPING
     if site.kind is Kind.REDUCE and site.in_run:
-        return Part.REDUCE
+        # What is gathered is counted apart, by the assembler.
+        return Part.OTHER if site.gathered or site.gathers_more else Part.REDUCE
     if site.kind is Kind.RUN and site.trains:
         return Part.RUN
     return Part.INPUT if site.kind is Kind.INPUT else Part.OTHER
@@ -241,4 +246,7 @@ def _steps(columns: np.ndarray, first: int, run: Site, collective: bool) -> Usua
         count = range(begin, begin + number)
         counter.count += number
     reduced_bytes, examples = columns[-2:]
-    return UsualSteps(first, columns[0], columns[1 : 1 + len(PHASES)], reduced_bytes, examples, count, run.distribution)
+    phases, wire_type = columns[1 : 1 + len(PHASES)], run.wire_type if collective else ""
+    return UsualSteps(
+        first, columns[0], phases, reduced_bytes, examples, count, run.distribution, wire_type, run.micro_batches
+    )

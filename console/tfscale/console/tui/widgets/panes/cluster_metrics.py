@@ -29,11 +29,12 @@ class Figure:
 def figures_of(snapshot: Snapshot) -> list[Figure]:
     """Return the known figures, the most important first."""
     findings = snapshot.findings
+    local = findings.local_steps
     lost = None if findings.slowdown is None else max(0.0, 1.0 - 1.0 / max(findings.slowdown, 1.0))
     figures = [
         Figure(count(findings.steps_per_second), "steps/s"),
         Figure(count(findings.examples_per_second), "examples/s", "ex/s"),
-        Figure(step_time(findings.step_time), "a step"),
+        Figure(step_time(findings.step_time), f"for {local} steps" if local > 1 else "a step"),
         Figure(percent(efficiency(findings)), "efficient", "eff."),
         Figure(percent(goodput(findings)), "goodput"),
         Figure(loss(snapshot), "loss", is_named_first=True),

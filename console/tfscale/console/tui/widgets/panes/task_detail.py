@@ -111,6 +111,10 @@ def _step(view: TaskView, appearance: Appearance, width: int) -> Iterator[Text]:
     for subject, summary in sorted(view.stages.items()):
         yield _field(subject.partition("/")[2], stage_facts(summary), appearance)
 
+    if view.summary is not None and (stale := view.summary.staleness) is not None:
+        updates = " ".join(f"{number}:{count}" for number, count in stale.updates.items())
+        yield _field("staleness", f"mean {stale.mean:.2f}   updates by others, pull to push: {updates}", appearance)
+
 
 def stage_facts(summary: SubjectSummary) -> str:
     """Return the line of a stage of a pipeline: its time in passes, and without one while others have some."""
@@ -127,6 +131,8 @@ def _program(view: TaskView, appearance: Appearance) -> Iterator[Text]:
         reduced = f"{data_size(probe.reduced_bytes_per_step)} reduced a step" if probe.reduced_bytes_per_step else ""
         facts = [probe.strategy or "no strategy", _replicas(probe), probe.collective or "", reduced, *versions]
         yield _field("program", "   ".join(fact for fact in facts if fact), appearance)
+        for sentence in view.techniques:
+            yield _field("technique", sentence, appearance)
         for note in view.notes:
             yield _field("measuring", note, appearance)
     yield from _training(view, appearance)

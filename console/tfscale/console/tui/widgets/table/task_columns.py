@@ -168,6 +168,11 @@ def _transfer(view: TaskView, _scene: Scene) -> float | None:
     return max(0.0, summary.reduce - summary.wait)
 
 
+def _staleness(view: TaskView, _scene: Scene) -> float | None:
+    stale = view.summary.staleness if view.summary else None
+    return stale.mean if stale else None
+
+
 _gpu_use = _of_gpus("utilisation", fmean)
 _gpu_memory = _of_gpus("memory_used", sum)
 _received = _of_view(lambda view: traffic(host_of(view))[0])
@@ -259,6 +264,7 @@ COLUMNS: tuple[Column, ...] = (
     _number("ratio", "lag over its peers'", 5, _of_summary("ratio"), ratio, 10, total=max),
     _number("wait", "lost waiting for somebody slower", 7, _of_summary("wait"), step_time, 10, unit=1e-3),
     _number("transfer", "the all-reduce itself", 8, _transfer, step_time, 12, unit=1e-3),
+    _number("stale", "updates by others, pull to push", 5, _staleness, ratio, 12),
     Column(
         "device", "GPU in use, else CPU", 9, _in_use, _device, 2, right=True, unit=0.01, total=fmean,
         format_value=percent,
