@@ -31,7 +31,7 @@ def test_its_gradients_are_those_of_one_device(check: Callable[..., Any], keras:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.matrix
+@pytest.mark.slow
 def test_gradients_do_not_depend_on_the_schedule(check: Callable[..., Any]) -> None:
     sizes = [(1, 4), (2, 1), (2, 8), (4, 2), (4, 8)]
     cases = [(*size, schedule, again) for size in sizes for schedule in ("gpipe", "1f1b") for again in (0, 1)]

@@ -27,14 +27,15 @@ def block(page: Path, language: str) -> str:
     return str(found)
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("page", "keras"),
     [
-        pytest.param(page, keras, id=f"{page.stem}-{keras}")
-        for page in PAGES
-        for keras in ("keras", "tf_keras")
-        if keras == "keras" or "keras" in block(page, "python")
+        *(pytest.param(page, "keras", id=page.stem, marks=pytest.mark.slow) for page in PAGES),
+        *(
+            pytest.param(page, "tf_keras", id=f"{page.stem}-tf_keras", marks=pytest.mark.matrix)
+            for page in PAGES
+            if "keras" in block(page, "python")
+        ),
     ],
 )
 def test_the_code_of_a_page_prints_what_the_page_says(page: Path, keras: str, tmp_path: Path) -> None:
