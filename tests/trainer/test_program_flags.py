@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tfscale.core.errors import UsageError
-from tfscale.trainer.program_flags import above_0, check_divides, command_line
+from tfscale.trainer.program_flags import above_0, check_divides, check_steps, command_line, write_json
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many"])
@@ -31,3 +31,17 @@ def test_parts_divide_the_whole() -> None:
     check_divides(settings, "layers", "micro_batches")
     with pytest.raises(UsageError, match=r"^--batch 100: not divisible by --micro-batches 8$"):
         check_divides(settings, "batch", "micro_batches")
+
+
+def test_some_steps_are_timed() -> None:
+    check_steps(Namespace(steps=6), 5)
+    with pytest.raises(UsageError, match=r"^--steps 5: at least 6, since the first 5 are not timed$"):
+        check_steps(Namespace(steps=5), 5)
+    with pytest.raises(UsageError, match=r"^--steps 1: at least 2, since the first is not timed$"):
+        check_steps(Namespace(steps=1), 1)
+
+
+def test_a_result_is_written_where_a_file_was_named(tmp_path: Path) -> None:
+    write_json(Namespace(json=None), {"loss": 1})
+    write_json(Namespace(json=tmp_path / "out.json"), {"loss": 1})
+    assert (tmp_path / "out.json").read_text() == '{"loss": 1}\n'

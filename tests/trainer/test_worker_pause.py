@@ -6,6 +6,7 @@ import argparse
 import time
 
 import pytest
+from tfscale.core.errors import UsageError
 
 pytestmark = pytest.mark.tensorflow
 
@@ -21,7 +22,9 @@ def test_a_slow_worker_is_read_and_mistakes_are_told() -> None:
             slow_worker(text)
     with pytest.raises(argparse.ArgumentTypeError, match="a factor below 1"):
         slow_worker("worker:1=0.5x")
-    assert check_workers([(1, delay)], 2) == "" and "the workers are 0 to 0" in check_workers([(1, delay)], 1)
+    check_workers([(1, delay)], 2)
+    with pytest.raises(UsageError, match=r"^--slow worker:1: the workers are 0 to 0$"):
+        check_workers([(1, delay)], 1)
 
 
 def test_only_the_slow_worker_sleeps_and_gradients_stay_as_they_are() -> None:

@@ -53,12 +53,6 @@ def run_code() -> Callable[[str], subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture
-def train() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs `tfscale-train run` as an agent's task."""
-    return lambda *words: ended(TRAIN, "run", *words)
-
-
-@pytest.fixture
 def program(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Runs a program with options and returns its result."""
 

@@ -20,6 +20,6 @@ pytestmark = pytest.mark.tensorflow
 def test_all_examples_are_shared_by_speed_and_each_worker_has_one(
     examples: int, speeds: list[float], shares: list[int]
 ) -> None:
-    from tfscale.trainer.programs.standalone.batch_by_speed import split
+    from tfscale.trainer.programs.standalone.batch_by_speed import share_out
 
-    assert split(examples, speeds) == shares
+    assert share_out(examples, speeds) == shares

@@ -48,11 +48,3 @@ def test_the_program_trains(program: Callable[..., Any]) -> None:
     result = program("model-parallel", "--steps", "30")
     assert result["loss"][0] > 2 and result["loss"][-1] < 0.7
     assert result["weights"] == [1_607_680, 2_108_426]
-
-
-@pytest.mark.tensorflow
-@pytest.mark.matrix
-def test_a_batch_of_none_is_refused_in_one_line(train: Callable[..., Any]) -> None:
-    ran = train("model-parallel", "--batch", "0")
-    assert ran.returncode == 2
-    assert ran.stderr.splitlines()[-1].startswith("tfscale-train: argument --batch: '0' is not a whole number above 0")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tfscale.core.errors import UsageError
 
 
 @pytest.mark.tensorflow
@@ -21,30 +22,21 @@ def test_a_mesh_trains_as_one_device_does(check: Callable[..., Any]) -> None:
         "output kernel": [[64, 10]] * 4,
         "output bias": [[10]] * 4,
     }
+    assert said["losses by mesh"] == pytest.approx([0] * 3, abs=1e-5), "one device, 1 x 4 and 4 x 1"
     assert said["on"] == ["CPU:0", "CPU:1", "CPU:2", "CPU:3"]
 
 
 @pytest.mark.tensorflow
-@pytest.mark.matrix
-@pytest.mark.parametrize(("batch_parts", "model_parts"), [("1", "4"), ("4", "1"), ("1", "1")])
-def test_the_loss_does_not_depend_on_the_mesh(program: Callable[..., Any], batch_parts: str, model_parts: str) -> None:
-    options = ("--steps", "5", "--width", "64")
-    mesh = program("tensor-parallel", *options, "--batch-parts", batch_parts, "--model-parts", model_parts)
-    assert mesh["loss"] == pytest.approx(program("tensor-parallel", *options)["loss"], rel=1e-5)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.matrix
 @pytest.mark.parametrize(
-    ("option", "line"),
+    ("words", "line"),
     [
-        (("--batch", "63"), "--batch 63: not divisible by --batch-parts 2"),
-        (("--width", "63"), "--width 63: not divisible by --model-parts 2"),
+        ("--batch 63", "--batch 63: not divisible by --batch-parts 2"),
+        ("--width 63", "--width 63: not divisible by --model-parts 2"),
     ],
 )
-def test_what_does_not_divide_is_refused_in_one_line(
-    train: Callable[..., Any], option: tuple[str, str], line: str
-) -> None:
-    ran = train("tensor-parallel", *option)
-    assert ran.returncode == 2
-    assert ran.stderr.splitlines()[-1] == f"tfscale-train: {line}"
+def test_what_does_not_divide_is_refused(words: str, line: str) -> None:
+    from tfscale.trainer.programs.standalone.tensor_parallel import parse
+
+    with pytest.raises(UsageError) as raised:
+        parse(words.split())
+    assert str(raised.value) == line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -28,7 +29,7 @@ Script = Callable[..., Any]
 
 @pytest.fixture(params=["keras", pytest.param("tf_keras", marks=pytest.mark.matrix)])
 def keras(request: pytest.FixtureRequest) -> str:
-    """Take both Keras versions, one after the other; every day only Keras 3."""
+    """Take both Keras versions, one after the other; in CI only Keras 3."""
     return str(request.param)
 
 
@@ -47,19 +48,31 @@ def run_script(tmp_path: Path) -> Script:
 def run_workers(tmp_path: Path) -> Script:
     """Run a script as two workers, and return what worker 0 prints last."""
 
-    def run(script: str, keras: str = "keras", before: Sequence[str] = ()) -> Any:
-        addresses = list(free_addresses(2))
-        tasks = [{"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}} for index in range(2)]
-        variables = [REPAIRED | {"TF_CONFIG": json.dumps(task)} for task in tasks]
-        processes = _start(tmp_path, script, keras, variables, before)
-        try:
-            first, _ = [_result(process, tmp_path) for process in processes]
-            return first
-        finally:
-            for process in processes:
-                process.kill()
+    return functools.partial(_run_workers, tmp_path)
 
-    return run
+
+HANDED = """
+from tfscale.trainer.techniques.local_sgd import averaging
+
+strategy = strategy()
+def of(**techniques):
+    training = Training(strategy, parts(**techniques))
+    return training.handed(), training
+plain, _ = of()
+accumulated, _ = of(accumulation="4")
+narrow, _ = of(wire="bfloat16")
+local, training = of(local_sgd="8")
+mean = handed(averaging(strategy, training.model).get_concrete_function())
+mixed, _ = of(mixed="bfloat16")
+print(json.dumps({"plain": plain, "accumulation": accumulated, "wire": narrow, "local_sgd": local, "mean": mean,
+                  "mixed": mixed}))
+"""
+
+
+@pytest.fixture(scope="session")
+def handed_bytes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, dict[str, int]]]:
+    """Tell by Keras what a step of two workers hands to collectives, by technique: all from one start of them."""
+    return functools.cache(lambda keras: _run_workers(tmp_path_factory.mktemp("handed"), HANDED, keras))
 
 
 @pytest.fixture
@@ -75,6 +88,19 @@ def network() -> Iterator[list[str]]:
     yield ["nsenter", "-t", str(holder.pid), "-n"]
     holder.kill()
     holder.communicate()
+
+
+def _run_workers(folder: Path, script: str, keras: str = "keras", before: Sequence[str] = ()) -> Any:
+    addresses = list(free_addresses(2))
+    tasks = [{"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}} for index in range(2)]
+    variables = [REPAIRED | {"TF_CONFIG": json.dumps(task)} for task in tasks]
+    processes = _start(folder, script, keras, variables, before)
+    try:
+        first, _ = [_result(process, folder) for process in processes]
+        return first
+    finally:
+        for process in processes:
+            process.kill()
 
 
 def _start(

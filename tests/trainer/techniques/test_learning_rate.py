@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,10 +37,8 @@ def test_anything_else_is_refused(text: str) -> None:
 
 
 @pytest.mark.matrix
-def test_an_optimizer_with_it_is_saved_and_loaded(run_script: Any, keras: str) -> None:
+def test_an_optimizer_with_it_is_saved_and_loaded(run_script: Any, keras: str, tmp_path: Path) -> None:
     script = """
-from tfscale.trainer.techniques import learning_rate
-
 each = parts(learning_rate="5:cosine")
 model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
 model.compile(keras.optimizers.Adam(each.learning_rate(0.001, 4, 20)), "mse")
@@ -47,7 +46,7 @@ model.save("FOLDER/model.keras")
 loaded = keras.models.load_model("FOLDER/model.keras").optimizer
 again = keras.optimizers.schedules.deserialize(loaded.get_config()["learning_rate"])
 print(json.dumps([float(again(step)) for step in (0, 5, 20)]))
-""".replace("FOLDER", "/tmp")
+""".replace("FOLDER", str(tmp_path))
     assert run_script(script, keras) == pytest.approx([0.001, 0.004, 0.0], abs=1e-9)
 
 

@@ -46,17 +46,9 @@ print(json.dumps({{
     assert measured["from the mean"] < 2e-6
 
 
-@pytest.mark.matrix
-def test_the_bytes_of_eight_steps_are_an_eighth(run_workers: Any, keras: str) -> None:
-    script = """
-from tfscale.trainer.techniques.local_sgd import averaging
-
-strategy = strategy()
-local = Training(strategy, parts(local_sgd="8"))
-mean = sum(handed(averaging(strategy, local.model).get_concrete_function()).values())
-print(json.dumps([sum(Training(strategy, parts()).handed().values()), sum(local.handed().values()), mean]))
-"""
-    plain, local, mean = run_workers(script, keras)
+@pytest.mark.slow
+def test_the_bytes_of_eight_steps_are_an_eighth(handed_bytes: Any, keras: str) -> None:
+    plain, local, mean = (sum(handed_bytes(keras)[name].values()) for name in ("plain", "local_sgd", "mean"))
     assert plain == 4 * (188_234 + 1)
     assert local == 4  # the loss, which the loop tells
     assert mean == 4 * 188_234

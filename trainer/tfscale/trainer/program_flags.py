@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import CommandLine
@@ -33,6 +36,19 @@ def check_divides(settings: argparse.Namespace, whole: str, parts: str) -> None:
     number, into = getattr(settings, whole), getattr(settings, parts)
     if number % into:
         raise UsageError(f"{_flag(whole)} {number}: not divisible by {_flag(parts)} {into}")
+
+
+def check_steps(settings: argparse.Namespace, untimed: int) -> None:
+    """Check that there are steps beside the first ones, which are not timed. Raises UsageError."""
+    if settings.steps <= untimed:
+        first = "first is" if untimed == 1 else f"first {untimed} are"
+        raise UsageError(f"--steps {settings.steps}: at least {untimed + 1}, since the {first} not timed")
+
+
+def write_json(settings: argparse.Namespace, result: Mapping[str, Any]) -> None:
+    """Write the result into the file of `--json`, if one was named."""
+    if settings.json:
+        settings.json.write_text(json.dumps(result) + "\n", encoding="utf-8")
 
 
 def _flag(name: str) -> str:

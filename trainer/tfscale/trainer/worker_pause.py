@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from tfscale.core.errors import UsageError
 from tfscale.trainer.delay import Delay
+from tfscale.trainer.program_flags import above_0
 
 Slow = tuple[int, Delay]
 """Index of a worker, and its delay in each step."""
@@ -28,10 +30,18 @@ def slow_worker(text: str) -> Slow:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def check_workers(slow: Sequence[Slow], workers: int) -> str:
-    """Return why one of these is no worker of so many; empty where all are."""
-    missing = [index for index, _ in slow if index >= workers]
-    return f"--slow worker:{missing[0]}: the workers are 0 to {workers - 1}" if missing else ""
+def add_worker_flags(parser: argparse.ArgumentParser, workers: int, steps: int, slow: str) -> None:
+    """Add the flags of a program whose workers may be slow, with an example of a slow one."""
+    parser.add_argument("--workers", type=above_0, metavar="N", help=f"tasks that compute; default {workers}")
+    parser.add_argument("--steps", type=above_0, default=steps, metavar="N", help=f"default {steps}")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and data; default 0")
+    parser.add_argument("--slow", action="append", type=slow_worker, default=[], metavar=f"{slow}|60ms")
+
+
+def check_workers(slow: Sequence[Slow], workers: int) -> None:
+    """Check that each of these is one of so many workers. Raises UsageError."""
+    if missing := [index for index, _ in slow if index >= workers]:
+        raise UsageError(f"--slow worker:{missing[0]}: the workers are 0 to {workers - 1}")
 
 
 def pause(slow: Sequence[Slow], worker: Any, begun: Any, gradients: Sequence[Any]) -> list[Any]:

@@ -1,6 +1,6 @@
-"""Gradients of `pipeline`, with each schedule, beside those of one device; prints one JSON object.
+"""Gradients of `pipeline` beside those of one device; prints a JSON array with an object for each case.
 
-Each configuration needs its own devices, so that the arguments are: stages, micro-batches, schedule, recompute (0, 1).
+Arguments are cases: stages, micro-batches, schedule and recompute (0, 1), as in `2:4:1f1b:0`.
 """
 
 import json
@@ -14,8 +14,11 @@ from tfscale.trainer.pipelining.schedules import SCHEDULES
 from tfscale.trainer.pipelining.stages import run_passes
 from tfscale.trainer.programs.standalone.pipeline import build_stages
 
-STAGES, MICRO_BATCHES = int(sys.argv[1]), int(sys.argv[2])
-DEVICES = logical_devices(STAGES)
+CASES = [
+    (int(stages), int(m), schedule, bool(int(last)))
+    for stages, m, schedule, last in (case.split(":") for case in sys.argv[1:])
+]
+DEVICES = logical_devices(max(stages for stages, *_ in CASES))
 RANDOM = np.random.default_rng(3)
 FEATURES = tf.constant(RANDOM.normal(size=(48, 64)), tf.float32)
 LABELS = tf.constant(RANDOM.integers(0, 10, 48))
@@ -29,20 +32,17 @@ def run(stages, micro_batches, schedule):
     return loss, [np.array(gradient) for stage in stages for gradient in stage.gradients]
 
 
-stages = build_stages(tf.keras, DEVICES, 4, 128, bool(int(sys.argv[4])))
-loss, found = run(stages, MICRO_BATCHES, sys.argv[3])
-held = [stage.most_held for stage in stages]
-places = [sorted({gradient.device[-5:] for gradient in stage.gradients}) for stage in stages]
+def measure(count, micro_batches, schedule, recompute):
+    stages = build_stages(tf.keras, DEVICES[:count], 4, 128, recompute)
+    loss, found = run(stages, micro_batches, schedule)
+    return {
+        "loss": [loss, single_loss],
+        "difference": max(float(abs(a - b).max() / abs(b).max()) for a, b in zip(found, single, strict=True)),
+        "held": [stage.most_held for stage in stages],
+        "left": [len(stage.held) for stage in stages],
+        "gradients on": [sorted({gradient.device[-5:] for gradient in stage.gradients}) for stage in stages],
+    }
+
+
 single_loss, single = run(build_stages(tf.keras, DEVICES[:1], 4, 128), 1, "gpipe")
-differences = [float(abs(a - b).max() / abs(b).max()) for a, b in zip(found, single, strict=True)]
-print(
-    json.dumps(
-        {
-            "loss": [loss, single_loss],
-            "difference": max(differences),
-            "held": held,
-            "left": [len(stage.held) for stage in stages],
-            "gradients on": places,
-        }
-    )
-)
+print(json.dumps([measure(*case) for case in CASES]))

@@ -17,8 +17,12 @@ from tfscale.trainer.programs.standalone.tensor_parallel import (
 
 STEPS, BATCH, WIDTH = 20, 32, 128
 DEVICES = logical_devices(4)
-MESH = dtensor.create_mesh([("batch", 2), ("model", 2)], devices=[each.removeprefix("/device:") for each in DEVICES])
 START = initial_weights(WIDTH)
+
+
+def mesh_of(batch_parts, model_parts):
+    devices = [each.removeprefix("/device:") for each in DEVICES[: batch_parts * model_parts]]
+    return dtensor.create_mesh([("batch", batch_parts), ("model", model_parts)], devices=devices)
 
 
 def sequential():
@@ -38,13 +42,22 @@ def whole(weight):
     return dtensor.unpack(dtensor.relayout(weight.read_value(), replicated))[0].numpy()
 
 
+def apart(these, those):
+    return max(abs(a - b) for a, b in zip(these, those, strict=True))
+
+
+MESH = mesh_of(2, 2)
 weights = split_weights(START, MESH)
 result = train(weights, MESH, BATCH, STEPS)
 losses, single = sequential()
+others = [
+    train(split_weights(START, mesh), mesh, BATCH, 5)["loss"] for mesh in (mesh_of(1, 1), mesh_of(1, 4), mesh_of(4, 1))
+]
 print(
     json.dumps(
         {
-            "losses": max(abs(a - b) for a, b in zip(result["loss"], losses, strict=True)),
+            "losses": apart(result["loss"], losses),
+            "losses by mesh": [apart(each, losses[:5]) for each in others],
             "weights": max(float(np.abs(whole(weights[name]) - single[name]).max()) for name in single),
             "moved": min(float(np.abs(START[name] - single[name]).max()) for name in single),
             "fell": losses[0] - losses[-1],

@@ -7,23 +7,22 @@ by others that were applied between its pull and its push: its gradients are of 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tfscale.core.errors import UsageError
-from tfscale.core.settings.precedence import CommandLine
-from tfscale.trainer.programs.digits import BATCH, LEARNING_RATE, build_model, examples
-from tfscale.trainer.worker_pause import check_workers, pause, slow_worker
+from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
+from tfscale.trainer.programs import digits
+from tfscale.trainer.training.batches import batches, split
+from tfscale.trainer.training.held_out import evaluate
+from tfscale.trainer.worker_pause import add_worker_flags, check_workers, pause
 
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 2, 1, 64), "ps": ("servers", 1, 1, 64)}
-HELD_OUT = 179
-"""Examples that are held out, a tenth of all."""
+WARM_UP = 4
+"""Updates for each worker in which it loads the graph: they train, but are not counted."""
 ENDLESS = 2**31 - 1
 
 
@@ -42,33 +41,34 @@ def main(words: Sequence[str]) -> None:
     chosen = parse(words)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     cluster = resolver.cluster_spec()
-    if fault := check_workers(chosen.slow, cluster.num_tasks("worker")):
-        raise UsageError(fault)
+    workers = cluster.num_tasks("worker")
+    check_workers(chosen.slow, workers)
+    check_steps(chosen, WARM_UP * workers)
     if resolver.task_type in ("worker", "ps"):
         tf.distribute.Server(cluster, job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc").join()
-    train(chosen, tf.distribute.ParameterServerStrategy(resolver), cluster.num_tasks("worker"))
+    result = train(chosen, tf.distribute.ParameterServerStrategy(resolver), workers)
+    tell(result)
+    write_json(chosen, result)
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    parser = CommandLine("tfscale-train run asynchrony", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--workers", type=int, metavar="N", help="tasks that compute; default 2")
-    parser.add_argument("--servers", type=int, metavar="N", help="tasks that hold the variables; default 1")
-    parser.add_argument("--steps", type=int, default=400, metavar="N", help="updates of all workers; default 400")
-    parser.add_argument("--batch", type=int, default=BATCH, metavar="N", help=f"examples of an update; default {BATCH}")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and data; default 0")
-    parser.add_argument("--slow", action="append", type=slow_worker, default=[], metavar="worker:1=3x|60ms")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
+    """Parse the command line. Raises UsageError."""
+    parser = command_line("asynchrony", __doc__)
+    add_worker_flags(parser, workers=2, steps=400, slow="worker:1=3x")
+    parser.add_argument("--servers", type=above_0, metavar="N", help="tasks that hold the variables; default 1")
+    batch = digits.BATCH
+    parser.add_argument("--batch", type=above_0, default=batch, metavar="N", help=f"of an update; default {batch}")
     return parser.parse_args(words)
 
 
-def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> None:
-    """Train by updates that the workers take from one queue, and tell the result."""
+def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> dict[str, Any]:
+    """Train by updates that the workers take from one queue."""
     tf.keras.utils.set_random_seed(chosen.seed)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    features, labels = examples(chosen.seed)
+    training, held_out = split(*digits.examples(chosen.seed))
     with strategy.scope():
-        model = build_model(tf.keras)
-        optimizer = tf.keras.optimizers.Adam(LEARNING_RATE)
+        model = digits.build_model(tf.keras)
+        optimizer = tf.keras.optimizers.Adam(digits.LEARNING_RATE)
         optimizer.build(model.trainable_variables)
         count = tf.Variable(0, dtype=tf.int32, trainable=False, name="updates")
 
@@ -79,71 +79,51 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> None:
             pulled = count.read_value()
             with tf.control_dependencies([pulled]), tf.GradientTape() as tape:
                 begun = tf.timestamp()
-                value = loss(labels, model(features, training=True))
-            gradients = tape.gradient(value, model.trainable_variables)
-            gradients = pause(chosen.slow, worker, begun, gradients)
+                each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(features, training=True))
+                loss = tf.reduce_mean(each)
+            gradients = pause(chosen.slow, worker, begun, tape.gradient(loss, model.trainable_variables))
             with tf.control_dependencies(gradients):
                 # One op that counts and reads, so that no two updates have the same number.
                 number = tf.raw_ops.ResourceCountUpTo(resource=count.handle, limit=ENDLESS, T=tf.int32)
             optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-            return number, worker, number - pulled, value
+            return number, worker, number - pulled, loss
 
         return strategy.run(of_worker, args=next(iterator))
-
-    def dataset() -> Any:
-        data = tf.data.Dataset.from_tensor_slices((features[HELD_OUT:], labels[HELD_OUT:]))
-        return data.shuffle(len(labels)).repeat().batch(chosen.batch, drop_remainder=True).prefetch(2)
 
     def made(steps: int) -> list[Update]:
         scheduled = [coordinator.schedule(update, args=(iterator,)) for _ in range(steps)]
         coordinator.join()
         return sorted(Update(*(each.item() for each in value.fetch())) for value in scheduled)
 
-    iterator = iter(coordinator.create_per_worker_dataset(dataset))
-    # In its first updates each worker loads the graph: they are not counted, but they train.
-    first = made(4 * workers)
+    dataset = batches(training, chosen.batch, None)
+    iterator = iter(coordinator.create_per_worker_dataset(lambda: dataset(tf.distribute.InputContext())))
+    first = made(WARM_UP * workers)
     begin = time.perf_counter()
     updates = made(chosen.steps - len(first))
-    seconds = time.perf_counter() - begin
-    alone = build_model(tf.keras)
-    alone.set_weights(model.get_weights())
-    right = alone.predict(features[:HELD_OUT], verbose=0).argmax(axis=1) == labels[:HELD_OUT]
-    tell(chosen, workers, first + updates, updates, seconds, float(right.mean()))
-
-
-def loss(labels: Any, logits: Any) -> Any:
-    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-
-
-def tell(
-    chosen: argparse.Namespace,
-    workers: int,
-    everything: list[Update],
-    counted: list[Update],
-    seconds: float,
-    accuracy: float,
-) -> None:
-    """Print the result, and write it where a file was named."""
-    rate = len(counted) / seconds
-    result = {
+    rate = len(updates) / (time.perf_counter() - begin)
+    return {
         "program": "asynchrony",
         "steps": chosen.steps,
         "global_batch": chosen.batch,
         "steps_per_second": rate,
-        "loss": [(each.number + 1, each.loss) for each in everything],
-        "final_loss": fmean(each.loss for each in everything[-20:]),
-        "accuracy": {"accuracy": accuracy},
-        "staleness": {f"worker:{worker}": of_worker(counted, worker) for worker in range(workers)},
+        "loss": [(each.number + 1, each.loss) for each in first + updates],
+        "final_loss": fmean(each.loss for each in (first + updates)[-20:]),
+        "accuracy": evaluate(tf.keras, digits, model.get_weights(), held_out),
+        "staleness": {f"worker:{worker}": of_worker(updates, worker) for worker in range(workers)},
     }
-    if chosen.json:
-        chosen.json.write_text(json.dumps(result) + "\n", encoding="utf-8")
-    print(f"rate               {rate:.2f} updates/s, {rate * chosen.batch:.1f} examples/s")
+
+
+def tell(result: dict[str, Any]) -> None:
+    """Print the result."""
+    rate = result["steps_per_second"]
+    print(f"rate               {rate:.2f} updates/s, {rate * result['global_batch']:.1f} examples/s")
     print(f"loss               {result['final_loss']:.4f}, mean of the last 20 updates")
-    print(f"held out accuracy  {accuracy:.4f}")
+    print(f"held out accuracy  {result['accuracy']['accuracy']:.4f}")
     print("staleness          updates   mean   by the rates   histogram")
     for name, row in result["staleness"].items():
+        mean, expected = ("-" if row[each] is None else f"{row[each]:.2f}" for each in ("mean", "expected"))
         bars = " ".join(f"{stale}:{number}" for stale, number in row["histogram"].items())
-        print(f"  {name:<16} {row['updates']:>7} {row['mean']:>6.2f} {row['expected']:>14.2f}   {bars}")
+        print(f"  {name:<16} {row['updates']:>7} {mean:>6} {expected:>14}   {bars}")
 
 
 def of_worker(updates: list[Update], worker: int) -> dict[str, Any]:

@@ -7,107 +7,111 @@ gradients are weighted by its share, so that their sum is the gradient of the gl
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
 import tensorflow as tf
 from tfscale.core.errors import UsageError
-from tfscale.core.settings.precedence import CommandLine
-from tfscale.trainer.programs.digits import BATCH, LEARNING_RATE, build_model, examples
-from tfscale.trainer.worker_pause import check_workers, pause, slow_worker
+from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
+from tfscale.trainer.programs import digits
+from tfscale.trainer.training.batches import split
+from tfscale.trainer.training.held_out import evaluate
+from tfscale.trainer.worker_pause import add_worker_flags, check_workers, pause
 
 ROLES = {"worker": ("workers", 2, 1, 64)}
-HELD_OUT = 179
-"""Examples that are held out, a tenth of all."""
 EVERY = 10
-"""Steps after which the batch is split anew, by the median speeds in them."""
+"""Steps after which the batch is shared out anew, by the median speeds in them."""
 
 
 def main(words: Sequence[str]) -> None:
-    """Train as one of the workers."""
+    """Train as one of the workers; worker 0 tells the result."""
     chosen = parse(words)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     workers, worker = resolver.cluster_spec().num_tasks("worker"), resolver.task_id
-    chosen.global_batch = chosen.global_batch or BATCH * workers
-    fault = check_workers(chosen.slow, workers)
+    check_workers(chosen.slow, workers)
+    chosen.global_batch = chosen.global_batch or digits.BATCH * workers
     if chosen.global_batch < workers:
-        fault = f"--global-batch {chosen.global_batch}: at least one example for each of {workers} workers"
-    if fault:
-        raise UsageError(fault)
-    train(chosen, tf.distribute.MultiWorkerMirroredStrategy(resolver), workers, worker)
+        raise UsageError(f"--global-batch {chosen.global_batch}: at least one example for each of {workers} workers")
+    result = train(chosen, tf.distribute.MultiWorkerMirroredStrategy(resolver), workers, worker)
+    if worker == 0:
+        tell(result)
+        write_json(chosen, result)
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    parser = CommandLine("tfscale-train run batch-by-speed", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--workers", type=int, metavar="N", help="default 2")
+    """Parse the command line. Raises UsageError."""
+    parser = command_line("batch-by-speed", __doc__)
+    add_worker_flags(parser, workers=2, steps=100, slow="worker:1=2x")
     parser.add_argument("--split", choices=("speed", "even"), default="speed", help="default speed")
-    parser.add_argument("--steps", type=int, default=100, metavar="N", help="default 100")
-    parser.add_argument("--global-batch", type=int, metavar="N", help=f"examples of a step; default {BATCH} a worker")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and data; default 0")
-    parser.add_argument("--slow", action="append", type=slow_worker, default=[], metavar="worker:1=2x|60ms")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
-    return parser.parse_args(words)
+    parser.add_argument("--global-batch", type=above_0, metavar="N", help="examples of a step; default 64 a worker")
+    chosen = parser.parse_args(words)
+    check_steps(chosen, 1)
+    return chosen
 
 
-def train(chosen: argparse.Namespace, strategy: Any, workers: int, worker: int) -> None:
-    """Train by steps of a global batch, of which each worker computes its share; worker 0 tells the result."""
+def train(chosen: argparse.Namespace, strategy: Any, workers: int, worker: int) -> dict[str, Any]:
+    """Train by steps of a global batch, of which each worker computes its share."""
     tf.keras.utils.set_random_seed(chosen.seed)
-    features, labels = examples(chosen.seed)
-    slow = [(index, delay) for index, delay in chosen.slow if index == worker]
+    (features, labels), held_out = split(*digits.examples(chosen.seed))
     with strategy.scope():
-        model = build_model(tf.keras)
-        optimizer = tf.keras.optimizers.Adam(LEARNING_RATE)
+        model = digits.build_model(tf.keras)
+        optimizer = tf.keras.optimizers.Adam(digits.LEARNING_RATE)
         optimizer.build(model.trainable_variables)
 
     # All workers draw the same examples, of which each takes its part.
-    data = tf.data.Dataset.from_tensor_slices((features[HELD_OUT:], labels[HELD_OUT:]))
-    data = data.shuffle(len(labels), chosen.seed).repeat().batch(chosen.global_batch, drop_remainder=True).prefetch(2)
+    data = tf.data.Dataset.from_tensor_slices((features, labels)).shuffle(len(labels), chosen.seed).repeat()
+    iterator = iter(data.batch(chosen.global_batch, drop_remainder=True).prefetch(2))
+    slow = [(index, delay) for index, delay in chosen.slow if index == worker]
 
     @tf.function  # type: ignore[untyped-decorator]
-    def make_step(iterator: Any, begin: Any, end: Any) -> Any:
+    def make_step(begin: Any, end: Any) -> Any:
         def of_worker(features: Any, labels: Any) -> Any:
-            begun = tf.timestamp()
-            own = tf.cast(tf.shape(labels)[0], tf.float32)
+            begun, own = tf.timestamp(), tf.cast(tf.shape(labels)[0], tf.float32)
             with tf.GradientTape() as tape:
-                # A mean over the own examples; gradients of all workers are added up.
-                value = loss(labels, model(features, training=True)) * own / chosen.global_batch
-            gradients = pause(slow, worker, begun, tape.gradient(value, model.trainable_variables))
+                each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(features, training=True))
+                # The mean over the own examples by their share; gradients of all workers are added up.
+                loss = tf.reduce_sum(each) / chosen.global_batch
+            gradients = pause(slow, worker, begun, tape.gradient(loss, model.trainable_variables))
             with tf.control_dependencies(gradients):
                 speed = own / tf.cast(tf.timestamp() - begun, tf.float32)
             optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-            told = tf.concat([[value], speed * tf.one_hot(worker, workers)], axis=0)
+            told = tf.concat([[loss], speed * tf.one_hot(worker, workers)], axis=0)
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, told)
 
         features, labels = next(iterator)
         return strategy.run(of_worker, args=(features[begin:end], labels[begin:end]))
 
-    iterator = iter(data)
-    shares = split(chosen.global_batch, [1.0] * workers)
-    losses, speeds, ends = [], [], []
+    shares, losses, speeds, ends = share_out(chosen.global_batch, [1.0] * workers), [], [], []
     for step in range(chosen.steps):
         begin, end = sum(shares[:worker]), sum(shares[: worker + 1])
         # As tensors: the function would be traced anew for each other number of Python.
-        value, *of_all = make_step(iterator, tf.constant(begin), tf.constant(end)).numpy().tolist()
-        losses.append(value)
+        loss, *of_all = make_step(tf.constant(begin), tf.constant(end)).numpy().tolist()
+        losses.append(loss)
         speeds.append(of_all)
         ends.append(time.perf_counter())
         if chosen.split == "speed" and step % EVERY == EVERY - 1 and step + 1 < chosen.steps:
-            shares = split(chosen.global_batch, [median(each) for each in zip(*speeds[-EVERY:], strict=True)])
+            shares = share_out(chosen.global_batch, [median(each) for each in zip(*speeds[-EVERY:], strict=True)])
     last = [median(each) for each in zip(*speeds[-EVERY:], strict=True)]
-    seconds = median(after - before for before, after in zip(ends[-EVERY - 1 :], ends[-EVERY:], strict=False))
     weights = model.get_weights()
-    if worker == 0:
-        alone = build_model(tf.keras)
-        alone.set_weights(weights)
-        right = alone.predict(features[:HELD_OUT], verbose=0).argmax(axis=1) == labels[:HELD_OUT]
-        tell(chosen, losses, shares, last, seconds, float(right.mean()))
+    return {
+        "program": "batch-by-speed",
+        "split": chosen.split,
+        "steps": chosen.steps,
+        "global_batch": chosen.global_batch,
+        "step_seconds": median(after - before for before, after in pairwise(ends[-EVERY - 1 :])),
+        "ideal_seconds": chosen.global_batch / sum(last),
+        "loss": list(enumerate(losses, 1)),
+        "final_loss": fmean(losses[-10:]),
+        "accuracy": evaluate(tf.keras, digits, weights, held_out),
+        "shares": shares,
+        "speeds": last,
+    }
 
 
-def split(examples: int, speeds: Sequence[float]) -> list[int]:
+def share_out(examples: int, speeds: Sequence[float]) -> list[int]:
     """Return each worker's number of examples, in proportion to its speed, at least one."""
     spare = examples - len(speeds)
     exact = [spare * speed / sum(speeds) for speed in speeds]
@@ -118,37 +122,11 @@ def split(examples: int, speeds: Sequence[float]) -> list[int]:
     return [1 + share for share in shares]
 
 
-def loss(labels: Any, logits: Any) -> Any:
-    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-
-
-def tell(
-    chosen: argparse.Namespace,
-    losses: list[float],
-    shares: list[int],
-    speeds: list[float],
-    seconds: float,
-    accuracy: float,
-) -> None:
-    """Print the result, and write it where a file was named."""
-    ideal = chosen.global_batch / sum(speeds)
-    result = {
-        "program": "batch-by-speed",
-        "split": chosen.split,
-        "steps": chosen.steps,
-        "global_batch": chosen.global_batch,
-        "step_seconds": seconds,
-        "ideal_seconds": ideal,
-        "loss": list(enumerate(losses, 1)),
-        "final_loss": fmean(losses[-10:]),
-        "accuracy": {"accuracy": accuracy},
-        "shares": shares,
-        "speeds": speeds,
-    }
-    if chosen.json:
-        chosen.json.write_text(json.dumps(result) + "\n", encoding="utf-8")
-    print(f"step               {1000 * seconds:.1f} ms; {1000 * ideal:.1f} ms if no worker ever waited")
+def tell(result: dict[str, Any]) -> None:
+    """Print the result."""
+    seconds, ideal = 1000 * result["step_seconds"], 1000 * result["ideal_seconds"]
+    print(f"step               {seconds:.1f} ms; {ideal:.1f} ms if no worker ever waited")
     print(f"loss               {result['final_loss']:.4f}, mean of the last 10 steps")
-    print(f"held out accuracy  {accuracy:.4f}")
-    for worker, (share, speed) in enumerate(zip(shares, speeds, strict=True)):
-        print(f"worker:{worker}           {share} of {chosen.global_batch} examples, {speed:.0f} examples/s")
+    print(f"held out accuracy  {result['accuracy']['accuracy']:.4f}")
+    for worker, (share, speed) in enumerate(zip(result["shares"], result["speeds"], strict=True)):
+        print(f"worker:{worker}           {share} of {result['global_batch']} examples, {speed:.0f} examples/s")

@@ -10,7 +10,6 @@ they do is inside the scope of its device. The devices work in turn: `pipeline` 
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 from sklearn.datasets import load_digits
 from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.program_flags import above_0, command_line
+from tfscale.trainer.program_flags import above_0, command_line, write_json
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,8 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for device, number in result["bytes"].items():
         print(f"{device}: {number / 1e6:.1f} MB of weights and optimizer")
     print(f"step {1000 * result['step_seconds']:.1f} ms, final loss {result['loss'][-1]}")
-    if settings.json:
-        settings.json.write_text(json.dumps(result))
+    write_json(settings, result)
 
 
 class Half:

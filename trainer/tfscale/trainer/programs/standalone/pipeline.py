@@ -10,7 +10,6 @@ measured: the share of all stages' time in which they ran neither a forward nor 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +18,11 @@ from typing import Any
 
 import tensorflow as tf
 from sklearn.datasets import load_digits
-from tfscale.core.errors import UsageError
 from tfscale.trainer.logical_devices import logical_devices
 from tfscale.trainer.pipelining.schedules import SCHEDULES, expected_bubble, measured_bubble
 from tfscale.trainer.pipelining.stage_report import report_step
 from tfscale.trainer.pipelining.stages import Stage, run_passes
-from tfscale.trainer.program_flags import above_0, check_divides, command_line
+from tfscale.trainer.program_flags import above_0, check_divides, check_steps, command_line, write_json
 
 CLASSES = 10
 TRACED = 2
@@ -39,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     result = train(stages, settings)
     print(f"bubble {result['bubble']:.1%}, expected {result['expected_bubble']:.1%} for stages of equal work")
     print(f"step {1000 * result['step_seconds']:.0f} ms, final loss {result['loss'][-1]}")
-    if settings.json:
-        settings.json.write_text(json.dumps(result))
+    write_json(settings, result)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -55,8 +52,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--width", type=above_0, default=512, help="units of a hidden layer; default 512")
     parser.add_argument("--steps", type=above_0, default=20, help="default 20")
     settings = parser.parse_args(arguments)
-    if settings.steps <= TRACED:
-        raise UsageError(f"--steps {settings.steps}: at least {TRACED + 1}, since the first {TRACED} are not timed")
+    check_steps(settings, TRACED)
     check_divides(settings, "batch", "micro_batches")
     check_divides(settings, "layers", "stages")
     return settings

@@ -10,7 +10,6 @@ are summed over `batch`. DTensor adds both sums; nothing here names them.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from statistics import median
@@ -21,7 +20,7 @@ import tensorflow as tf
 from sklearn.datasets import load_digits
 from tensorflow.experimental import dtensor
 from tfscale.trainer.logical_devices import logical_devices
-from tfscale.trainer.program_flags import above_0, check_divides, command_line
+from tfscale.trainer.program_flags import above_0, check_divides, command_line, write_json
 
 PIXELS, CLASSES = 64, 10
 LEARNING_RATE = 0.1
@@ -47,8 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, shapes in result["parts"].items():
         print(f"{name} {list(weights[name].shape)}: {len(shapes)} devices hold {shapes[0]} each")
     print(f"step {1000 * result['step_seconds']:.1f} ms, final loss {result['loss'][-1]}")
-    if settings.json:
-        settings.json.write_text(json.dumps(result))
+    write_json(settings, result)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
