@@ -65,7 +65,7 @@ def test_list_tells_programs_strategies_and_techniques(capsys: pytest.CaptureFix
         (["run", "digits", "--steps", "many"], "invalid int value: 'many'"),
         (["run", "faces"], "there is no program 'faces': use one of asynchrony"),
         (["run", "digits", "--strategy", "mirrored", "--workers", "2"], "--workers: mirrored does not take it"),
-        (["run", "digits", "--slow", "worker:1=60ms"], "the tasks are worker:0"),
+        (["run", "digits", "--slow", "worker:1=60ms"], "the tasks that train are worker:0"),
     ],
 )
 def test_mistakes_are_one_line_and_status_2(
