@@ -18,9 +18,9 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.core.errors import UsageError
+from tfscale.trainer.input.batches import batches, split
 from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
 from tfscale.trainer.programs import digits
-from tfscale.trainer.training.batches import batches, split
 from tfscale.trainer.training.held_out import evaluate
 from tfscale.trainer.worker_pause import add_worker_flags, check_workers, pause
 
