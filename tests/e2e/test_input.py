@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -98,7 +98,8 @@ class Measured:
         assert ran.exit_code("worker:0") == 0, ran.logs["worker:0"][-2000:]
         columns = ran.recording.steps["worker:0"]
         self.result: Result = read_result(folder / "result.json")
-        self.input, self.compute = (1e3 * median(columns[phase][50:]) for phase in ("input", "compute"))
+        # Means: a service's batches come in bursts, so that most steps wait for nothing and some for long.
+        self.input, self.compute = (1e3 * fmean(columns[phase][50:]) for phase in ("input", "compute"))
         ends = columns["end"]
         self.step = 1e3 * (ends[-1] - ends[50]) / (len(ends) - 51)
 
@@ -118,6 +119,6 @@ def test_each_part_takes_its_share_of_the_input_phase(tmp_path: Path) -> None:
     for number, (name, parts) in enumerate(variants.items()):
         found[name] = each = Measured(tmp_path / str(number), parts, 2 * ("service" in parts))
         print(f"{name:24} input {each.input:7.1f} ms, compute {each.compute:7.1f} ms, step {each.step:7.1f} ms")
+    # Not map=auto, nor the service: both need cores that are idle.
     plain = found["nothing"].input
-    assert found["cache"].input < 0.2 * plain
-    assert found["map=auto"].input < plain and found["prefetch=2"].input < plain
+    assert found["cache"].input < 0.2 * plain and found["prefetch=2"].input < 0.8 * plain
