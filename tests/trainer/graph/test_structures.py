@@ -98,8 +98,8 @@ def test_the_iterations_of_a_loop_are_read_from_the_graph_around_it() -> None:
         unbounded = tf.while_loop(lambda index: index < 4, body, [0])
         return bounded, unbounded, tf.while_loop(lambda index: index < 4, body, [0], maximum_iterations=most)
 
-    loops.get_concrete_function(tf.TensorSpec((), tf.int32))
-    assert [iterations(each) for each in bodies] == [4, 1, 1]
+    traced = loops.get_concrete_function(tf.TensorSpec((), tf.int32))
+    assert [iterations(each) for each in bodies] == [4, 1, 1] and traced is not None
     with tf.Graph().as_default() as graph:
         assert loop_inside(graph, ()) is None
 

@@ -166,7 +166,9 @@ def loop_inside(graph: Any, outermost: Container[int]) -> Any:
 
 def iterations(body: Any) -> int:
     """Return how often the body of a loop runs at most; 1 where its graph does not say."""
-    for op in body.outer_graph.get_operations():
+    # A graph does not keep the one around it: that of a function which is called once may be gone.
+    around = body.outer_graph
+    for op in around.get_operations() if around is not None else ():
         if op.type in ("While", "StatelessWhile") and op.get_attr("body").name == body.name:
             # Its inputs begin with its own counter and the most iterations, -1 where there is no bound.
             most = tf.get_static_value(op.inputs[1])
