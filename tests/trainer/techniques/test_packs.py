@@ -15,13 +15,12 @@ def test_gradients_are_reduced_in_packs_of_this_size(run_workers: Any) -> None:
     script = """
 from tfscale.trainer.strategies import multi_worker
 
-def collectives_of(**techniques):
-    strategy = multi_worker.create(**parts(**techniques).strategy_options())
-    training = Training(strategy, parts())
-    return len(collectives(training.step().get_concrete_function(iter(training.data))))
-print(json.dumps([collectives_of(), collectives_of(packs="100KiB")]))
+strategy = multi_worker.create(**parts(**TECHNIQUES).strategy_options())
+training = Training(strategy, parts())
+print(json.dumps(len(collectives(training.step().get_concrete_function(iter(training.data))))))
 """
-    one, several = run_workers(script)
+    one = run_workers(f"TECHNIQUES = {{}}\n{script}")
+    several = run_workers(f"TECHNIQUES = {{'packs': '100KiB'}}\n{script}")
     # 753 KB of gradients, of which the largest variable has 524 KB.
     assert one == 2  # gradients and loss
     assert several > one
