@@ -90,7 +90,6 @@ TOGETHER = [
     (("multi-worker",), "accumulation=2,mixed=bfloat16,top-k=0.05", "fit", "tf_keras 2"),
     (PS, "accumulation=4,mixed=bfloat16,learning-rate=20:staircase", "fit", "keras 3"),
     (("central-storage", "--replicas", "2"), "accumulation=4,mixed=bfloat16", "custom", "tf_keras 2"),
-    (("central-storage", "--replicas", "2"), "accumulation=4,learning-rate=20:cosine", "fit", "keras 3"),
 ]
 """Drawn sample: each technique with each strategy that does not refuse it, in one loop and with one Keras."""
 
