@@ -1,11 +1,17 @@
-"""Checkpoints, event files and the model of `tfscale-train run`: who writes them."""
+"""Checkpoints and event files of `tfscale-train run`: who writes them, and what a run makes of those that are there."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from test_training import train
+from test_training import KERAS, environment, left, start, train
+
+SERVERS = ("parameter-server", "--workers", "2", "--servers", "2")
 
 
 @pytest.mark.tensorflow
@@ -30,3 +36,48 @@ def scalars(path: Path) -> dict[str, list[int]]:
         for value in event.summary.value:
             found.setdefault(value.tag, []).append(event.step)
     return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keras", list(KERAS))
+def test_a_parameter_server_run_that_was_interrupted_goes_on_from_its_checkpoint(keras: str, tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    strategy = (*SERVERS, "--checkpoints", str(folder))
+    with subprocess.Popen(
+        start(strategy, "--steps", "1000000"), env=environment(keras), stderr=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stderr is not None
+        told = [run.stderr.readline() for _ in range(4)]
+        run.send_signal(signal.SIGINT)
+        rest = run.stderr.read()
+        assert run.wait(60) == 130 and f"goes on from the newest checkpoint in {folder}" in rest
+    assert told[3].startswith("step 200: mean loss") and left("".join(told)) == []
+    made = newest(folder)
+    result = train(tmp_path / "result.json", strategy, "--steps", str(made + 100), keras=keras, step=made + 100)
+    assert (result.begin, result.steps, result.loss[-1][0]) == (made, 100, made + 100)
+    assert result.loss[0][1] < 1.0, "untrained it would be 2.3"
+    assert newest(folder) == made + 100
+
+
+def newest(folder: Path) -> int:
+    return max(int(path.stem.rpartition("-")[2]) for path in folder.glob("ckpt-*.index"))
+
+
+@pytest.mark.slow
+def test_a_folder_of_another_model_and_one_that_has_all_steps_are_refused_in_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    train(tmp_path / "result.json", ("one-device", "--checkpoints", str(folder)), "--steps", "100")
+    before = Counter(path.name for path in folder.iterdir())
+    asked = {
+        ("digits", "100"): f"--checkpoints {folder}: has made 100 of --steps 100, ask for more",
+        ("mlp", "200"): f"--checkpoints: {folder}/ckpt-100 is of another model or optimizer: name another folder",
+    }
+    for (program, steps), said in asked.items():
+        command = [start(("one-device",))[0], "run", program, "--checkpoints", str(folder), "--steps", steps]
+        ended = subprocess.run(
+            command, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 2 and ended.stdout == ""
+        assert ended.stderr.splitlines()[-1] == f"tfscale-train: {said}"
+        assert "Traceback" not in ended.stderr and left(ended.stderr) == []
+    assert Counter(path.name for path in folder.iterdir()) == before
