@@ -6,10 +6,13 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from task_cluster import Ran, run_program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KERAS = {"keras 3": {}, "tf_keras 2": {"TF_USE_LEGACY_KERAS": "1"}}
+SLOW_KERAS = [pytest.param(each, marks=pytest.mark.slow if each == "keras 3" else pytest.mark.matrix) for each in KERAS]
+"""Both Keras versions, of which CI takes one."""
 TIMEOUT = 150
 """Seconds until a program must have ended."""
 

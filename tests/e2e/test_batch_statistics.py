@@ -10,7 +10,7 @@ from pathlib import Path
 
 import in_scope
 import pytest
-from example_programs import KERAS
+from example_programs import KERAS, SLOW_KERAS
 from local_cluster import ENVIRONMENT
 
 ONE_HOST = {
@@ -29,8 +29,7 @@ def kept(folder: Path, tasks: str, keras: str, monkeypatch: pytest.MonkeyPatch) 
     return {name: mean for name, (_, mean) in found.items()}
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("keras", list(KERAS))
+@pytest.mark.parametrize("keras", SLOW_KERAS)
 def test_a_replica_takes_its_own_statistics_and_keras_3_keeps_the_first_replicas_averages(
     keras: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

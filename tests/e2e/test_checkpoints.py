@@ -9,12 +9,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from test_training import KERAS, environment, left, start, train
+from example_programs import SLOW_KERAS
+from test_training import environment, left, start, train
 
 SERVERS = ("parameter-server", "--workers", "2", "--servers", "2")
 
 
-@pytest.mark.tensorflow
+@pytest.mark.slow
 def test_of_two_workers_one_writes_checkpoints_event_files_and_the_model(tmp_path: Path) -> None:
     checkpoints, events, model = (tmp_path / name for name in ("checkpoints", "events", "model.keras"))
     words = ("--steps", "200", "--checkpoints", str(checkpoints), "--tensorboard", str(events), "--save", str(model))
@@ -38,8 +39,7 @@ def scalars(path: Path) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("keras", list(KERAS))
+@pytest.mark.parametrize("keras", SLOW_KERAS)
 def test_a_parameter_server_run_that_was_interrupted_goes_on_from_its_checkpoint(keras: str, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     strategy = (*SERVERS, "--checkpoints", str(folder))

@@ -42,7 +42,7 @@ def environment() -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(each, marks=[] if EVERYDAY in each else [pytest.mark.matrix]) for each in exercises()],
+    [pytest.param(each, marks=pytest.mark.slow if EVERYDAY in each else pytest.mark.matrix) for each in exercises()],
 )
 def test_a_command_prints_what_the_page_shows(command: str) -> None:
     (_, expected), *looks = shown(exercises()[command])

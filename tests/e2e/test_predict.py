@@ -8,7 +8,7 @@ from pathlib import Path
 
 import in_scope
 import pytest
-from example_programs import KERAS
+from example_programs import KERAS, SLOW_KERAS
 
 Shares = dict[str, list[tuple[int, int]]]
 """By `strategy|number of examples`: replica and number of examples, in the order of the examples."""
@@ -49,8 +49,7 @@ def by_name(expected: dict[str, dict[int, list[tuple[int, int]]]]) -> Shares:
     return {f"{name}|{number}": parts for name, by_number in expected.items() for number, parts in by_number.items()}
 
 
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("keras", list(KERAS))
+@pytest.mark.parametrize("keras", SLOW_KERAS)
 def test_replicas_of_one_host_share_each_batch_and_an_uneven_last_one(
     keras: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,9 +14,11 @@ CASES = [
         program,
         keras,
         id=f"{program.name}-{keras.replace(' ', '')}",
-        marks=[] if (program.name, keras) == QUICK else [pytest.mark.slow],
+        marks=[] if (program.name, keras) == QUICK else [pytest.mark.slow if keras in slow else pytest.mark.matrix],
     )
-    for program in PROGRAMS
+    for place, program in enumerate(PROGRAMS)
+    # Keras 3, which has the most repairs, of all; tf_keras of every second.
+    for slow in [list(KERAS)[: 2 - place % 2]]
     for keras in KERAS
 ]
 

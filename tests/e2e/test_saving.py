@@ -53,7 +53,7 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return request.param, folder, {name: train(folder / name, name, request.param) for name in STRATEGIES}
 
 
-@pytest.mark.tensorflow
+@pytest.mark.slow
 def test_what_mirrored_saves_is_loaded_anywhere_on_this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = {"mirrored": train(tmp_path / "mirrored", "mirrored", "keras 3")}
     check_loaded(tmp_path, "one host", "keras 3", results, monkeypatch)

@@ -50,7 +50,7 @@ def checkpoints_in(folder: Path) -> list[int]:
     return sorted(int(path.stem.rpartition("-")[2]) for path in folder.glob("ckpt-*.index"))
 
 
-@pytest.mark.parametrize("steps", [100, 200])
+@pytest.mark.parametrize("steps", [100, pytest.param(200, marks=pytest.mark.slow)])
 def test_workers_that_see_different_checkpoints_refuse_to_train(
     steps: int, tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
