@@ -57,7 +57,7 @@ def test_list_tells_programs_strategies_and_techniques(capsys: pytest.CaptureFix
         (["run", "digits", "--with", "Accumulation=4"], "there is no technique 'Accumulation'"),
         (["run", "digits", "--with", "wire=bfloat16"], "--with wire: not with one-device: "),
         (["run", "digits", "--slow", "worker:0"], "--slow 'worker:0': write TASK=DELAY"),
-        (["run", "digits", "--slow", "ps:0=60ms"], "the tasks are worker:0"),
+        (["run", "digits", "--slow", "ps:0=60ms"], "the tasks that train are worker:0"),
         (["run", "asynchrony", "--workers", "0"], "0 tasks of the role worker"),
         (["run", "asynchrony", "--workers", "x"], "--workers: invalid int value: 'x'"),
         (["run", "digits", "--loops", "fit"], "unrecognized arguments: --loops fit"),

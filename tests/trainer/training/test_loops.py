@@ -61,7 +61,7 @@ def test_fit_makes_every_step_of_a_number_that_no_epochs_divide(
     model.compile("sgd", "mse")
     data = tf.data.Dataset.from_tensors((np.ones((4, 2), np.float32), np.ones((4, 1), np.float32))).repeat()
     saved: list[int] = []
-    course = loops.Course(7, begin=10, after_epoch=saved.append)
+    course = loops.Course(7, begin=10, after_epoch=lambda step, _: saved.append(step))
     trained = loops.fit(tf.keras, model, data, course, [], asynchronous)
     assert saved == [13, 16, 17] and int(model.optimizer.iterations) == 7
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["step 13", "step 16", "step 17"]
