@@ -1,5 +1,7 @@
 """Asynchronous training of digits on parameter servers: the staleness of each update.
 
+    tfscale-train run asynchrony --workers 2 --slow worker:1=3x
+
 A worker pulls the variables, computes gradients and pushes them, at its own pace. Staleness is the number of updates
 by others that were applied between its pull and its push: its gradients are of variables that are so many updates old.
 """

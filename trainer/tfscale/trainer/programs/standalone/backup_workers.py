@@ -1,5 +1,7 @@
 """Backup workers, on digits: more gradients are asked for than a step needs, and the first ones are applied.
 
+    tfscale-train run backup-workers --workers 3 --slow worker:2=5x
+
 Training stays synchronous: all gradients of a step are of the same variables. A worker that is late holds up no step;
 its gradients are thrown away, and it begins anew with the newest variables. (Chen et al., arXiv:1604.00981)
 """

@@ -1,5 +1,7 @@
 """Batch by speed, on digits: each worker's share of the global batch follows its measured speed.
 
+    tfscale-train run batch-by-speed --slow worker:1=2x
+
 For hosts of unequal speed under multi-worker mirrored, where all wait for the slowest in each step. Each worker's
 gradients are weighted by its share, so that their sum is the gradient of the global batch, however it is split.
 """

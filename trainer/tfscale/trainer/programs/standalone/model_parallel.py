@@ -25,8 +25,8 @@ from tfscale.trainer.program_flags import above_0, command_line, write_json
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train, and print the loss of each step, then what each device holds."""
     parser = command_line("model-parallel", __doc__)
-    parser.add_argument("--batch", type=above_0, default=64, help="examples a step; default 64")
-    parser.add_argument("--steps", type=above_0, default=50, help="default 50")
+    parser.add_argument("--batch", type=above_0, default=64, metavar="N", help="examples a step; default 64")
+    parser.add_argument("--steps", type=above_0, default=50, metavar="N", help="default 50")
     settings = parser.parse_args(arguments)
     halves = build_halves(tf.keras, logical_devices(2))
     result = train(halves, settings.batch, settings.steps)

@@ -43,14 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line. Raises UsageError."""
     parser = command_line("pipeline", __doc__)
-    parser.add_argument("--stages", type=above_0, default=2, help="default 2")
-    parser.add_argument("--micro-batches", type=above_0, default=8, help="parts of a batch; default 8")
+    parser.add_argument("--stages", type=above_0, default=2, metavar="N", help="default 2")
+    parser.add_argument("--micro-batches", type=above_0, default=8, metavar="N", help="parts of a batch; default 8")
     parser.add_argument("--schedule", choices=SCHEDULES, default="1f1b", help="default 1f1b")
     parser.add_argument("--recompute", action="store_true", help="hold the input of a stage, not its activations")
-    parser.add_argument("--batch", type=above_0, default=2048, help="examples a step; default 2048")
-    parser.add_argument("--layers", type=above_0, default=16, help="hidden layers of all stages; default 16")
-    parser.add_argument("--width", type=above_0, default=512, help="units of a hidden layer; default 512")
-    parser.add_argument("--steps", type=above_0, default=20, help="default 20")
+    parser.add_argument("--batch", type=above_0, default=2048, metavar="N", help="examples a step; default 2048")
+    parser.add_argument(
+        "--layers", type=above_0, default=16, metavar="N", help="hidden layers of all stages; default 16"
+    )
+    parser.add_argument("--width", type=above_0, default=512, metavar="N", help="units of a hidden layer; default 512")
+    parser.add_argument("--steps", type=above_0, default=20, metavar="N", help="default 20")
     settings = parser.parse_args(arguments)
     check_steps(settings, TRACED)
     check_divides(settings, "batch", "micro_batches")

@@ -52,11 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line. Raises UsageError."""
     parser = command_line("tensor-parallel", __doc__)
-    parser.add_argument("--batch-parts", type=above_0, default=2, help="devices that share a batch; default 2")
-    parser.add_argument("--model-parts", type=above_0, default=2, help="devices that share a layer; default 2")
-    parser.add_argument("--batch", type=above_0, default=64, help="examples a step; default 64")
-    parser.add_argument("--width", type=above_0, default=512, help="units of the hidden layer; default 512")
-    parser.add_argument("--steps", type=above_0, default=50, help="default 50")
+    parser.add_argument(
+        "--batch-parts", type=above_0, default=2, metavar="N", help="devices that share a batch; default 2"
+    )
+    parser.add_argument(
+        "--model-parts", type=above_0, default=2, metavar="N", help="devices that share a layer; default 2"
+    )
+    parser.add_argument("--batch", type=above_0, default=64, metavar="N", help="examples a step; default 64")
+    parser.add_argument(
+        "--width", type=above_0, default=512, metavar="N", help="units of the hidden layer; default 512"
+    )
+    parser.add_argument("--steps", type=above_0, default=50, metavar="N", help="default 50")
     settings = parser.parse_args(arguments)
     check_divides(settings, "batch", "batch_parts")
     check_divides(settings, "width", "model_parts")
