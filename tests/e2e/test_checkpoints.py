@@ -70,7 +70,7 @@ def test_a_folder_of_another_model_and_one_that_has_all_steps_are_refused_in_one
     before = Counter(path.name for path in folder.iterdir())
     asked = {
         ("digits", "100"): f"--checkpoints {folder}: has made 100 of --steps 100, ask for more",
-        ("mlp", "200"): f"--checkpoints: {folder}/ckpt-100 is of another model or optimizer: name another folder",
+        ("mlp", "200"): f"--checkpoints {folder}: ckpt-100 is of another model or optimizer; name another folder",
     }
     for (program, steps), said in asked.items():
         command = [start(("one-device",))[0], "run", program, "--checkpoints", str(folder), "--steps", steps]
