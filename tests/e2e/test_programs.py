@@ -17,8 +17,8 @@ CASES = [
         marks=[] if (program.name, keras) == QUICK else [pytest.mark.slow if keras in slow else pytest.mark.matrix],
     )
     for place, program in enumerate(PROGRAMS)
-    # Keras 3, which has the most repairs, of all; tf_keras of every second.
-    for slow in [list(KERAS)[: 2 - place % 2]]
+    # Keras 3, which has the most repairs, of all; tf_keras of every fourth.
+    for slow in [KERAS if place % 4 == 0 else ("keras 3",)]
     for keras in KERAS
 ]
 

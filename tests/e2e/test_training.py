@@ -58,13 +58,12 @@ REFUSED = [
 
 
 def drawn(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Mark every second case as `slow`, and the others as `matrix`."""
-    marks = (pytest.mark.slow, pytest.mark.matrix)
-    return [pytest.param(*case, marks=marks[place % 2]) for place, case in enumerate(cases)]
+    """Mark every third case as `slow`, and the others as `matrix`."""
+    marks = (pytest.mark.slow, pytest.mark.matrix, pytest.mark.matrix)
+    return [pytest.param(*case, marks=marks[place % 3]) for place, case in enumerate(cases)]
 
 
-# One Keras of each cell and the other of the next is `slow`.
-KERAS_CELLS = drawn([(*cell, keras) for place, cell in enumerate(CELLS) for keras in list(KERAS)[:: (-1) ** place]])
+KERAS_CELLS = drawn([(*cell, keras) for cell in CELLS for keras in KERAS])
 
 
 def start(strategy: tuple[str, ...], *words: str) -> list[str]:
