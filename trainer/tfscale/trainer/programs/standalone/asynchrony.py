@@ -19,7 +19,7 @@ import tensorflow as tf
 from tfscale.trainer.input.batches import batches, split
 from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
 from tfscale.trainer.programs import digits
-from tfscale.trainer.training.held_out import evaluate
+from tfscale.trainer.training.held_out import evaluate, plain_model
 from tfscale.trainer.worker_pause import add_worker_flags, check_workers, pause
 
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 2, 1, 64), "ps": ("servers", 1, 1, 64)}
@@ -110,7 +110,7 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> dict[str, 
         "steps_per_second": rate,
         "loss": [(each.number + 1, each.loss) for each in first + updates],
         "final_loss": fmean(each.loss for each in (first + updates)[-20:]),
-        "accuracy": evaluate(tf.keras, digits, model.get_weights(), held_out),
+        "accuracy": evaluate(tf.keras, digits, plain_model(tf.keras, digits, model.get_weights()), held_out),
         "staleness": {f"worker:{worker}": of_worker(updates, worker) for worker in range(workers)},
     }
 

@@ -23,7 +23,7 @@ from tfscale.core.errors import UsageError
 from tfscale.trainer.input.batches import batches, split
 from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
 from tfscale.trainer.programs import digits
-from tfscale.trainer.training.held_out import evaluate
+from tfscale.trainer.training.held_out import evaluate, plain_model
 from tfscale.trainer.worker_pause import add_worker_flags, check_workers, pause
 
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 3, 1, 64), "ps": ("servers", 1, 1, 64)}
@@ -124,7 +124,7 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> dict[str, 
         "step_seconds": median(after - before for before, after in pairwise(ends[WARM_UP:])),
         "loss": list(enumerate(losses, 1)),
         "final_loss": fmean(losses[-10:]),
-        "accuracy": evaluate(tf.keras, digits, model.get_weights(), held_out),
+        "accuracy": evaluate(tf.keras, digits, plain_model(tf.keras, digits, model.get_weights()), held_out),
         "gradients": {f"worker:{each}": {"used": used[each], "late": late[each]} for each in range(workers)},
     }
 

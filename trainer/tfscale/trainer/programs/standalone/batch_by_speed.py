@@ -20,7 +20,7 @@ from tfscale.core.errors import UsageError
 from tfscale.trainer.input.batches import split
 from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
 from tfscale.trainer.programs import digits
-from tfscale.trainer.training.held_out import evaluate
+from tfscale.trainer.training.held_out import evaluate, plain_model
 from tfscale.trainer.worker_pause import add_worker_flags, check_workers, pause
 
 ROLES = {"worker": ("workers", 2, 1, 64)}
@@ -107,7 +107,7 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int, worker: int) 
         "ideal_seconds": chosen.global_batch / sum(last),
         "loss": list(enumerate(losses, 1)),
         "final_loss": fmean(losses[-10:]),
-        "accuracy": evaluate(tf.keras, digits, weights, held_out),
+        "accuracy": evaluate(tf.keras, digits, plain_model(tf.keras, digits, weights), held_out),
         "shares": shares,
         "speeds": last,
     }
