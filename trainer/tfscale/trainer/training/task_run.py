@@ -76,6 +76,7 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     with strategy.scope(), _refusals():
         parts.check(global_batch // strategy.num_replicas_in_sync)
     training, held_out = _examples(plan, program)
+    _check_batch(plan, global_batch // strategy.num_replicas_in_sync, len(training[1]))
     slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
     with strategy.scope():
         model = slowness.model(program.build_model(keras))
