@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from example_programs import SLOW_KERAS
-from test_training import environment, left, start, train
+from test_training import left, start, train
+from train_command import environment
 
 SERVERS = ("parameter-server", "--workers", "2", "--servers", "2")
 

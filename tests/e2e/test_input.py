@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
-from example_programs import KERAS
 from task_cluster import run_program
 from tfscale.trainer.training.result import Result, read_result
+from train_command import TRAIN, run_train
 
-TRAIN = Path(sys.executable).parent / "tfscale-train"
 COSTLY = "shuffle=2000,map=1,work=20"
 MIRRORED, WORKERS = ("mirrored", "--replicas", "2"), ("multi-worker",)
 PS = ("parameter-server", "--workers", "2", "--servers", "1")
@@ -34,14 +31,8 @@ SERVED = [
 
 
 def run(folder: Path, strategy: tuple[str, ...], *words: str, keras: str = "keras 3") -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [TRAIN, "run", "digits", "--strategy", *strategy, *words, "--json", folder / "result.json"],
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""} | KERAS[keras],
-        capture_output=True,
-        text=True,
-        timeout=140,
-        check=False,
-    )
+    asked = ("digits", "--strategy", *strategy, *words, "--json", folder / "result.json")
+    return run_train(*asked, keras=keras, timeout=140)
 
 
 @pytest.mark.slow

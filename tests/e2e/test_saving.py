@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +10,8 @@ import numpy as np
 import pytest
 from example_programs import KERAS
 from tfscale.trainer.training.result import Result, read_result
+from train_command import run_train
 
-TRAIN = Path(sys.executable).parent / "tfscale-train"
 STRATEGIES = {
     "one-device": (),
     "mirrored": ("--replicas", "2"),
@@ -31,15 +28,8 @@ def train(folder: Path, strategy: str, keras: str, *more: str) -> Result:
     """Train a little, and save in all formats into the folder."""
     folder.mkdir(parents=True)
     words = [word for each in FORMATS for word in ("--save", folder / each)]
-    command = [TRAIN, "run", "digits", "--strategy", strategy, *STRATEGIES[strategy], "--steps", "50", *words, *more]
-    ended = subprocess.run(
-        [*command, "--json", folder / "result.json"],
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""} | KERAS[keras],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    asked = ["digits", "--strategy", strategy, *STRATEGIES[strategy], "--steps", "50", *words, *more]
+    ended = run_train(*asked, "--json", folder / "result.json", keras=keras, timeout=120)
     assert ended.returncode == 0, ended.stderr
     result = read_result(folder / "result.json")
     assert list(result.saved) == [str(folder / each) for each in FORMATS] and str(folder / FORMATS[0]) in ended.stdout

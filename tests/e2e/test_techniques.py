@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +11,8 @@ from example_programs import KERAS
 from task_cluster import run_program
 from tfscale.trainer.training.catalogue import entries
 from tfscale.trainer.training.result import read_result
+from train_command import TRAIN, run_train
 
-TRAIN = Path(sys.executable).parent / "tfscale-train"
 WEIGHTS = 188_234
 # One core for each of the two workers.
 THREADS = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "2"}
@@ -100,14 +97,7 @@ def test_techniques_run_together(
     strategy: tuple[str, ...], techniques: str, loop: str, keras: str, tmp_path: Path
 ) -> None:
     words = ["--strategy", *strategy, "--with", techniques, "--loop", loop, "--steps", "200"]
-    ended = subprocess.run(
-        [TRAIN, "run", "digits", *words, "--json", tmp_path / "result.json"],
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""} | KERAS[keras],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    ended = run_train("digits", *words, "--json", tmp_path / "result.json", keras=keras)
     assert ended.returncode == 0, ended.stderr
     result = read_result(tmp_path / "result.json")
     assert result.final_loss is not None and result.final_loss < 1.2 and result.accuracy["accuracy"] > 0.6

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from example_programs import KERAS
 from recording import Recording
 from tfscale.trainer.training.result import Result, read_result
+from train_command import TRAIN, environment
 
-TRAIN = Path(sys.executable).parent / "tfscale-train"
-KERAS = {"keras 3": {}, "tf_keras 2": {"TF_USE_LEGACY_KERAS": "1"}}
 PS = ("parameter-server", "--workers", "2", "--servers", "2")
 EVERYDAY = [
     ("fit", ("multi-worker",), "ring", 2),
@@ -68,10 +66,6 @@ KERAS_CELLS = drawn([(*cell, keras) for cell in CELLS for keras in KERAS])
 
 def start(strategy: tuple[str, ...], *words: str) -> list[str]:
     return [str(TRAIN), "run", "digits", "--strategy", *strategy, *words]
-
-
-def environment(keras: str) -> dict[str, str]:
-    return os.environ | {"CUDA_VISIBLE_DEVICES": ""} | KERAS[keras]
 
 
 def train(path: Path, strategy: tuple[str, ...], *words: str, keras: str = "keras 3", step: int = 100) -> Result:

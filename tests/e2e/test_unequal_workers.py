@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -11,23 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from example_programs import KERAS
 from task_cluster import Ran, run_program
+from train_command import TRAIN, run_train
 
-TRAIN = Path(sys.executable).parent / "tfscale-train"
 PAGES = Path(__file__).parents[2] / "docs" / "how-to" / "techniques"
-KERAS = {"keras 3": {}, "tf_keras 2": {"TF_USE_LEGACY_KERAS": "1"}}
 
 
 def train(program: str, path: Path, *words: str, keras: str = "keras 3") -> tuple[Any, str]:
     """Return the result that a program has written, and what it has printed."""
-    ended = subprocess.run(
-        [TRAIN, "run", program, *words, "--json", path],
-        env=os.environ | {"CUDA_VISIBLE_DEVICES": ""} | KERAS[keras],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    ended = run_train(program, *words, "--json", path, keras=keras)
     assert ended.returncode == 0, ended.stderr
     return json.loads(path.read_text()), ended.stdout
 
