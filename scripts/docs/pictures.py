@@ -102,8 +102,22 @@ async def drawn(picture: Picture) -> str:
             await pilot.pause(0.02)
         await pilot.press(*picture.keys)
         await pilot.pause(0.5)
-        # A reader of the docs should not load a font from another site.
-        return re.sub(r"@font-face \{.*?\}\s*", "", app.export_screenshot(), flags=re.DOTALL)
+        return screenshot(app)
+
+
+def screenshot(app: ConsoleApp) -> str:
+    """Return what the console shows as SVG, with the fonts that the reader has: none is loaded from another site."""
+    return re.sub(r"@font-face \{.*?\}\s*", "", app.export_screenshot(), flags=re.DOTALL)
+
+
+def set_environment() -> None:
+    """Set the clock and the colours of all pictures, and leave the operator's own view alone."""
+    os.environ |= {
+        "TZ": "UTC",
+        "COLORTERM": "truecolor",
+        "XDG_STATE_HOME": tempfile.mkdtemp(prefix="tfscale-pictures-"),
+    }
+    time.tzset()
 
 
 def main() -> None:
@@ -111,12 +125,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, metavar="FOLDER", default=ROOT / "docs" / "pictures")
     parser.add_argument("--only", choices=PICTURES, help="one of them")
     flags = parser.parse_args()
-    os.environ |= {
-        "TZ": "UTC",
-        "COLORTERM": "truecolor",
-        "XDG_STATE_HOME": tempfile.mkdtemp(prefix="tfscale-pictures-"),
-    }
-    time.tzset()
+    set_environment()
     flags.out.mkdir(parents=True, exist_ok=True)
     for name, picture in PICTURES.items():
         if flags.only in (None, name):

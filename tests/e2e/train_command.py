@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from example_programs import KERAS
 
@@ -21,3 +26,29 @@ def run_train(*words: str | Path, keras: str = "keras 3", timeout: float = 240) 
     return subprocess.run(
         [TRAIN, "run", *words], env=environment(keras), capture_output=True, text=True, timeout=timeout, check=False
     )
+
+
+def seen(*words: str | Path, until: Callable[[Any], bool]) -> Any:
+    """Run a program, interrupt it once `tfscale-console --once` says what is waited for, and return what it said.
+
+    Raises AssertionError after a minute, and where the run ends otherwise than interrupted.
+    """
+    command = [TRAIN, "run", *words, "--steps", "1000000"]
+    with subprocess.Popen(command, env=environment("keras 3"), stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        try:
+            run.stderr.readline()
+            console, *of_console = run.stderr.readline().split()
+            ends = time.monotonic() + 60
+            while not until(snapshot := _once([TRAIN.parent / console, *of_console])):
+                assert time.monotonic() < ends, snapshot
+        finally:
+            # Its steps are enough for hours, and `with` waits for it.
+            run.send_signal(signal.SIGINT)
+        assert run.wait(30) == 130
+    return snapshot
+
+
+def _once(console: list[str | Path]) -> Any:
+    told = subprocess.run([*console, "--once"], capture_output=True, text=True, check=False)
+    return json.loads(told.stdout)

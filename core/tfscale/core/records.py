@@ -139,6 +139,8 @@ class ProbeStatus:
     """Micro-batches whose gradients are added up for one all-reduce and one update; None for one."""
     local_steps: int | None = None
     """Updates that each replica makes by itself up to one all-reduce (local SGD); None for one."""
+    dtype_policy: str | None = None
+    """Keras's global dtype policy, such as `mixed_bfloat16`."""
     tensorflow: str | None = None
     keras: str | None = None
     warnings: tuple[str, ...] = ()

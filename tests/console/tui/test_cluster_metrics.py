@@ -25,6 +25,7 @@ def test_efficiency_is_own_work_over_the_step() -> None:
 def test_goodput_is_the_productive_share_of_all_time() -> None:
     assert goodput(Findings(spent={"productive": 30.0, "start": 6.0, "stragglers": 4.0})) == 0.75
     assert goodput(Findings()) is None
+    assert goodput(Findings(spent={"productive": 0.0, "start": 30.0})) is None
 
 
 def test_the_loss_is_of_whoever_tells_one_and_nan_is_said() -> None:

@@ -128,7 +128,7 @@ async def test_a_browser_shows_the_console_and_obeys_its_keys(address: str, tmp_
     picture = tmp_path / "page.png"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, BROWSER, f"http://{address}/", picture, "1000x600"),
-        *("worker:2", "v", "enters after", "v", "space mark", "?", "Keys here", "q"),
+        *("worker:2", "v", "entered last", "v", "space mark", "?", "Keys here", "q"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )

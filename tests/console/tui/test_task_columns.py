@@ -9,7 +9,8 @@ import pytest
 from tfscale.console.tui.widgets.appearance.theme import UNICODE
 from tfscale.console.tui.widgets.table.filter_query import parse
 from tfscale.console.tui.widgets.table.row_order import RowOrder, arrange
-from tfscale.console.tui.widgets.table.task_columns import BY_NAME, USUAL, Scene, layout
+from tfscale.console.tui.widgets.table.task_columns import BY_NAME, USUAL, Scene, layout, usual
+from tfscale.core.analysis.steps.staleness import Staleness
 from tfscale.core.records import TRAINING_DISPLAYS, Training
 
 SCENE = Scene(fakes.NOW, UNICODE, furthest=1210)
@@ -26,6 +27,19 @@ def test_columns_never_take_more_than_there_is(width: int) -> None:
 def test_a_column_that_was_asked_for_stays_before_the_usual_ones() -> None:
     names = [placement.column.name for placement in layout(115, (*USUAL, "heat"), ["worker:0"], ["node"])]
     assert "heat" in names and "host" not in names
+
+
+def test_how_stale_updates_are_is_a_usual_column_where_workers_do_not_wait_for_each_other() -> None:
+    views = fakes.views(4)
+    assert usual(views) == USUAL
+    stale = [
+        replace(view, summary=replace(view.summary, staleness=Staleness(1.5, {1: 3, 2: 3})))
+        for view in views
+        if view.summary
+    ]
+    columns = [placement.column for placement in layout(115, usual(stale), ["worker:0"], ["node"])]
+    (column,) = [column for column in columns if column.name == "stale"]
+    assert column.cell(stale[0], SCENE)[0] == "1.50"
 
 
 @pytest.mark.parametrize("name", TRAINING_DISPLAYS)

@@ -74,6 +74,12 @@ def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
     assert headline((), [view("worker:0")], None) == "1 task running, waiting for the first step"
 
 
+def test_where_no_step_is_measured_none_is_waited_for(view: View) -> None:
+    blind = replace(view("worker:0").probe or ProbeStatus(), state=ProbeState.DISABLED, message="it is odd")
+    assert headline((), [view("worker:0", probe=blind)], None) == "1 task running, not measured: it is odd"
+    assert headline((), [view("worker:0", probe=blind), view("worker:1")], None).endswith("waiting for the first step")
+
+
 def test_nobody_steps_and_who_keeps_whom_waiting_is_said(view: View) -> None:
     assert headline((), [view("worker:0", progressed=50.0)], None) == "no step for 50 s: worker:0 runs"
     entered = {"worker:0": 8, "worker:1": 7, "worker:2": 8}

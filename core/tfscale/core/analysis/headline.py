@@ -8,7 +8,7 @@ from tfscale.core.analysis.tasks.hangs import missing, stillness
 from tfscale.core.analysis.tasks.not_started import joined, why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import Diagnosis, ProbeStatus, TaskState
+from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus, TaskState
 from tfscale.core.text import duration, listing, no_contact, plural, step_rate
 
 
@@ -76,7 +76,11 @@ def _waiting(tasks: Sequence[ObservedTask]) -> str:
     stopped = [task for task in needed if task.progressed is not None and joined(task)]
     if stopped:
         return _stopped(stopped)
-    return f"{plural(len(needed), 'task')} running, waiting for the first step"
+    running = f"{plural(len(needed), 'task')} running"
+    unmeasured = [task.probe.message for task in needed if task.probe and task.probe.state is ProbeState.DISABLED]
+    if unmeasured and len(unmeasured) == len(needed):
+        return f"{running}, not measured: {unmeasured[0]}"
+    return f"{running}, waiting for the first step"
 
 
 def _stopped(tasks: Sequence[ObservedTask]) -> str:

@@ -22,6 +22,11 @@ from tfscale.core.records import ProbeState, ProbeStatus
             {"local_steps": 8, "micro_batches": 2},
             ["local SGD: 1 all-reduce in 8 steps of 2 micro-batches, counted here as one step"],
         ),
+        ({"dtype_policy": "float32"}, []),
+        (
+            {"dtype_policy": "mixed_bfloat16"},
+            ["mixed precision: layers compute in bfloat16 (Keras's global policy)"],
+        ),
         ({"wire_type": "bfloat16"}, ["gradients in bfloat16 on the wire"]),
         (
             {"gathered_bytes_per_step": 226_304, "dense_bytes_per_step": 66_560_000},

@@ -18,6 +18,8 @@ def technique_words(probe: ProbeStatus) -> Iterator[str]:
         yield f"local SGD: 1 all-reduce in {steps} steps{f' of {each}' if each else ''}, counted here as one step"
     elif each:
         yield f"gradient accumulation: 1 {'all-reduce' if probe.collective else 'update'} for {each}"
+    if (policy := probe.dtype_policy) is not None and policy.startswith("mixed_"):
+        yield f"mixed precision: layers compute in {policy.removeprefix('mixed_')} (Keras's global policy)"
     if probe.wire_type in NARROW:
         yield f"gradients in {probe.wire_type} on the wire"
     if (gathered := probe.gathered_bytes_per_step) is not None:

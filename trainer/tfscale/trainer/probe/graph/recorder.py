@@ -61,6 +61,7 @@ class Recorder:
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
         self.xla_seen = False
+        self.dtensor_seen = False
         self.stamps_graphs = True
         """True if this TensorFlow has all names that stamps in graphs need."""
         self.splits: Callable[[Distribution], bool] = lambda _: True
@@ -394,7 +395,11 @@ class Recorder:
         return self.stamps_graphs and bool(is_in_xla(tf.compat.v1.get_default_graph()))
 
     def _can_stamp(self) -> bool:
-        if not self.stamps_graphs or getattr(dtensor, "_dtensor_singleton", None) is not None:
+        if not self.stamps_graphs:
+            return False
+        if getattr(dtensor, "_dtensor_singleton", None) is not None:
+            self.dtensor_seen = True
+            self._note_run()
             return False
         if self._is_xla():
             self.xla_seen = True

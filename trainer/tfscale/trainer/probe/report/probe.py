@@ -29,7 +29,7 @@ from tfscale.trainer.probe.report.activities import Activities, Announcer
 from tfscale.trainer.probe.report.clock import ClockWatch
 from tfscale.trainer.probe.report.progress import Progress
 from tfscale.trainer.probe.report.sink import ProbeReport, Sink
-from tfscale.trainer.probe.report.status import Status, keras_version, tensorflow_version
+from tfscale.trainer.probe.report.status import Status, dtype_policy, keras_version, tensorflow_version
 from tfscale.trainer.probe.report.step_columns import without_phases
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.spans import Span
@@ -53,7 +53,7 @@ class Probe:
 
     def __init__(self, period: float = PERIOD, read_offset: float = READ_OFFSET) -> None:
         self.period, self.read_offset = period, read_offset
-        self.recorder = Recorder(on_failure=self.fail, on_run=self.start)
+        self.recorder = Recorder(on_failure=self.fail, on_run=self._first_run)
         self.stages = StageSteps()
         self._activities = Activities()
         self._announcer = Announcer()
@@ -164,6 +164,11 @@ class Probe:
         self._parameter_server.settle()
         self._report(math.inf)
 
+    def _first_run(self) -> None:
+        # Keras keeps its policy for each thread.
+        self._status = replace(self._status, dtype_policy=dtype_policy())
+        self.start()
+
     def _strategy_made(self, strategy: Any) -> None:
         self._status = replace(self._status, distribution=distribution_of(strategy))
         self._parameter_server.strategy_made(strategy)
@@ -244,6 +249,7 @@ class Probe:
         self._status = replace(
             self._status.after(steps),
             xla=self.recorder.xla_seen,
+            dtensor=self.recorder.dtensor_seen,
             tensorflow=tensorflow_version(),
             keras=keras_version(),
             checkpoint=self._activities.checkpointed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 
 from tfscale.core.records import ProbeState, ProbeStatus
 from tfscale.trainer.probe.steps.spans import Distribution
@@ -12,6 +13,7 @@ from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 
 _XLA = "parts of the program are compiled by XLA, which has no clock: their steps are shown whole"
+_DTENSOR = "the program uses DTensor, whose graphs take none of the probe's ops: its steps are not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,9 @@ class Status:
     local_steps: int | None = None
     tensorflow: str | None = None
     keras: str | None = None
+    dtype_policy: str | None = None
     xla: bool = False
+    dtensor: bool = False
     faults: tuple[str, ...] = ()
     """Hooks and repairs that this TensorFlow or Keras does not allow, a line for each."""
     notes: tuple[str, ...] = ()
@@ -74,7 +78,7 @@ class Status:
         distribution = self.distribution
         return ProbeStatus(
             state=self._state,
-            message=self.disabled,
+            message=self._unmeasured,
             strategy=distribution.strategy if distribution else None,
             replicas=distribution.replicas if distribution else None,
             local_replicas=distribution.local_replicas if distribution else None,
@@ -88,14 +92,20 @@ class Status:
             local_steps=self.local_steps,
             tensorflow=self.tensorflow,
             keras=self.keras,
+            dtype_policy=self.dtype_policy,
             warnings=(*([_XLA] if self.xla else []), *self.faults, *self.notes),
             collective=distribution.collective if distribution else None,
             checkpoint=self.checkpoint,
         )
 
     @property
+    def _unmeasured(self) -> str:
+        """The reason why no step is measured, empty where they are."""
+        return self.disabled or (_DTENSOR if self.dtensor and not self.measuring else "")
+
+    @property
     def _state(self) -> ProbeState:
-        if self.disabled:
+        if self._unmeasured:
             return ProbeState.DISABLED
         return ProbeState.MEASURING if self.measuring else ProbeState.WAITING
 
@@ -106,9 +116,18 @@ def tensorflow_version() -> str | None:
 
 
 def keras_version() -> str | None:
-    """Return name and version of the Keras that the script has imported, tf_keras first: it may import Keras 3, too."""
-    for name in ("tf_keras", "keras"):
-        version = getattr(sys.modules.get(name), "__version__", None)
-        if version is not None:
-            return f"{name} {version}"
-    return None
+    """Return name and version of the Keras that the script has imported."""
+    keras = _keras()
+    return f"{keras.__name__} {keras.__version__}" if keras else None
+
+
+def dtype_policy() -> str | None:
+    """Return the name of Keras's global dtype policy in this thread; None where there is no Keras that tells it."""
+    find = getattr(getattr(_keras(), "mixed_precision", None), "global_policy", None)
+    return getattr(find(), "name", None) if find else None
+
+
+def _keras() -> ModuleType | None:
+    """Return the Keras that the script has imported whole, tf_keras first: it may import Keras 3, too."""
+    found = (sys.modules.get(name) for name in ("tf_keras", "keras"))
+    return next((module for module in found if hasattr(module, "__version__")), None)

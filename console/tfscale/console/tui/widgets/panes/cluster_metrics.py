@@ -57,9 +57,9 @@ def efficiency(findings: Findings) -> float | None:
 
 
 def goodput(findings: Findings) -> float | None:
-    """Return the share of the run's time spent in steps that count; None before anything started."""
-    total = sum(findings.spent.values())
-    return findings.spent[PRODUCTIVE] / total if total > 0 else None
+    """Return the share of the run's time spent in steps that count; None as long as no step was measured whole."""
+    productive = findings.spent.get(PRODUCTIVE, 0.0)
+    return productive / sum(findings.spent.values()) if productive else None
 
 
 def loss(snapshot: Snapshot) -> str:

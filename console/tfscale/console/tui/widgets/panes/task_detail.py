@@ -128,7 +128,8 @@ def _program(view: TaskView, appearance: Appearance) -> Iterator[Text]:
     probe = view.frame.probe if view.frame else None
     if probe is not None:
         versions = [f"TensorFlow {probe.tensorflow}" if probe.tensorflow else "", probe.keras or ""]
-        reduced = f"{data_size(probe.reduced_bytes_per_step)} reduced a step" if probe.reduced_bytes_per_step else ""
+        verb = "reduced" if probe.gathered_bytes_per_step is None else "exchanged"
+        reduced = f"{data_size(probe.reduced_bytes_per_step)} {verb} a step" if probe.reduced_bytes_per_step else ""
         facts = [probe.strategy or "no strategy", _replicas(probe), probe.collective or "", reduced, *versions]
         yield _field("program", "   ".join(fact for fact in facts if fact), appearance)
         for sentence in view.techniques:

@@ -291,6 +291,12 @@ USUAL = (
 """Names of the columns that are shown before the operator chooses."""
 
 
+def usual(views: Sequence[TaskView]) -> tuple[str, ...]:
+    """Return the names of the usual columns, and `stale` where updates can be stale."""
+    is_asynchronous = any(view.summary is not None and view.summary.staleness is not None for view in views)
+    return (*USUAL, "stale") if is_asynchronous else USUAL
+
+
 _GAP = 2
 _SHORT_BAR = 10
 """Width below which a bar says little; flags are cut before it."""
@@ -325,7 +331,7 @@ def layout(width: int, chosen: Sequence[str], names: Sequence[str], hosts: Seque
 def _fitting(columns: Sequence[Column], needs: dict[str, int], width: int) -> list[Column]:
     good = {**needs, "phases": _GOOD_BAR, "flag": _GOOD_FLAGS}
     fitting = list(columns)
-    # A column that is not usual was chosen by the operator: usual ones are left out before it.
+    # A column that is not usual was chosen by the operator, or is what this cluster is about: usual ones go before it.
     can_go = [column for column in columns if column.drop]
     dropping = sorted(can_go, key=lambda column: (column.name in USUAL, column.drop))
     while dropping and sum(good[column.name] + _GAP for column in fitting) - _GAP > width:
