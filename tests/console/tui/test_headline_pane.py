@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import fakes
 import pytest
-from tfscale.console.engine.events import Event, SecondPassed
-from tfscale.console.engine.model import Snapshot
+from tfscale.console.engine.events import Event, LinkState, SecondPassed
+from tfscale.console.engine.model import Link, Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.sources.simulated_cluster import SimulatedCluster
 from tfscale.console.sources.simulated_faults import Fault
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.headline_pane import headline, headline_lines
 from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.records import Exit, TaskState, TaskStatus
+from tfscale.core.text import clock
 
 BEGIN = fakes.NOW
 
@@ -70,3 +74,25 @@ def test_a_healthy_cluster_is_called_so() -> None:
     snapshot = watched("", 25)
     assert headline(snapshot)[0] == "good"
     assert "healthy: 4 workers in step" in headline(snapshot)[1]
+
+
+def ended(code: int) -> Snapshot:
+    """Return a cluster of two, whose agents ended after their tasks; the second exited with this code."""
+    cluster = fakes.spec(2)
+    views = []
+    for index, exit_code in enumerate((0, code)):
+        view = fakes.task_view(cluster, fakes.worker(index))
+        assert view.frame is not None
+        status = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(exit_code, None, fakes.NOW - 5))
+        views.append(
+            replace(view, link=Link(LinkState.DOWN, "refused", fakes.NOW), frame=replace(view.frame, status=status))
+        )
+    return Snapshot(fakes.NOW, "run", None, 1, tuple(views), fakes.healthy_findings(cluster))
+
+
+def test_a_run_that_has_ended_is_no_breakdown() -> None:
+    severity, sentence = headline(ended(0))
+    at = clock(fakes.NOW - 5)
+    assert (severity, sentence) == ("good", f"all tasks have ended well, at {at}; their agents have ended, too")
+    assert not any("agent run" in line.plain for line in headline_lines(ended(0), Appearance(), 120))
+    assert headline(ended(1))[1].startswith(f"all tasks have ended, at {at}, worker:1 with a failure")

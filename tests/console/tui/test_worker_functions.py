@@ -40,13 +40,18 @@ def snapshot(coordinator: Coordinator | None) -> Snapshot:
         (
             "worker:0",
             [
-                ("functions", "1,000 executed   12.0 ms each   20% without any"),
+                ("functions", "1,000 executed   12.0 ms each   20% of the time without one"),
                 ("ps:0", "4.10 MB pulled   4.20 MB pushed"),
             ],
         ),
         (
             "worker:1",
-            [("functions", "150 executed   66.7 ms each   0% without any   2 failed   no answer for 1 m 15 s")],
+            [
+                (
+                    "functions",
+                    "150 executed   66.7 ms each   0% of the time without one   2 failed   no answer for 1 m 15 s",
+                )
+            ],
         ),
         ("ps:0", [("worker:0", "4.10 MB pulled   4.20 MB pushed")]),
     ],

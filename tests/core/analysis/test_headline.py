@@ -68,6 +68,24 @@ def test_asynchronous_workers_are_in_no_step(view: View) -> None:
     assert said == "healthy: 2 workers at work, 20 steps/s together"
 
 
+def test_nobody_is_called_healthy_whose_newest_steps_are_far_slower(view: View) -> None:
+    both = [view(f"worker:{index}", progressed=99.0) for index in range(2)]
+    said = headline((), both, 13.2, {"worker:0": 0.3, "worker:1": 8.34})
+    assert said == (
+        "2 workers in step, 13.2 steps/s; worker:1 is 8.3x slower than its peers in its newest steps, not judged yet"
+    )
+    assert headline((), both, 13.2, {"worker:0": 1.0, "worker:1": 1.2}).endswith("no straggler")
+
+
+def test_the_first_step_is_no_standstill(view: View) -> None:
+    entered = {"worker:0": 2, "worker:1": 1}
+    views = [
+        view(name, progressed=50.0, at=50.0, collective=Collective(entered=count, left=1))
+        for name, count in entered.items()
+    ]
+    assert headline((), views, None) == "2 tasks running, the first steps are being measured"
+
+
 def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
     pending = view("worker:1", status=TaskStatus(TaskState.PENDING))
     assert headline((), [view("worker:0"), pending], None) == "waiting for worker:1: its task was not started"

@@ -111,10 +111,11 @@ class Diagnostician:
         probe = next((task.probe for task in tasks if task.probe and task.running), None)
         examples, local_steps = (probe.examples_per_step, probe.local_steps or 1) if probe else (None, 1)
         rate = rounds * local_steps if rounds is not None else None
+        ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
         costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
         return Findings(
             diagnoses=diagnoses,
-            headline=headline(diagnoses, tasks, rate),
+            headline=headline(diagnoses, tasks, rate, ratios),
             step_time=main.step_time(),
             steps_per_second=rate,
             examples_per_second=rounds * examples if rounds is not None and examples is not None else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfscale.core.analysis.tasks.hangs import missing, stillness
 from tfscale.core.analysis.tasks.not_started import joined, why_missing
@@ -11,11 +11,27 @@ from tfscale.core.cluster.task import Role
 from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus, TaskState
 from tfscale.core.text import duration, listing, no_contact, plural, step_rate
 
+_CONSPICUOUS = 1.5
+"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis (as in the rule: chosen)."""
+_MOMENT = 2.0
+"""Seconds without a step that are not worth a sentence (chosen: two frames)."""
 
-def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[ObservedTask], steps_per_second: float | None) -> str:
+
+def headline(
+    diagnoses: Sequence[Diagnosis],
+    tasks: Sequence[ObservedTask],
+    steps_per_second: float | None,
+    ratios: Mapping[str, float] | None = None,
+) -> str:
     """Return the most severe open diagnosis, else the rate of training, else the reason why there is none.
 
     A limit of severity `info` is no trouble: such a cluster is used well, and healthy.
+
+    Args:
+        diagnoses: the most severe first.
+        tasks: all of the cluster.
+        steps_per_second: of the whole cluster; None where it makes none now.
+        ratios: newest ratio of a task's own work to its peers', which a diagnosis may not have judged yet.
     """
     for diagnosis in diagnoses:
         if diagnosis.end is None and (diagnosis.kind, diagnosis.severity) != ("saturation", "info"):
@@ -23,7 +39,7 @@ def headline(diagnoses: Sequence[Diagnosis], tasks: Sequence[ObservedTask], step
     if trouble := _trouble(tasks):
         return trouble
     if steps_per_second is not None:
-        return _healthy(tasks, steps_per_second)
+        return _healthy(tasks, steps_per_second, ratios or {})
     return _waiting(tasks)
 
 
@@ -45,7 +61,7 @@ def _failed(task: ObservedTask) -> bool:
     return end is None or not end.well
 
 
-def _healthy(tasks: Sequence[ObservedTask], steps_per_second: float) -> str:
+def _healthy(tasks: Sequence[ObservedTask], steps_per_second: float, ratios: Mapping[str, float]) -> str:
     coordinator = next((task.coordinator for task in tasks if task.coordinator), None)
     if coordinator is not None:
         working = sum(worker.finished > 0 for worker in coordinator.workers)
@@ -56,7 +72,13 @@ def _healthy(tasks: Sequence[ObservedTask], steps_per_second: float) -> str:
     roles = {task.task.role for task in training}
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
     rate = f"{step_rate(steps_per_second)}{_all_reduces(training[0].probe)}"
-    return f"healthy: {plural(len(training), noun)} in step, {rate}, no straggler"
+    in_step = f"{plural(len(training), noun)} in step, {rate}"
+    slowest = max(training, key=lambda task: ratios.get(task.name, 0.0)).name
+    if ratios.get(slowest, 0.0) >= _CONSPICUOUS:
+        return (
+            f"{in_step}; {slowest} is {ratios[slowest]:.1f}x slower than its peers in its newest steps, not judged yet"
+        )
+    return f"healthy: {in_step}, no straggler"
 
 
 def _all_reduces(probe: ProbeStatus | None) -> str:
@@ -74,9 +96,12 @@ def _waiting(tasks: Sequence[ObservedTask]) -> str:
         others = f"; {len(absent) - 1} more are missing" if len(absent) > 1 else ""
         return f"waiting for {name}: {why}{others}"
     stopped = [task for task in needed if task.progressed is not None and joined(task)]
-    if stopped:
-        return _stopped(stopped)
     running = f"{plural(len(needed), 'task')} running"
+    if stopped:
+        still = [seconds for task in stopped if (seconds := stillness(task)) is not None]
+        if still and min(still) < _MOMENT:
+            return f"{running}, the first steps are being measured"
+        return _stopped(stopped)
     unmeasured = [task.probe.message for task in needed if task.probe and task.probe.state is ProbeState.DISABLED]
     if unmeasured and len(unmeasured) == len(needed):
         return f"{running}, not measured: {unmeasured[0]}"

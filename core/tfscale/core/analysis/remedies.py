@@ -46,7 +46,7 @@ def accumulate(load: Load) -> Remedy:
     if (steps := load.local_steps) > 1:
         return Remedy(f"an all-reduce in {4 * steps} local steps, not {steps}", gain, "a quarter of the all-reduces")
     instead = f" instead of {load.micro_batches}" if load.micro_batches > 1 else ""
-    what = f"accumulating {4 * load.micro_batches} micro-batches{instead}"
+    what = f"accumulating {4 * load.micro_batches} micro-batches of this size{instead}"
     return Remedy(what, gain, "a quarter of the all-reduces")
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 from tfscale.core.analysis.run.cluster_context import MOST_WATCHED, PERIOD, ClusterContext
 from tfscale.core.analysis.steps.step_table import StepTable
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.records import Frame, HostSample
+from tfscale.core.records import Diagnosis, Frame, HostSample
 
 NOTHING = StepTable().aligned(())
 
@@ -43,3 +44,17 @@ def test_after_a_straggler_nobodys_counters_are_of_the_time_before(
             context.fold(f"worker:{worker}", frame(at=float(second), host=host))
         context.evaluate(NOTHING, {}, 10 <= second < 29, float(second))
     assert {each.cpu for each in context._vitals.values()} == {0.6}
+
+
+def test_the_counters_of_a_task_that_has_gone_limit_nothing(
+    cluster: Callable[..., ClusterSpec], frame: Callable[..., Frame]
+) -> None:
+    context, spec = ClusterContext(cluster(1)), cluster(1)
+    (task,) = spec.tasks
+    gone = {"worker:0": ObservedTask(task, up=False, since=20.0)}
+    found: list[Diagnosis] = []
+    for second in range(60):
+        if second < 20:
+            context.fold("worker:0", frame(at=float(second), host=HostSample(1.0, 4, 1.0, 1, 2, 0)))
+        found = context.evaluate(NOTHING, gone if second >= 20 else {}, False, float(second))
+    assert found == []

@@ -80,7 +80,7 @@ def test_a_long_all_reduce_is_communication_bound_with_what_would_help() -> None
     assert found.sentence.startswith("communication-bound: the all-reduce takes 5")
     assert "what would help: gradients cast to bfloat16 for the wire (at most +3" in found.sentence
     remedies = str(found.evidence["remedies"])
-    assert "accumulating 4 micro-batches (+7" in remedies
+    assert "accumulating 4 micro-batches of this size (+7" in remedies
     assert remedies.endswith("fewer, stronger GPUs")
 
 
@@ -88,7 +88,7 @@ def test_what_the_program_does_already_is_not_advised_but_more_of_it() -> None:
     (accumulates,) = watch(transfer=0.05, program={"micro_batches": 4})
     assert accumulates.sentence.startswith("communication-bound: the all-reduce takes 5")
     assert "% of each step of 4 micro-batches" in accumulates.sentence
-    assert "accumulating 16 micro-batches instead of 4 (+7" in str(accumulates.evidence["remedies"])
+    assert "accumulating 16 micro-batches of this size instead of 4 (+7" in str(accumulates.evidence["remedies"])
     (narrow,) = watch(transfer=0.05, program={"wire_type": "bfloat16"})
     assert "bfloat16" not in str(narrow.evidence["remedies"])
     (local,) = watch(transfer=0.05, program={"local_steps": 8})

@@ -77,6 +77,9 @@ class PickerScreen(ModalScreen[None]):
         self._draw()
 
     def _draw(self) -> None:
+        if not self.is_mounted:
+            # A key may come before the dialog is there, or when it has gone already.
+            return
         self.query_one("#columns", Static).update(self._text())
         self.query_one(VerticalScroll).scroll_to_region(Region(0, self._at, 1, 2), animate=False, force=True)
 

@@ -142,7 +142,10 @@ def _finding(diagnosis: Diagnosis, width: int, appearance: Appearance) -> Iterat
 
 def _what_if(recommendations: Recommendations, load: Load | None, room: int, appearance: Appearance) -> Iterator[Text]:
     if load is None:
-        yield Text("  no gain is estimated before a step is measured with its phases", style=appearance.palette.dim)
+        yield Text(
+            "  no gain is estimated: models are for an all-reduce whose phases are all measured",
+            style=appearance.palette.dim,
+        )
         return
     width = max((len(remedy.what) for remedy in recommendations.remedies), default=0)
     if recommendations.remedies:

@@ -96,7 +96,9 @@ class ClusterContext:
             limits = self._saturation.open
         else:
             self._condense(self._batches[:1] if self._vitals else self._batches)
-            self._judged, self._turn, vitals = now, 0, self._vitals
+            self._judged, self._turn = now, 0
+            # The counters of a task that has ended, or whose agent is silent, are no longer those of now.
+            vitals = {name: newest for name, newest in self._vitals.items() if not _has_gone(tasks.get(name))}
             load = self._load(recent, tasks, vitals) if len(recent) >= _FEWEST_ROWS else None
             limits = self._saturation.diagnose(load, vitals, {name: self._link_speed(name) for name in vitals}, now)
         return [*self._shared_slowdown.diagnose(recent, now), *limits]
@@ -159,6 +161,13 @@ class ClusterContext:
         """Decide whether the link carried more in some second than its driver claims that it can."""
         moved = self._samples[name].most_moved()
         return moved is not None and 8 * moved > claim
+
+
+def _has_gone(task: ObservedTask | None) -> bool:
+    """Decide whether a task is known to have ended, or its agent to be silent."""
+    if task is None:
+        return False
+    return task.state in (TaskState.EXITED, TaskState.LOST) or (task.since is not None and not task.up)
 
 
 def _split(names: Sequence[str]) -> list[Sequence[str]]:

@@ -184,9 +184,9 @@ def report(subjects: tuple[str, ...], verdict: Verdict, paces: Sequence[Pace]) -
     figures = pace_figures(paces, verdict.column)
     rates = [1 / float(np.median(pace.step)) for pace in paces]
     sentence = (
-        f"{slower_than_peers(subjects, verdict, figures)}; nobody waits for it, and its own "
-        f"{step_rate(rates[verdict.column])} of {step_rate(sum(rates))} cost the cluster {figures.cost:.0%} of its "
-        "throughput"
+        f"{slower_than_peers(subjects, verdict, figures)}; nobody waits for it, but it makes "
+        f"{step_rate(rates[verdict.column])} of {step_rate(sum(rates))}, and costs the cluster "
+        f"{figures.cost:.0%} of its throughput"
     )
     subject, severity = subjects[verdict.column], severity_of(figures.slowdown)
     evidence = {**evidence_of(figures), "rate": rates[verdict.column]}

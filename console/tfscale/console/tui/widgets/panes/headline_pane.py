@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rich.text import Text
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
+from tfscale.console.engine.stop_condition import has_ended_well
 from tfscale.console.tui.widgets.appearance.state_text import is_busy
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
@@ -64,7 +65,7 @@ def _wrapped(sentence: str, width: int) -> list[str]:
 def _advice(snapshot: Snapshot) -> str | None:
     """Return the remedy for the headline's problem, and the number of other open diagnoses."""
     diagnoses = open_diagnoses(snapshot)
-    if snapshot.command is not None:
+    if snapshot.command is not None or _end(snapshot) is not None:
         return None
     if not diagnoses or diagnoses[0].sentence != snapshot.findings.headline:
         return _WHERE_TO_LOOK if any(view.link.state is LinkState.DOWN for view in snapshot.tasks) else None
@@ -92,6 +93,8 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
     if snapshot.command is not None:
         return _command_line(snapshot.command)
     silent = [view for view in snapshot.tasks if view.is_stale]
+    if ended := _end(snapshot):
+        return ended
     if silent and len(silent) == len(snapshot.tasks):
         reasons = sorted({view.link.reason for view in silent if view.link.reason})
         return "warning", f"No agent answers: {', '.join(reasons) or 'connecting'}"
@@ -101,6 +104,21 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
     if worst is None and silent:
         return "warning", _silence(silent, snapshot.at)
     return worst or _calm(snapshot), sentence
+
+
+def _end(snapshot: Snapshot) -> tuple[str, str] | None:
+    """Return severity and sentence for a run whose agents have ended after their tasks; None where it goes on."""
+    exits = [view.status.exit if view.status else None for view in snapshot.tasks]
+    if not all(view.is_stale for view in snapshot.tasks) or not all(exits):
+        return None
+    at = clock(max(exit.at for exit in exits if exit is not None))
+    if all(exit is not None and exit.well for exit in exits):
+        return "good", f"all tasks have ended well, at {at}; their agents have ended, too"
+    crash = next((each for each in open_diagnoses(snapshot) if each.kind == "crash"), None)
+    if crash is not None:
+        return crash.severity, crash.sentence
+    failed = next(view for view in snapshot.tasks if not has_ended_well(view))
+    return "critical", f"all tasks have ended, at {at}, {failed.task} with a failure; their agents have ended, too"
 
 
 def _calm(snapshot: Snapshot) -> str:

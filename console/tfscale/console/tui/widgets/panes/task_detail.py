@@ -61,7 +61,7 @@ def _lines(view: TaskView, snapshot: Snapshot, appearance: Appearance, width: in
     yield from _step(view, appearance, width)
     for name, text in worker_functions.facts(view, snapshot):
         yield _field(name, text, appearance)
-    yield from _program(view, appearance)
+    yield from _program(view, snapshot, appearance)
     if view.frame and view.frame.host:
         yield from _host(view.frame.host, appearance)
     if (placed := gpu_lines.placement(view, snapshot)) is not None:
@@ -101,8 +101,11 @@ def _step(view: TaskView, appearance: Appearance, width: int) -> Iterator[Text]:
     bar.append(f"  {step_time(total)}", style=f"bold {appearance.palette.text}")
     yield bar
     numbers = Text(" " * _NAME, no_wrap=True)
+    is_split = view.summary is not None and view.summary.wait is not None
     for part, value in parts.items():
-        numbers.append(f"{part} ", style=appearance.palette.dim)
+        # Without the steps of the others nobody knows which part of it is waiting.
+        name = "reduce" if part == "transfer" and not is_split else part
+        numbers.append(f"{name} ", style=appearance.palette.dim)
         numbers.append(f"{step_time(value)}  ", style=appearance.palette.text)
     yield numbers
     for subject, summary in sorted(view.replicas.items()):
@@ -124,13 +127,15 @@ def stage_facts(summary: SubjectSummary) -> str:
     return "   ".join(facts)
 
 
-def _program(view: TaskView, appearance: Appearance) -> Iterator[Text]:
+def _program(view: TaskView, snapshot: Snapshot, appearance: Appearance) -> Iterator[Text]:
     probe = view.frame.probe if view.frame else None
     if probe is not None:
         versions = [f"TensorFlow {probe.tensorflow}" if probe.tensorflow else "", probe.keras or ""]
         verb = "reduced" if probe.gathered_bytes_per_step is None else "exchanged"
         reduced = f"{data_size(probe.reduced_bytes_per_step)} {verb} a step" if probe.reduced_bytes_per_step else ""
-        facts = [probe.strategy or "no strategy", _replicas(probe), probe.collective or "", reduced, *versions]
+        # Workers of parameter servers only serve the task that has the strategy.
+        strategy = probe.strategy or ("no strategy" if snapshot.strategy is None else "")
+        facts = [strategy, _replicas(probe), probe.collective or "", reduced, *versions]
         yield _field("program", "   ".join(fact for fact in facts if fact), appearance)
         for sentence in view.techniques:
             yield _field("technique", sentence, appearance)

@@ -44,7 +44,7 @@ def _executed(functions: WorkerFunctions, now: float) -> str:
     if functions.finished:
         parts.append(f"{step_time(functions.busy / functions.finished)} each")
     if functions.busy + functions.idle:
-        parts.append(f"{percent(functions.idle / (functions.busy + functions.idle))} without any")
+        parts.append(f"{percent(functions.idle / (functions.busy + functions.idle))} of the time without one")
     parts += [f"{count(functions.failed)} failed"] if functions.failed else []
     if functions.since is not None and now - functions.since >= _LONG:
         parts.append(f"no answer for {elapsed(now - functions.since)}")
