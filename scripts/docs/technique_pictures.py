@@ -43,6 +43,8 @@ class TechniquePicture:
     keys: Sequence[str] = ()
     seconds: float = 25
     lines: int = 22
+    pause: float = 1.5
+    """Seconds after each key."""
     keeps: bool = False
     """True where the run gets a folder for checkpoints."""
     measured: bool = True
@@ -52,7 +54,7 @@ class TechniquePicture:
 TASK = ("enter",)
 PICTURES = {
     "accumulation": TechniquePicture(("digits", *WORKERS, "--with", "accumulation=4"), TASK, lines=36),
-    "asynchrony": TechniquePicture(("asynchrony", "--batch", "256", "--slow", "worker:1=3x")),
+    "asynchrony": TechniquePicture(("asynchrony", "--batch", "256", "--slow", "worker:1=3x"), lines=26),
     "backup-workers": TechniquePicture(
         ("backup-workers", "--needed", "2", "--slow", "worker:2=300ms"),
     ),
@@ -66,7 +68,7 @@ PICTURES = {
     "model-parallelism": TechniquePicture(("model-parallel",)),
     "packs": TechniquePicture(("mlp", *WORKERS, "--with", "packs=256KiB"), TASK, lines=36),
     "pipeline-parallelism": TechniquePicture(("pipeline", "--micro-batches", "8"), TASK, lines=36),
-    "preemption": TechniquePicture(("digits", *WORKERS), ("r", "y"), keeps=True),
+    "preemption": TechniquePicture(("digits", *WORKERS), ("r", "y"), pause=12, lines=26, keeps=True),
     "sparse-gradients": TechniquePicture(("sparse", *WORKERS), TASK, lines=36),
     "tensor-parallelism": TechniquePicture(("tensor-parallel",), TASK, lines=36, measured=False),
     "top-k": TechniquePicture(("mlp", *WORKERS, "--with", "top-k=0.01"), TASK, lines=36),
@@ -115,7 +117,7 @@ async def drawn(picture: TechniquePicture, cluster: Path) -> str:
             await asyncio.sleep(picture.seconds)
             for key in picture.keys:
                 await pilot.press(key)
-                await asyncio.sleep(1.5)
+                await asyncio.sleep(picture.pause)
             return pictures.screenshot(app)
     finally:
         await channels.close()

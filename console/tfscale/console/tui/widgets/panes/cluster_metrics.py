@@ -31,10 +31,13 @@ def figures_of(snapshot: Snapshot) -> list[Figure]:
     findings = snapshot.findings
     local = findings.local_steps
     lost = None if findings.slowdown is None else max(0.0, 1.0 - 1.0 / max(findings.slowdown, 1.0))
+    # Where each worker steps at its own pace, no step is that of all.
+    is_asynchronous = any(view.frame is not None and view.frame.coordinator is not None for view in snapshot.tasks)
+    common_step = None if is_asynchronous else findings.step_time
     figures = [
         Figure(count(findings.steps_per_second), "steps/s"),
         Figure(count(findings.examples_per_second), "examples/s", "ex/s"),
-        Figure(step_time(findings.step_time), f"for {local} steps" if local > 1 else "a step"),
+        Figure(step_time(common_step), f"for {local} steps" if local > 1 else "a step"),
         Figure(percent(efficiency(findings)), "efficient", "eff."),
         Figure(percent(goodput(findings)), "goodput"),
         Figure(loss(snapshot), "loss", is_named_first=True),
