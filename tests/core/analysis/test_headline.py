@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import (
@@ -75,6 +76,12 @@ def test_nobody_is_called_healthy_whose_newest_steps_are_far_slower(view: View) 
         "2 workers in step, 13.2 steps/s; worker:1 is 8.3x slower than its peers in its newest steps, not judged yet"
     )
     assert headline((), both, 13.2, {"worker:0": 1.0, "worker:1": 1.2}).endswith("no straggler")
+
+
+def test_a_pipeline_tells_its_stages_and_its_bubble(view: View) -> None:
+    stages = [SubjectSummary(5, compute=0.5, input=0.1), SubjectSummary(5, compute=0.4, input=0.2)]
+    said = headline((), [view("worker:0", progressed=99.0)], 1.6, None, stages)
+    assert said == "healthy: worker:0 trains, 1.6 steps/s, 2 stages, bubble 25%"
 
 
 def test_the_first_step_is_no_standstill(view: View) -> None:

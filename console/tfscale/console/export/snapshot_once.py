@@ -98,6 +98,7 @@ def _task(view: TaskView) -> Json:
         "link": encode(view.link),
         "status": encode(view.status),
         "notes": list(view.notes),
+        "probe": encode(view.frame.probe) if view.frame else None,
         "techniques": list(view.techniques),
         "summary": encode(view.summary),
         "stages": encode(view.stages),

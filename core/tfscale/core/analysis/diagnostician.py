@@ -107,7 +107,8 @@ class Diagnostician:
         main = self._main
         rounds = main.rate() if _is_moving(tasks) else None
         subjects = {name: summary for group in self._groups for name, summary in group.summaries().items()}
-        subjects |= self._stages.summaries()
+        stages = self._stages.summaries()
+        subjects |= stages
         probe = next((task.probe for task in tasks if task.probe and task.running), None)
         examples, local_steps = (probe.examples_per_step, probe.local_steps or 1) if probe else (None, 1)
         rate = rounds * local_steps if rounds is not None else None
@@ -115,7 +116,7 @@ class Diagnostician:
         costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
         return Findings(
             diagnoses=diagnoses,
-            headline=headline(diagnoses, tasks, rate, ratios),
+            headline=headline(diagnoses, tasks, rate, ratios, list(stages.values())),
             step_time=main.step_time(),
             steps_per_second=rate,
             examples_per_second=rounds * examples if rounds is not None and examples is not None else None,

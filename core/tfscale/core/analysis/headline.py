@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.tasks.hangs import missing, stillness
 from tfscale.core.analysis.tasks.not_started import joined, why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
@@ -22,6 +23,7 @@ def headline(
     tasks: Sequence[ObservedTask],
     steps_per_second: float | None,
     ratios: Mapping[str, float] | None = None,
+    stages: Sequence[SubjectSummary] = (),
 ) -> str:
     """Return the most severe open diagnosis, else the rate of training, else the reason why there is none.
 
@@ -32,6 +34,7 @@ def headline(
         tasks: all of the cluster.
         steps_per_second: of the whole cluster; None where it makes none now.
         ratios: newest ratio of a task's own work to its peers', which a diagnosis may not have judged yet.
+        stages: of the pipeline in a task, newest steps.
     """
     for diagnosis in diagnoses:
         if diagnosis.end is None and (diagnosis.kind, diagnosis.severity) != ("saturation", "info"):
@@ -39,7 +42,7 @@ def headline(
     if trouble := _trouble(tasks):
         return trouble
     if steps_per_second is not None:
-        return _healthy(tasks, steps_per_second, ratios or {})
+        return _healthy(tasks, steps_per_second, ratios or {}, stages)
     return _waiting(tasks)
 
 
@@ -61,14 +64,20 @@ def _failed(task: ObservedTask) -> bool:
     return end is None or not end.well
 
 
-def _healthy(tasks: Sequence[ObservedTask], steps_per_second: float, ratios: Mapping[str, float]) -> str:
+def _healthy(
+    tasks: Sequence[ObservedTask],
+    steps_per_second: float,
+    ratios: Mapping[str, float],
+    stages: Sequence[SubjectSummary],
+) -> str:
     coordinator = next((task.coordinator for task in tasks if task.coordinator), None)
     if coordinator is not None:
         working = sum(worker.finished > 0 for worker in coordinator.workers)
         return f"healthy: {plural(working, 'worker')} at work, {step_rate(steps_per_second)} together"
     training = [task for task in tasks if task.meets and task.progressed is not None]
     if len(training) <= 1:
-        return f"healthy: {listing([task.name for task in training])} trains, {step_rate(steps_per_second)}"
+        manner = (_all_reduces(training[0].probe) if training else "") + _bubble(stages)
+        return f"healthy: {listing([task.name for task in training])} trains, {step_rate(steps_per_second)}{manner}"
     roles = {task.task.role for task in training}
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
     rate = f"{step_rate(steps_per_second)}{_all_reduces(training[0].probe)}"
@@ -86,6 +95,15 @@ def _all_reduces(probe: ProbeStatus | None) -> str:
     if probe is not None and probe.local_steps:
         return f", 1 all-reduce in {probe.local_steps} steps"
     return f", 1 all-reduce for {probe.micro_batches} micro-batches" if probe and probe.micro_batches else ""
+
+
+def _bubble(stages: Sequence[SubjectSummary]) -> str:
+    """Say how long the stages of a pipeline wait for each other."""
+    known = [(stage.compute, stage.input) for stage in stages if stage.compute and stage.input is not None]
+    if not known:
+        return ""
+    idle = sum(waits for _, waits in known)
+    return f", {plural(len(known), 'stage')}, bubble {idle / (idle + sum(busy for busy, _ in known)):.0%}"
 
 
 def _waiting(tasks: Sequence[ObservedTask]) -> str:
