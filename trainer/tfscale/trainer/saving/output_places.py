@@ -1,0 +1,18 @@
+"""Places where a run writes, tried on the host that writes there, before anything is trained."""
+
+from __future__ import annotations
+
+from tfscale.core.errors import UsageError
+from tfscale.trainer.saving.model_files import check_places
+from tfscale.trainer.saving.whole_files import check_writable
+from tfscale.trainer.training.plan import Plan
+
+
+def check_outputs(plan: Plan) -> None:
+    """Refuse what this host could not write. Raises UsageError."""
+    check_places(plan.save)
+    if plan.json is not None:
+        try:
+            check_writable(plan.json)
+        except ValueError as error:
+            raise UsageError(f"--json {plan.json}: {error}") from None
