@@ -106,7 +106,7 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     )
     saved = "the trained model: x.keras, x.h5, x.weights.h5 or a folder for a SavedModel; may be given several times"
     run.add_argument("--save", type=place, action="append", metavar="PATH", help=saved)
-    run.add_argument("--tensorboard", type=Path, metavar="DIR", help="write event files there, by the chief alone")
+    run.add_argument("--tensorboard", type=place, metavar="DIR", help="write event files there, by the chief alone")
     run.add_argument(
         "--slow", action="append", metavar="TASK=60ms|1.3x[,PHASE][@30s]", help="a real delay in its steps"
     )
