@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,20 @@ def test_an_evaluator_refuses_what_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").write_text("garbage")
     with pytest.raises(UsageError, match=f"^--checkpoints {tmp_path}: the file checkpoint is unreadable; "):
         follow_checkpoints(tf.keras, digits, tmp_path, 10, none)
+
+
+@pytest.mark.parametrize("room", [0, 100, 300])
+def test_a_checkpoint_that_finds_no_room_leaves_nothing_and_the_older_one_stays(room: int, tmp_path: Path) -> None:
+    _, saved = checkpoints(tmp_path)
+    saved.save(10)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        with pytest.raises(TfscaleError, match=f"^--checkpoints {tmp_path}: step 20 is not saved: File too large$"):
+            saved.save(20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    saved.save(20)
+    assert checkpoints(tmp_path)[1].step == 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.core.errors import TfscaleError
+from tfscale.trainer.saving.whole_files import reason
 
 KEPT = 5
 """Newest checkpoints that are kept; an evaluator reads them meanwhile."""
@@ -78,8 +80,8 @@ class Checkpoints:
         try:
             self._manager.save(checkpoint_number=step)
         except (tf.errors.OpError, OSError) as error:
-            reason = str(getattr(error, "message", error)).partition("\n")[0]
-            raise TfscaleError(f"--checkpoints {self._folder}: step {step} is not saved: {reason}") from None
+            _remove_pieces(Path(self._manager.directory), step)
+            raise TfscaleError(f"--checkpoints {self._folder}: step {step} is not saved: {reason(error)}") from None
 
     def save_on_sigterm(self, resolver: Any) -> None:
         """Let SIGTERM end this task only after a step, in which all workers agree, and after its checkpoint.
@@ -101,6 +103,17 @@ class Checkpoints:
     def after_step(self, step: int) -> None:
         """Save and end, if a task was asked to and this is the step on which all agreed."""
         self._handler.save_checkpoint_if_preempted(step)
+
+
+def _remove_pieces(folder: Path, step: int) -> None:
+    """Remove what a save has left that found no room. A checkpoint is whole once its index is there."""
+    shutil.rmtree(folder / f"ckpt-{step}_temp", ignore_errors=True)
+    pieces = [*folder.glob(f"{INDEX}.tmp*")]
+    if not (folder / f"ckpt-{step}.index").exists():
+        pieces += folder.glob(f"ckpt-{step}.*")
+    for path in pieces:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def newest_in(folder: Path) -> str | None:
