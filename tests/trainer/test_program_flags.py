@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from tfscale.core.errors import UsageError
+from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.trainer.program_flags import above_0, check_divides, check_steps, command_line, write_json
 
 
@@ -22,8 +22,16 @@ def test_a_number_is_whole_and_above_0(text: str) -> None:
 def test_a_result_is_written_into_a_folder_that_is_there(tmp_path: Path) -> None:
     parser = command_line("pipeline", "Pipeline.")
     assert parser.parse_args(["--json", str(tmp_path / "out.json")]).json == tmp_path / "out.json"
-    with pytest.raises(UsageError, match=r"argument --json: .*there is no folder"):
-        parser.parse_args(["--json", str(tmp_path / "gone" / "out.json")])
+    assert not any(tmp_path.iterdir())
+    refused = {
+        str(tmp_path / "gone" / "out.json"): "there is no folder",
+        str(tmp_path): "is a folder, name a file in it",
+        "/proc/none": "no file can be made in /proc: No such file or directory",
+        "": "is empty, name a place",
+    }
+    for text, said in refused.items():
+        with pytest.raises(UsageError, match=f"argument --json: .*{said}"):
+            parser.parse_args(["--json", text])
 
 
 def test_parts_divide_the_whole() -> None:
@@ -45,3 +53,5 @@ def test_a_result_is_written_where_a_file_was_named(tmp_path: Path) -> None:
     write_json(Namespace(json=None), {"loss": 1})
     write_json(Namespace(json=tmp_path / "out.json"), {"loss": 1})
     assert (tmp_path / "out.json").read_text() == '{"loss": 1}\n'
+    with pytest.raises(TfscaleError, match=r"^--json /dev/full: No space left on device$"):
+        write_json(Namespace(json=Path("/dev/full")), {"loss": 1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,6 +75,19 @@ def test_a_run_that_went_on_or_whose_steps_were_not_seen_says_so() -> None:
 def test_a_result_that_cannot_be_written_is_one_line() -> None:
     with pytest.raises(TfscaleError, match=r"^--json /dev/full: No space left on device$"):
         RESULT.write(Path("/dev/full"))
+
+
+def test_an_older_result_stays_where_there_is_no_room_for_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text("older")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(TfscaleError, match=f"^--json {path}: File too large$"):
+            RESULT.write(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_text() == "older" and [*tmp_path.iterdir()] == [path]
 
 
 def test_what_is_unknown_is_said_to_be_so() -> None:

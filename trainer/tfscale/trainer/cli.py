@@ -13,7 +13,8 @@ from typing import Any
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.input.input_flag import ALL_PARTS
-from tfscale.trainer.saving.model_files import check_places
+from tfscale.trainer.program_flags import place
+from tfscale.trainer.saving.output_places import check_outputs
 from tfscale.trainer.training.catalogue import FOLDERS, Entry, entries
 from tfscale.trainer.training.local_run import INTERRUPTED, run_locally, run_program_locally
 from tfscale.trainer.training.place import check_tasks, own_tasks, read_place
@@ -99,13 +100,13 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
     run.add_argument("--global-batch", type=int, metavar="N", help="examples of all replicas' step, instead of --batch")
     run.add_argument("--seed", type=int, metavar="N", help="of data, weights and their order; default 0")
     run.add_argument("--examples", type=int, metavar="N", help="synthetic ones to make; default the program's")
-    run.add_argument("--json", type=_path, metavar="FILE", help="write the result there")
+    run.add_argument("--json", type=place, metavar="FILE", help="write the result there")
     run.add_argument(
-        "--checkpoints", type=_path, metavar="DIR", help="save there, and go on from what is there; shared by all tasks"
+        "--checkpoints", type=place, metavar="DIR", help="save there, and go on from what is there; shared by all tasks"
     )
     saved = "the trained model: x.keras, x.h5, x.weights.h5 or a folder for a SavedModel; may be given several times"
-    run.add_argument("--save", type=Path, action="append", metavar="PATH", help=saved)
-    run.add_argument("--tensorboard", type=Path, metavar="DIR", help="write event files there, by the chief alone")
+    run.add_argument("--save", type=place, action="append", metavar="PATH", help=saved)
+    run.add_argument("--tensorboard", type=place, metavar="DIR", help="write event files there, by the chief alone")
     run.add_argument(
         "--slow", action="append", metavar="TASK=60ms|1.3x[,PHASE][@30s]", help="a real delay in its steps"
     )
@@ -119,12 +120,6 @@ def _add_run_flags(run: argparse.ArgumentParser) -> None:
         options.add_argument(
             flag(name), type=int if is_number else str, metavar="N" if is_number else "X", help=_help(taken)
         )
-
-
-def _path(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("is empty, name a place")
-    return Path(text)
 
 
 def _help(taken: Sequence[tuple[str, Any]]) -> str:
@@ -154,7 +149,7 @@ def _run(given: dict[str, Any], words: Sequence[str]) -> int:
     plan = make_plan(given)
     if not _has_place():
         check_tasks(plan, plan.local_tasks)
-        check_places(plan.save)
+        check_outputs(plan)
         return run_locally(plan, words)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tfscale.core.errors import UsageError
+from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.settings.precedence import CommandLine
+from tfscale.trainer.saving.whole_files import check_file, check_writable, write_text
 
 
 def command_line(name: str, description: str | None) -> CommandLine:
@@ -20,7 +21,7 @@ def command_line(name: str, description: str | None) -> CommandLine:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--json", type=_new_file, metavar="FILE", help="write the result there")
+    parser.add_argument("--json", type=new_file, metavar="FILE", help="write the result there")
     return parser
 
 
@@ -46,17 +47,31 @@ def check_steps(settings: argparse.Namespace, untimed: int) -> None:
 
 
 def write_json(settings: argparse.Namespace, result: Mapping[str, Any]) -> None:
-    """Write the result into the file of `--json`, if one was named."""
+    """Write the result into the file of `--json`, if one was named. Raises TfscaleError."""
     if settings.json:
-        settings.json.write_text(json.dumps(result) + "\n", encoding="utf-8")
+        try:
+            write_text(settings.json, json.dumps(result) + "\n")
+        except OSError as error:
+            raise TfscaleError(f"--json {settings.json}: {error.strerror}") from None
+
+
+def place(text: str) -> Path:
+    """Parse the name of a file or folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty, name a place")
+    return Path(text)
+
+
+def new_file(text: str) -> Path:
+    """Parse the name of a file that can be written here."""
+    path = place(text)
+    try:
+        check_file(path)
+        check_writable(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error}") from None
+    return path
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _new_file(text: str) -> Path:
-    path = Path(text)
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{path}: there is no folder {path.parent}")
-    return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -13,9 +14,16 @@ from typing import Any
 
 import tensorflow as tf
 from tfscale.core.errors import TfscaleError
+from tfscale.trainer.saving.whole_files import reason
 
 KEPT = 5
 """Newest checkpoints that are kept; an evaluator reads them meanwhile."""
+
+INDEX = "checkpoint"
+"""File in which TensorFlow keeps the name of the newest."""
+
+UNREADABLE = (tf.errors.OpError, IndexError)
+"""Errors of TensorFlow for damaged files; IndexError where the data end too early."""
 
 
 class Checkpoints:
@@ -28,7 +36,7 @@ class Checkpoints:
         keeps: whether what this task saves is kept. All workers save, since reading a variable may need all of them.
 
     Raises:
-        ValueError: the folder cannot be made, or has checkpoints of something else.
+        ValueError: the folder cannot be made, or what is in it is damaged or of something else.
     """
 
     def __init__(self, folder: Path | None, model: Any, optimizer: Any, keeps: bool) -> None:
@@ -46,21 +54,24 @@ class Checkpoints:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(error.strerror) from None
-        self._manager = tf.train.CheckpointManager(self._checkpoint, str(place), max_to_keep=KEPT)
-        if newest := tf.train.latest_checkpoint(str(folder)):
+        if newest := newest_in(folder):
             self.step = step_of(newest)
+        self._manager = tf.train.CheckpointManager(self._checkpoint, str(place), max_to_keep=KEPT)
 
     def restore(self) -> None:
         """Restore the newest checkpoint, if there is one. Raises ValueError where it is of another model."""
         if self._folder is None or not self.step:
             return
-        path = tf.train.latest_checkpoint(str(self._folder))
+        path = newest_in(self._folder)
+        if path is None:
+            raise ValueError("the checkpoints in it were removed just now; start again")
+        name = Path(path).name
         try:
             self._checkpoint.restore(path).assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError):
-            raise ValueError(f"{Path(path).name} is of another model or optimizer; name another folder") from None
-        except tf.errors.OpError:
-            raise ValueError(f"{Path(path).name} is damaged; remove it and its line in the file checkpoint") from None
+            raise ValueError(f"{name} is of another model or optimizer; name another folder") from None
+        except UNREADABLE:
+            raise ValueError(f"{name} is damaged; {_instead(self._folder, name)}") from None
 
     def save(self, step: int) -> None:
         """Save after so many steps. Raises TfscaleError where there is no room."""
@@ -69,8 +80,8 @@ class Checkpoints:
         try:
             self._manager.save(checkpoint_number=step)
         except (tf.errors.OpError, OSError) as error:
-            reason = str(getattr(error, "message", error)).partition("\n")[0]
-            raise TfscaleError(f"--checkpoints {self._folder}: step {step} is not saved: {reason}") from None
+            _remove_pieces(Path(self._manager.directory), step)
+            raise TfscaleError(f"--checkpoints {self._folder}: step {step} is not saved: {reason(error)}") from None
 
     def save_on_sigterm(self, resolver: Any) -> None:
         """Let SIGTERM end this task only after a step, in which all workers agree, and after its checkpoint.
@@ -92,6 +103,55 @@ class Checkpoints:
     def after_step(self, step: int) -> None:
         """Save and end, if a task was asked to and this is the step on which all agreed."""
         self._handler.save_checkpoint_if_preempted(step)
+
+
+def _remove_pieces(folder: Path, step: int) -> None:
+    """Remove what a save has left that found no room. A checkpoint is whole once its index is there."""
+    shutil.rmtree(folder / f"ckpt-{step}_temp", ignore_errors=True)
+    pieces = [*folder.glob(f"{INDEX}.tmp*")]
+    if not (folder / f"ckpt-{step}.index").exists():
+        pieces += folder.glob(f"ckpt-{step}.*")
+    for path in pieces:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def newest_in(folder: Path) -> str | None:
+    """Return the path of the newest checkpoint, None where none was ever saved.
+
+    Raises ValueError where something was saved that cannot be found any more: TensorFlow would take it for nothing.
+    """
+    index = folder / INDEX
+    if not os.path.lexists(index):
+        if saved := _saved_in(folder):
+            raise ValueError(f"has {saved[0]}, and no file {INDEX}; {_instead(folder)}")
+        return None
+    try:
+        state = tf.train.get_checkpoint_state(str(folder))
+    except ValueError:  # also of bytes that are no text
+        state = None
+    if state is None:
+        raise ValueError(f"the file {INDEX} is unreadable; {_instead(folder)}")
+    path = str(state.model_checkpoint_path)
+    if not tf.io.gfile.exists(f"{path}.index"):
+        raise ValueError(f"the file {INDEX} names {Path(path).name}, which is not there; {_instead(folder)}")
+    return path
+
+
+def _saved_in(folder: Path, but: str = "") -> list[str]:
+    """Return the names of the checkpoints whose files are there, the newest first."""
+    found = [
+        (int(end), path.stem) for path in folder.glob("*.index") if (end := path.stem.rpartition("-")[2]).isdecimal()
+    ]
+    return [name for _, name in sorted(found, reverse=True) if name != but]
+
+
+def _instead(folder: Path, but: str = "") -> str:
+    """Return what to do, where the checkpoint to go on from cannot be had."""
+    if saved := _saved_in(folder, but):
+        line = f'model_checkpoint_path: "{saved[0]}"'
+        return f"to go on from {saved[0]}, let the file {INDEX} be: {line}; or name another folder"
+    return "name another folder to begin anew"
 
 
 def step_of(path: str) -> int:

@@ -5,10 +5,13 @@ Only the task that leads writes them. If all workers did, into one folder, each 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import tensorflow as tf
+from tfscale.core.errors import TfscaleError
+from tfscale.trainer.saving.whole_files import reason
 
 
 class EventFiles:
@@ -17,10 +20,17 @@ class EventFiles:
     Args:
         folder: where they go, None for nowhere.
         writes: whether this task writes.
+
+    Raises:
+        TfscaleError: they cannot be written, now or later.
     """
 
     def __init__(self, folder: Path | None, writes: bool) -> None:
-        self._writer = tf.summary.create_file_writer(str(folder)) if folder is not None and writes else None
+        self._folder = folder
+        self._writer = None
+        if folder is not None and writes:
+            with self._refusal():
+                self._writer = tf.summary.create_file_writer(str(folder))
 
     def epoch(self, step: int, loss: float) -> None:
         """Write the mean loss of an epoch."""
@@ -33,7 +43,14 @@ class EventFiles:
     def _write(self, step: int, scalars: Mapping[str, float]) -> None:
         if self._writer is None:
             return
-        with self._writer.as_default(step):
+        with self._refusal(), self._writer.as_default(step):
             for name, value in scalars.items():
                 tf.summary.scalar(name, value)
-        self._writer.flush()
+            self._writer.flush()
+
+    @contextlib.contextmanager
+    def _refusal(self) -> Iterator[None]:
+        try:
+            yield
+        except (tf.errors.OpError, OSError) as error:
+            raise TfscaleError(f"--tensorboard {self._folder}: cannot be written: {reason(error)}") from None

@@ -8,28 +8,57 @@ training.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.trainer.saving.whole_files import check_writable, reason, written_whole
 
 WEIGHTS = ".weights.h5"
 WHOLE = (".keras", ".h5")
 
 
 def save(model: Any, path: Path) -> None:
-    """Save a model in the format that the name asks for. Raises TfscaleError where it cannot be written."""
+    """Save a model, whole or not at all, in the format that the name asks for.
+
+    Raises TfscaleError where it cannot be written.
+    """
+    import tensorflow as tf  # late: places are checked without it
+
     try:
-        if path.name.endswith(WEIGHTS):
-            model.save_weights(str(path))
-        elif path.suffix in WHOLE:
-            model.save(str(path))
-        else:
-            model.export(str(path))
-    except OSError as error:
-        raise TfscaleError(f"--save {path}: cannot be written: {error.strerror or error}") from error
+        with written_whole(path) as part:
+            try:
+                _write(model, part)
+            except (OSError, RuntimeError):
+                _lead_into_memory(part)
+                raise
+    except (OSError, RuntimeError, tf.errors.OpError) as error:  # RuntimeError: of h5py
+        raise TfscaleError(f"--save {path}: cannot be written: {reason(error)}") from None
+
+
+def _write(model: Any, path: Path) -> None:
+    if path.name.endswith(WEIGHTS):
+        model.save_weights(str(path))
+    elif path.suffix in WHOLE:
+        model.save(str(path))
+    else:
+        model.export(str(path))
+
+
+def _lead_into_memory(part: Path) -> None:
+    """Let what HDF5 still has to write of a file go into memory: after a write that failed it has the file open yet.
+
+    At the end of the process it flushes the file, and crashes where that fails, too.
+    """
+    memory = os.memfd_create("not kept")
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # that of this very listing
+            if descriptor.readlink() == part:
+                os.dup2(memory, int(descriptor.name), inheritable=False)
+    os.close(memory)
 
 
 def check_names(paths: Sequence[Path]) -> None:
@@ -47,9 +76,11 @@ def check_places(paths: Sequence[Path]) -> None:
     for path in paths:
         if not path.absolute().parent.is_dir():
             raise UsageError(f"--save {path}: there is no folder {path.parent}")
-        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-            raise UsageError(f"--save {path}: must not be written to here")
         _check_kind(path)
+        try:
+            check_writable(path)
+        except ValueError as error:
+            raise UsageError(f"--save {path}: {error}") from None
 
 
 def _check_kind(path: Path) -> None:
@@ -62,3 +93,5 @@ def _check_kind(path: Path) -> None:
         raise UsageError(f"--save {path}: is a file, and a SavedModel is a folder")
     if any(path.iterdir()) and not (path / "saved_model.pb").exists():
         raise UsageError(f"--save {path}: this folder has something else in it, name another")
+    if path.is_mount():  # it cannot be replaced by what was written beside it
+        raise UsageError(f"--save {path}: a disk is mounted here, name a folder in it")

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.trainer.input.batches import Examples
-from tfscale.trainer.saving.checkpoints import step_of
+from tfscale.trainer.saving.checkpoints import UNREADABLE, newest_in, step_of
 
 
 def plain_model(keras: Any, program: ModuleType, weights: Any) -> Any:
@@ -39,12 +40,22 @@ def join(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 
 def follow_checkpoints(keras: Any, program: ModuleType, folder: Path, steps: int, examples: Examples) -> None:
-    """Evaluate each checkpoint in the folder, until that of the last step has come: the task of an evaluator."""
+    """Evaluate each checkpoint in the folder, until that of the last step has come: the task of an evaluator.
+
+    Raises UsageError where what is there cannot be found, and TfscaleError where it cannot be read.
+    """
+    try:
+        newest_in(folder)
+    except ValueError as error:
+        raise UsageError(f"--checkpoints {folder}: {error}") from None
     model = program.build_model(keras)
     _compile(keras, program, model)
     checkpoint = tf.train.Checkpoint(model=model)
     for path in tf.train.checkpoints_iterator(str(folder), min_interval_secs=0):
-        checkpoint.restore(path).expect_partial()
+        try:
+            checkpoint.restore(path).expect_partial()
+        except UNREADABLE:
+            raise TfscaleError(f"--checkpoints {folder}: {Path(path).name} is damaged, or was removed") from None
         step = step_of(path)
         told = ", ".join(f"{name} {value:.4f}" for name, value in _metrics(model, examples).items())
         print(f"step {step}: held out {told}", flush=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tfscale.core.cluster.task import DATA_SERVICE
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import CommandLine
+from tfscale.trainer.program_flags import new_file
 from tfscale.trainer.training.catalogue import Entry
 from tfscale.trainer.training.plan import Plan, flag
 
@@ -76,11 +77,12 @@ def own_tasks(program: Entry, words: Sequence[str], there: Mapping[str, int] | N
 
     Args:
         program: names its roles in `ROLES`, as a strategy does; otherwise it is one task.
-        words: its command line, of which only the flags of its roles are read.
+        words: its command line, of which only the flags of its roles and `--json` are read.
         there: tasks of the cluster in which it is started; None: one is made for it.
     """
     roles = program.constants.get("ROLES", {"worker": (None, 1, 1, 1)})
     parser = CommandLine(add_help=False, allow_abbrev=False)
+    parser.add_argument("--json", type=new_file)  # what cannot be written is refused before anything is started
     for name, *_ in roles.values():
         if name:
             parser.add_argument(flag(name), type=int)

@@ -16,6 +16,7 @@ from tfscale.core.errors import UsageError
 from tfscale.trainer.delay import Delay
 from tfscale.trainer.input.input_flag import USUAL, InputParts, parse_input
 from tfscale.trainer.saving import model_files
+from tfscale.trainer.saving.whole_files import check_file
 from tfscale.trainer.training.catalogue import Entry, entries, find
 
 LOOPS = ("fit", "custom")
@@ -161,10 +162,10 @@ def _check_examples(given: Mapping[str, Any], program: Entry) -> None:
 def _check_files(given: Mapping[str, Any]) -> None:
     model_files.check_names(given.get("save") or ())
     if (path := given.get("json")) is not None:
-        if not path.parent.is_dir():
-            raise UsageError(f"--json {path}: there is no folder {path.parent}")
-        if path.is_dir():
-            raise UsageError(f"--json {path}: is a folder, name a file in it")
+        try:
+            check_file(path)
+        except ValueError as error:
+            raise UsageError(f"--json {path}: {error}") from None
     for name in ("checkpoints", "tensorboard"):
         if (folder := given.get(name)) is not None and folder.exists() and not folder.is_dir():
             raise UsageError(f"{flag(name)} {folder}: is no folder")

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from tfscale.core.errors import TfscaleError
+from tfscale.trainer.saving.whole_files import write_text
 
 LAST = 10
 """Steps over which the final loss is a mean, the last epoch where only epochs have a loss."""
@@ -72,10 +73,10 @@ class Result:
         return [loss for step, loss in self.loss[-LAST:] if step > self.loss[-1][0] - LAST]
 
     def write(self, path: Path) -> None:
-        """Write everything as one JSON object. Raises TfscaleError where that is not possible."""
+        """Write everything as one JSON object, whole or not at all. Raises TfscaleError where that is not possible."""
         derived = {"examples_per_second": self.examples_per_second, "final_loss": self.final_loss}
         try:
-            path.write_text(json.dumps(asdict(self) | derived) + "\n", encoding="utf-8")
+            write_text(path, json.dumps(asdict(self) | derived) + "\n")
         except OSError as error:
             raise TfscaleError(f"--json {path}: {error.strerror}") from None
 

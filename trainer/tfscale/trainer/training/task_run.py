@@ -21,7 +21,8 @@ from tfscale.trainer.input import data_service
 from tfscale.trainer.input.batches import Examples, batches, split
 from tfscale.trainer.input.input_pipeline import distributed
 from tfscale.trainer.saving.event_files import EventFiles
-from tfscale.trainer.saving.model_files import check_places, save
+from tfscale.trainer.saving.model_files import save
+from tfscale.trainer.saving.output_places import check_outputs
 from tfscale.trainer.saving.resumption import open_checkpoints, resume
 from tfscale.trainer.slowness import Pipeline, Slowness
 from tfscale.trainer.traced_functions import TracedFunctions
@@ -65,7 +66,7 @@ def _evaluate(plan: Plan) -> None:
 def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     """Train; the task that leads tells the result, and it alone saves the model."""
     if place.leads:
-        check_places(plan.save)
+        check_outputs(plan)
     keras, program = tf.keras, plan.program.load()
     parts = Parts([(entry.load(), _value(entry, text)) for entry, text in plan.techniques])
     keras.utils.set_random_seed(plan.seed)
