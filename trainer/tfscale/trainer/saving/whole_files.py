@@ -1,6 +1,6 @@
 """Files and folders that are there whole or not at all: they are written beside their place, and then put into it.
 
-Whoever trains for hours must not lose the result to a place that cannot be written; so places are tried before.
+A result of hours must not be lost to a place that cannot be written; so places are tried before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _OF_GRAPHS = re.compile(r"^\{\{.*?\}\} *| *\[Op:\w+\].*$")
-"""Parts of TensorFlow's messages that name functions and operations, of no use to whoever reads of a full disk."""
+"""Parts of TensorFlow's messages that name functions and operations, of no use to a reader who has a full disk."""
 _ERRNO = re.compile(r"\berrno = (\d+)")
 
 
