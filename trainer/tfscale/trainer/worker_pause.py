@@ -44,6 +44,13 @@ def check_workers(slow: Sequence[Slow], workers: int) -> None:
         raise UsageError(f"--slow worker:{missing[0]}: the workers are 0 to {workers - 1}")
 
 
+def begin_work(features: Any) -> tuple[Any, Any]:
+    """Return the time, as `tf.timestamp` has it, and features that are there only then: work on them begins later."""
+    begun = tf.timestamp()
+    with tf.control_dependencies([begun]):
+        return begun, tf.identity(features)
+
+
 def pause(slow: Sequence[Slow], worker: Any, begun: Any, gradients: Sequence[Any]) -> list[Any]:
     """Return gradients after the delay of this worker, whose work on them began at `begun`, a `tf.timestamp`."""
     if not slow:

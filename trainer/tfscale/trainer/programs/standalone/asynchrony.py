@@ -20,7 +20,7 @@ from tfscale.trainer.input.batches import batches, split
 from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
 from tfscale.trainer.programs import digits
 from tfscale.trainer.training.held_out import evaluate, plain_model
-from tfscale.trainer.worker_pause import add_worker_flags, check_workers, pause
+from tfscale.trainer.worker_pause import add_worker_flags, begin_work, check_workers, pause
 
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 2, 1, 64), "ps": ("servers", 1, 1, 64)}
 WARM_UP = 4
@@ -80,7 +80,7 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> dict[str, 
             worker = tf.distribute.coordinator.experimental_get_current_worker_index()
             pulled = count.read_value()
             with tf.control_dependencies([pulled]), tf.GradientTape() as tape:
-                begun = tf.timestamp()
+                begun, features = begin_work(features)
                 each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(features, training=True))
                 loss = tf.reduce_mean(each)
             gradients = pause(chosen.slow, worker, begun, tape.gradient(loss, model.trainable_variables))

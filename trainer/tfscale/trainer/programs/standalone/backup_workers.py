@@ -24,7 +24,7 @@ from tfscale.trainer.input.batches import batches, split
 from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
 from tfscale.trainer.programs import digits
 from tfscale.trainer.training.held_out import evaluate, plain_model
-from tfscale.trainer.worker_pause import add_worker_flags, check_workers, pause
+from tfscale.trainer.worker_pause import add_worker_flags, begin_work, check_workers, pause
 
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 3, 1, 64), "ps": ("servers", 1, 1, 64)}
 WARM_UP = 5
@@ -76,7 +76,7 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> dict[str, 
     def compute(iterator: Any) -> Any:
         def of_worker(features: Any, labels: Any) -> Any:
             worker = tf.distribute.coordinator.experimental_get_current_worker_index()
-            begun = tf.timestamp()
+            begun, features = begin_work(features)
             with tf.GradientTape() as tape:
                 each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(features, training=True))
                 loss = tf.reduce_mean(each)

@@ -21,7 +21,7 @@ from tfscale.trainer.input.batches import split
 from tfscale.trainer.program_flags import above_0, check_steps, command_line, write_json
 from tfscale.trainer.programs import digits
 from tfscale.trainer.training.held_out import evaluate, plain_model
-from tfscale.trainer.worker_pause import add_worker_flags, check_workers, pause
+from tfscale.trainer.worker_pause import add_worker_flags, begin_work, check_workers, pause
 
 ROLES = {"worker": ("workers", 2, 1, 64)}
 EVERY = 10
@@ -71,7 +71,8 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int, worker: int) 
     @tf.function  # type: ignore[untyped-decorator]
     def make_step(begin: Any, end: Any) -> Any:
         def of_worker(features: Any, labels: Any) -> Any:
-            begun, own = tf.timestamp(), tf.cast(tf.shape(labels)[0], tf.float32)
+            begun, features = begin_work(features)
+            own = tf.cast(tf.shape(labels)[0], tf.float32)
             with tf.GradientTape() as tape:
                 each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(features, training=True))
                 # The mean over the own examples by their share; gradients of all workers are added up.
