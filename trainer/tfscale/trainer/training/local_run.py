@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tfscale.core.cluster.task import Role, Task
-from tfscale.trainer.training.local_cluster import BIN, LocalCluster, interrupt_on_signals, local_cluster
+from tfscale.trainer.training.local_cluster import BIN, LocalCluster, interrupt_on_signals, local_cluster, run_folder
 from tfscale.trainer.training.plan import Plan
 from tfscale.trainer.training.result import describe, read_result
 
@@ -27,12 +26,11 @@ _NOT_SAID = re.compile(
 
 def run_locally(plan: Plan, words: Sequence[str]) -> int:
     """Run a plan, which `words` asked for, and print its result; return the exit status."""
-    with tempfile.TemporaryDirectory(prefix="tfscale-run-") as name:
-        folder = Path(name)
+    with run_folder() as (folder, held):
         added = ["--json", str(folder / "result.json")]
         if "evaluator" in plan.local_tasks and plan.checkpoints is None:
             added += ["--checkpoints", str(folder / "checkpoints")]
-        status = _run(folder, plan.program.name, plan.local_tasks, [*words, *added])
+        status = _run(folder, held, plan.program.name, plan.local_tasks, [*words, *added])
         if status == 0:
             result = read_result(folder / "result.json")
             print(describe(result))
@@ -52,8 +50,8 @@ def _state(plan: Plan) -> str:
 
 def run_program_locally(program: str, tasks: Mapping[str, int], words: Sequence[str]) -> int:
     """Run a program that has a command line of its own, and print what it said; return the exit status."""
-    with tempfile.TemporaryDirectory(prefix="tfscale-run-") as name:
-        return _run(Path(name), program, tasks, words, _print_said)
+    with run_folder() as (folder, held):
+        return _run(folder, held, program, tasks, words, _print_said)
 
 
 def _print_progress(line: str) -> None:
@@ -70,6 +68,7 @@ def _print_said(line: str) -> None:
 
 def _run(
     folder: Path,
+    held: int,
     program: str,
     tasks: Mapping[str, int],
     words: Sequence[str],
@@ -78,7 +77,7 @@ def _run(
     interrupt_on_signals()
     command: list[str | Path] = [BIN / "tfscale-train", *words]
     try:
-        with local_cluster(folder, program, tasks, command, ["--exit-with-task"]) as cluster:
+        with local_cluster(folder, program, tasks, command, ["--exit-with-task"], [held]) as cluster:
             print(f"{', '.join(map(str, cluster.agents))} on this machine; watch them:", file=sys.stderr)
             print(f"    tfscale-console --cluster {cluster.path}", file=sys.stderr, flush=True)
             failed = cluster.wait(_Progress(cluster, tell).follow)
