@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
@@ -123,10 +123,11 @@ def train(weights: dict[str, Any], mesh: dtensor.Mesh, batch: int, steps: int) -
     return {"loss": losses, "step_seconds": median(seconds), "parts": parts}
 
 
-def batches(batch: int, steps: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return so many batches of digits, with labels as one-hot rows."""
+def batches(batch: int, steps: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield so many batches of digits, with labels as one-hot rows."""
     images, labels = load_digits(return_X_y=True)
     random = np.random.default_rng(0)
-    chosen = [random.choice(len(images), batch) for _ in range(steps)]
     one_hot = np.eye(CLASSES, dtype=np.float32)
-    return [((images[each] / 16).astype(np.float32), one_hot[labels[each]]) for each in chosen]
+    for _ in range(steps):
+        each = random.choice(len(images), batch)
+        yield (images[each] / 16).astype(np.float32), one_hot[labels[each]]
