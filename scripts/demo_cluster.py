@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tfscale.core.cluster.task import Task
 from tfscale.trainer.delay import Delay
-from tfscale.trainer.training.local_cluster import BIN, interrupt_on_signals, local_cluster
+from tfscale.trainer.training.local_cluster import BIN, interrupt_on_signals, local_cluster, run_folder
 
 ENDLESS = 100_000_000
 """Steps: the demo ends before them."""
@@ -76,9 +75,9 @@ def main() -> int:
     demo = parse(sys.argv[1:])
     interrupt_on_signals()
     failed: list[Task] = []
-    with tempfile.TemporaryDirectory(prefix="tfscale-demo-") as name:
+    with run_folder("tfscale-demo-") as (folder, held):
         try:
-            with local_cluster(Path(name), "demo", {"worker": demo.workers}, training(demo)) as cluster:
+            with local_cluster(folder, "demo", {"worker": demo.workers}, training(demo), (), [held]) as cluster:
                 try:
                     status = subprocess.call([BIN / "tfscale-console", "--cluster", cluster.path, *demo.console])
                 finally:

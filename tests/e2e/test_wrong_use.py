@@ -55,6 +55,8 @@ def refusal(ended: subprocess.CompletedProcess[str], status: int = 2) -> str:
         (("digits", *MIRRORED, "--with", "top-k=2"), "--with top-k=2: "),
         (("digits", *MIRRORED, "--global-batch", "65"), "--global-batch 65: not divisible by 2 replicas"),
         (("digits", "--batch", "5000"), "--batch: 5000 examples a replica, and digits has 1618 to train on"),
+        (("digits", *MIRRORED, "--batch", "810"), "to train on: at most 809, since 2 replicas share them"),
+        (("digits", "--strategy", "multi-worker", "--batch", "810"), "at most 809, since 2 replicas share them"),
         (("digits", *MIRRORED, "--devices", "CPU:0"), "mirrored: --replicas and --devices: give one of them"),
     ],
 )

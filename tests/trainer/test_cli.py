@@ -70,7 +70,7 @@ def test_list_tells_programs_strategies_and_techniques(capsys: pytest.CaptureFix
         (["run", "digits", "--with", "wire=bfloat16"], "--with wire: not with one-device: "),
         (["run", "digits", "--slow", "worker:0"], "--slow 'worker:0': write TASK=DELAY"),
         (["run", "digits", "--slow", "ps:0=60ms"], "the tasks that train are worker:0"),
-        (["run", "asynchrony", "--workers", "0"], "0 tasks of the role worker"),
+        (["run", "asynchrony", "--workers", "0"], "--workers 0: use 1 to 64 with "),
         (["run", "asynchrony", "--workers", "x"], "--workers: invalid int value: 'x'"),
         (["run", "digits", "--loops", "fit"], "unrecognized arguments: --loops fit"),
         (["run", "digits", "--loop", "for"], "invalid choice: 'for'"),

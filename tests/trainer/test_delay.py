@@ -10,6 +10,7 @@ from tfscale.trainer.delay import Delay
         ("60ms", Delay("compute", seconds=0.06)),
         ("0.5s,host", Delay("host", seconds=0.5)),
         ("1.3x@30s", Delay("compute", factor=1.3, start=30)),
+        (".5s,update@2.s", Delay("update", seconds=0.5, start=2)),
         ("30ms,input@1.5s", Delay("input", seconds=0.03, start=1.5)),
     ],
 )
@@ -25,6 +26,11 @@ def test_delays_are_read(text: str, delay: Delay) -> None:
         ("1.3x,input", "only be compute"),
         ("0.9x", "below 1"),
         ("60ms@", "is not a delay"),
+        ("1.2.3ms", "is not a delay"),
+        ("60ms@1.2.3s", "is not a delay"),
+        (".x", "is not a delay"),
+        ("9" * 400 + "s", "at most an hour, or 1000x"),
+        ("1001x", "at most an hour, or 1000x"),
     ],
 )
 def test_mistakes_are_named(text: str, word: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tfscale.core.errors import TfscaleError, UsageError
-from tfscale.trainer.program_flags import above_0, check_divides, check_steps, command_line, write_json
+from tfscale.trainer.program_flags import above_0, check_divides, check_steps, command_line, seed, write_json
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "many"])
@@ -17,6 +17,24 @@ def test_a_number_is_whole_and_above_0(text: str) -> None:
     assert parser.parse_args(["--stages", "4"]).stages == 4
     with pytest.raises(UsageError, match=f"argument --stages: '{text}' is not a whole number above 0"):
         parser.parse_args([f"--stages={text}"])
+
+
+@pytest.mark.parametrize("digits", [20, 5000], ids=str)
+def test_a_number_is_one_that_tensorflow_can_take(digits: int) -> None:
+    parser = command_line("pipeline", "Pipeline.")
+    parser.add_argument("--steps", type=above_0)
+    parser.add_argument("--seed", type=seed)
+    for name in ("steps", "seed"):
+        with pytest.raises(UsageError, match=f"argument --{name}: 9+ is more than 2147483647;"):
+            parser.parse_args([f"--{name}={'9' * digits}"])
+
+
+def test_a_seed_is_from_0_on() -> None:
+    parser = command_line("asynchrony", "Asynchrony.")
+    parser.add_argument("--seed", type=seed)
+    assert parser.parse_args(["--seed=0"]).seed == 0
+    with pytest.raises(UsageError, match="argument --seed: '-1' is not a whole number from 0 on"):
+        parser.parse_args(["--seed=-1"])
 
 
 def test_a_result_is_written_into_a_folder_that_is_there(tmp_path: Path) -> None:

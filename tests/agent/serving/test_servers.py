@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,19 @@ async def test_a_busy_port_is_one_clear_error_before_anything_starts(settings_of
         with pytest.raises(ServerError, match="Address already in use"):
             await Daemon(other).run()
         assert not running.done()
+
+
+def test_the_socket_of_reports_is_gone_when_the_agent_has_ended(tmp_path: Path) -> None:
+    socket = tmp_path / "r.sock"
+
+    async def serve() -> bool:
+        server = ReportServer(socket, ProbeReports(W1))
+        await server.start()
+        was_there = socket.is_socket()
+        await server.stop()
+        return was_there
+
+    assert asyncio.run(serve()) and not socket.exists()
 
 
 async def test_a_socket_that_cannot_be_made_is_one_clear_error() -> None:

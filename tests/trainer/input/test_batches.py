@@ -30,6 +30,24 @@ def test_pipelines_share_the_examples_and_batches_are_of_one_replica() -> None:
     assert len(seen[0]) == len(seen[1]) == 32 and not seen[0] & seen[1]
 
 
+@pytest.mark.parametrize(
+    ("asked", "together"),
+    [
+        ("cache", 4),
+        ("auto-shard=data", 4),
+        ("auto-shard=auto", 4),
+        ("auto-shard=off", 2),
+        ("service=2", 4),
+        ("service=2,sharding=off", 1),
+    ],
+)
+def test_replicas_share_the_examples_unless_each_worker_has_all_of_them(asked: str, together: int) -> None:
+    from tfscale.trainer.input.batches import sharing
+    from tfscale.trainer.input.input_flag import parse_input
+
+    assert sharing(4, 2, parse_input(asked, "multi-worker")) == together
+
+
 def test_workers_without_a_seed_each_begin_at_a_place_of_their_own() -> None:
     import tensorflow as tf
     from tfscale.trainer.input.batches import batches

@@ -36,3 +36,9 @@ def test_sizes_may_have_a_unit(text: str, size: int) -> None:
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write the bytes of a pack"):
         packs.parse(text)
+
+
+@pytest.mark.parametrize("text", ["99999999999999999999", "2048MiB"])
+def test_a_pack_that_tensorflow_cannot_count_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="at most 2147483647 bytes"):
+        packs.parse(text)

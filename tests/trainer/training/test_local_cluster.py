@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -59,6 +60,32 @@ def test_servers_do_not_have_to_end_and_no_process_stays(lead: str, tasks: dict[
         assert cluster.wait() is None
     time.sleep(0.5)
     assert [process.pid for process in psutil.process_iter() if str(tmp_path) in " ".join(_words(process))] == []
+
+
+_STARTS = """
+import sys
+from tfscale.trainer.training.local_cluster import local_cluster, run_folder
+
+command = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(600)"]
+with run_folder() as (folder, held), local_cluster(folder, "killed", {"worker": 2}, command, (), [held]) as cluster:
+    while not all(b"begun" in cluster.task_log(task) for task in cluster.agents):
+        pass
+    print(folder, flush=True)
+    cluster.wait()
+"""
+
+
+def test_nothing_stays_of_a_cluster_whose_starter_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", _STARTS], stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        folder = starter.stdout.readline().strip()
+        starter.kill()
+    ends = time.monotonic() + 20
+    while Path(folder).exists() and time.monotonic() < ends:
+        time.sleep(0.1)
+    assert not Path(folder).exists()
+    time.sleep(0.2)
+    assert [process.pid for process in psutil.process_iter() if folder in " ".join(_words(process))] == []
 
 
 def _words(process: psutil.Process) -> list[str]:

@@ -49,7 +49,8 @@ def test_the_place_is_that_of_tf_config() -> None:
         ('{"cluster": {"worker": 1}, "task": {"type": "worker", "index": 0}}', "is not of the form"),
         ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "worker:1 is not in its cluster"),
         ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "boss"}}', "boss:0 is not in its cluster"),
-        ('{"cluster": {"worker": "a:1"}, "task": {"type": "worker"}}', "worker:0 is not in its cluster"),
+        ('{"cluster": {"worker": "a:1"}, "task": {"type": "worker"}}', "is not of the form"),
+        ('{"cluster": {"worker": "127.0.0.1:1"}}', "is not of the form"),
     ],
 )
 def test_a_wrong_tf_config_is_one_line(text: str, said: str) -> None:
@@ -107,7 +108,10 @@ def test_a_program_with_its_own_command_line_has_the_tasks_of_its_roles() -> Non
     assert own_tasks(program, [], {"chief": 1, "worker": 4}) == {"chief": 1, "worker": 4}
     assert own_tasks(Entry("program", "alone", "", {}, frozenset()), [], None) == {"worker": 1}
     with pytest.raises(UsageError, match="own: this cluster has 9 tasks of the role worker, not 1 to 4"):
-        own_tasks(program, ["--workers", "9"], None)
+        own_tasks(program, [], {"chief": 1, "worker": 9})
+    for number in ("0", "9"):
+        with pytest.raises(UsageError, match=f"^--workers {number}: use 1 to 4 with own$"):
+            own_tasks(program, ["--workers", number], None)
     with pytest.raises(UsageError, match="--workers 3: this cluster has 2; leave --workers out"):
         own_tasks(program, ["--workers", "3"], {"chief": 1, "worker": 2})
     with pytest.raises(UsageError, match="own has no ps: its tasks are chief, worker"):

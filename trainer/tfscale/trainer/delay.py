@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 
 PHASES = ("input", "host", "compute", "update")
+_NUMBER = r"(\d+\.?\d*|\.\d+)"
+_MOST_SECONDS = 3600
+_MOST_FACTOR = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Delay:
     @classmethod
     def parse(cls, text: str) -> Delay:
         """Read `60ms|1.3x[,PHASE][@30s]`. Raises ValueError that says what is wrong."""
-        match = re.fullmatch(r"(?:([\d.]+)(ms|s)|([\d.]+)x)(?:,(\w+))?(?:@([\d.]+)s)?", text)
+        match = re.fullmatch(rf"(?:{_NUMBER}(ms|s)|{_NUMBER}x)(?:,(\w+))?(?:@{_NUMBER}s)?", text)
         if match is None:
             raise ValueError(f"{text!r} is not a delay: write 60ms or 1.3x, then ,PHASE and @30s if you like")
         amount, unit, factor, phase, start = match.groups()
@@ -35,4 +38,6 @@ class Delay:
         if factor and float(factor) < 1:
             raise ValueError(f"{text!r}: a factor below 1 would need a faster machine")
         seconds = float(amount) * (0.001 if unit == "ms" else 1.0) if amount else 0.0
+        if seconds > _MOST_SECONDS or float(factor or 1.0) > _MOST_FACTOR:
+            raise ValueError(f"{text!r}: a step can be delayed by at most an hour, or {_MOST_FACTOR}x")
         return cls(phase, seconds, float(factor or 1.0), float(start or 0.0))

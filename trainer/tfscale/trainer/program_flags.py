@@ -12,6 +12,10 @@ from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.saving.whole_files import check_file, check_writable, write_text
 
+MOST = 2**31 - 1
+"""Largest whole number that a flag takes: that of an int32 of TensorFlow, and the largest seed of NumPy."""
+_MOST_DIGITS = 100
+
 
 def command_line(name: str, description: str | None) -> CommandLine:
     """Return the parser of a program's flags, with `--json`."""
@@ -26,9 +30,23 @@ def command_line(name: str, description: str | None) -> CommandLine:
 
 
 def above_0(text: str) -> int:
-    """Parse a whole number above 0."""
-    if not (text.isdecimal() and int(text)):
+    """Parse a whole number above 0 that TensorFlow can take."""
+    if not (text.isdecimal() and text.strip("0")):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return _bounded(text)
+
+
+def seed(text: str) -> int:
+    """Parse a seed."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return _bounded(text)
+
+
+def _bounded(text: str) -> int:
+    # Python reads no number of thousands of digits.
+    if len(text) > _MOST_DIGITS or int(text) > MOST:
+        raise argparse.ArgumentTypeError(f"{text} is more than {MOST}")
     return int(text)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tfscale.core.errors import UsageError
 from tfscale.trainer.delay import Delay
-from tfscale.trainer.program_flags import above_0
+from tfscale.trainer.program_flags import above_0, seed
 
 Slow = tuple[int, Delay]
 """Index of a worker, and its delay in each step."""
@@ -34,14 +34,17 @@ def add_worker_flags(parser: argparse.ArgumentParser, workers: int, steps: int, 
     """Add the flags of a program whose workers may be slow, with an example of a slow one."""
     parser.add_argument("--workers", type=above_0, metavar="N", help=f"tasks that compute; default {workers}")
     parser.add_argument("--steps", type=above_0, default=steps, metavar="N", help=f"default {steps}")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and data; default 0")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of weights and data; default 0")
     parser.add_argument("--slow", action="append", type=slow_worker, default=[], metavar=f"{slow}|60ms")
 
 
 def check_workers(slow: Sequence[Slow], workers: int) -> None:
-    """Check that each of these is one of so many workers. Raises UsageError."""
+    """Check that each of these is one of so many workers, and there once. Raises UsageError."""
     if missing := [index for index, _ in slow if index >= workers]:
         raise UsageError(f"--slow worker:{missing[0]}: the workers are 0 to {workers - 1}")
+    indices = [index for index, _ in slow]
+    if twice := [index for index in indices if indices.count(index) > 1]:
+        raise UsageError(f"--slow worker:{twice[0]}: stands there twice")
 
 
 def begin_work(features: Any) -> tuple[Any, Any]:

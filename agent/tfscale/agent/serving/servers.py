@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -103,6 +104,9 @@ class ReportServer:
         self._accepting.cancel()
         await asyncio.wait([self._accepting])
         self._reports.close()
+        # Its task has ended before; the next agent makes the socket anew.
+        with contextlib.suppress(OSError):
+            self._path.unlink()
 
     async def _accept(self, listening: socket.socket) -> None:
         with listening:

@@ -48,6 +48,16 @@ def batches(
     return dataset
 
 
+def sharing(replicas: int, workers: int, parts: InputParts = USUAL) -> int:
+    """Return how many replicas share the examples: in a step none of these may need an example of another.
+
+    Workers share them, unless each has all of them by a policy that is off; those of the service make whole batches.
+    """
+    if parts.service:
+        return 1 if parts.sharding == "off" else replicas
+    return replicas // workers if parts.auto_shard == "off" else replicas
+
+
 def _source(examples: Examples, seed: int | None, parts: InputParts) -> tf.data.Dataset:
     """Return the examples of a pipeline, one by one."""
     if parts.service and parts.sharding == "dynamic":

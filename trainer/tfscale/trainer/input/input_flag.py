@@ -11,7 +11,9 @@ POLICIES = {"auto-shard": ("auto", "data", "off"), "sharding": ("dynamic", "off"
 FLAG = "--input"
 _NUMBERS = ("shuffle", "map", "work", "prefetch", "service")
 _WITH_AUTO = ("map", "prefetch")
-_MOST_SERVING = 64
+_MOST = {"shuffle": 2**31 - 1, "map": 1024, "work": 2**31 - 1, "prefetch": 10_000, "service": 64}
+"""Largest number of each part: threads, batches and processes that a machine can have, else an int32 of TensorFlow."""
+_MOST_DIGITS = 100
 ALL_PARTS = (
     "shuffle=N, map=N|auto, work=N, cache, prefetch=N|auto, auto-shard=auto|data|off, service=N, sharding=dynamic|off"
 )
@@ -97,11 +99,11 @@ def _read(text: str) -> Iterator[tuple[str, int | bool | str]]:
 def _number(name: str, value: str) -> int:
     if value == "auto" and name in _WITH_AUTO:
         return AUTO
-    if not (value.isascii() and value.isdecimal()) or int(value) < 1:
+    if not (value.isascii() and value.isdecimal()) or not value.strip("0"):
         allowed = " or auto" if name in _WITH_AUTO else ""
         raise ValueError(f"{FLAG} {name}={value}: use a whole number from 1 on{allowed}")
-    if name == "service" and int(value) > _MOST_SERVING:
-        raise ValueError(f"{FLAG} service={value}: use from 1 to {_MOST_SERVING}")
+    if len(value) > _MOST_DIGITS or int(value) > _MOST[name]:
+        raise ValueError(f"{FLAG} {name}={value}: use from 1 to {_MOST[name]}")
     return int(value)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+from tfscale.trainer.program_flags import MOST
 
 VALUES = "steps of warm-up, and :cosine, :exponential or :staircase for a decay, such as 20:cosine"
 
@@ -26,6 +27,8 @@ def parse(text: str) -> tuple[int, str]:
     decay = decay or "constant"
     if not steps.isdecimal() or decay not in _DECAYS:
         raise ValueError(f"write steps of warm-up, and the decay if there is one: 20, 0:cosine ({', '.join(_DECAYS)})")
+    if int(steps) > MOST:
+        raise ValueError(f"a warm-up has at most {MOST} steps")
     return int(steps), decay
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
+from tfscale.trainer.program_flags import MOST
 
 VALUES = "growth, or a limit in MiB for each GPU"
 REFUSED = {"tpu": "a TPU's memory belongs to one task"}
@@ -20,6 +21,8 @@ def parse(text: str) -> int | None:
         return None
     if not text.isdecimal() or int(text) < 1:
         raise ValueError("write growth, or a limit in MiB for each GPU, such as 4096")
+    if int(text) > MOST:
+        raise ValueError(f"a limit is at most {MOST} MiB")
     return int(text)
 
 

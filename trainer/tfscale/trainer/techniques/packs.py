@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfscale.trainer.program_flags import MOST
+
 VALUES = "bytes of a pack, such as 65536 or 4MiB"
 REFUSED = {
     "one-device": "it has no all-reduce",
@@ -26,7 +28,10 @@ def parse(text: str) -> int:
     number = text.removesuffix(unit)
     if not number.isdecimal() or int(number) < 1:
         raise ValueError("write the bytes of a pack: 65536, 64KiB or 4MiB")
-    return int(number) * _UNITS.get(unit, 1)
+    size = int(number) * _UNITS.get(unit, 1)
+    if size > MOST:
+        raise ValueError(f"a pack has at most {MOST} bytes")
+    return size
 
 
 def strategy_options(size: int) -> dict[str, Any]:

@@ -1,17 +1,21 @@
 """A cluster on this machine's loopback: an agent for each task, all with the same command.
 
-The agents are started as commands and are all that this module knows of them. They are ended when the block ends.
+The agents are started as commands and are all that this module knows of them. They are ended when the block ends, or
+when the process that started them does, even by SIGKILL.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +30,13 @@ BIN = Path(sys.executable).parent
 GRACE = 5
 """Seconds in which a task has to end when it is asked to."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+"""Number of the call of Linux, from sys/prctl.h."""
+
+_KEEPER = "import shutil, sys; sys.stdin.buffer.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
+"""Program that removes a folder once nobody can write to its input any more."""
 
 ALONE = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 SHARED = ALONE | {
@@ -85,8 +96,36 @@ class LocalCluster:
 
 
 @contextlib.contextmanager
+def run_folder(prefix: str = "tfscale-run-") -> Iterator[tuple[Path, int]]:
+    """Yield a new folder, and the descriptor that all who use it hold: it is removed when the last of them has ended.
+
+    A process that is killed removes nothing, so a process of its own does.
+    """
+    with tempfile.TemporaryDirectory(prefix=prefix) as name:
+        reader, writer = os.pipe()
+        # In a session of its own, which ctrl-C does not reach.
+        keeper = subprocess.Popen(
+            [sys.executable, "-IS", "-c", _KEEPER, name],
+            stdin=reader,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(reader)
+        try:
+            yield Path(name), writer
+        finally:
+            os.close(writer)
+            keeper.wait()
+
+
+@contextlib.contextmanager
 def local_cluster(
-    folder: Path, name: str, tasks: Mapping[str, int], command: Sequence[str | Path], flags: Sequence[str] = ()
+    folder: Path,
+    name: str,
+    tasks: Mapping[str, int],
+    command: Sequence[str | Path],
+    flags: Sequence[str] = (),
+    held: Sequence[int] = (),
 ) -> Iterator[LocalCluster]:
     """Start an agent for each task; end them, and with them the tasks, when the block ends.
 
@@ -96,13 +135,15 @@ def local_cluster(
         tasks: number of tasks by role.
         command: program of every task.
         flags: further flags of the agents.
+        held: descriptors that the agents keep open until they end.
     """
     path = write_cluster(folder / f"{name}.toml", tasks)
     agents: dict[Task, subprocess.Popen[bytes]] = {}
     try:
         for task in load_cluster(path).tasks:
             with uninterrupted():
-                agents[task] = _start_agent(path, task, command, flags, ALONE if sum(tasks.values()) == 1 else SHARED)
+                variables = ALONE if sum(tasks.values()) == 1 else SHARED
+                agents[task] = _start_agent(path, task, command, flags, variables, held)
         yield LocalCluster(path, agents)
     finally:
         end(list(agents.values()))
@@ -129,7 +170,12 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _start_agent(
-    cluster: Path, task: Task, command: Sequence[str | Path], flags: Sequence[str], variables: Mapping[str, str]
+    cluster: Path,
+    task: Task,
+    command: Sequence[str | Path],
+    flags: Sequence[str],
+    variables: Mapping[str, str],
+    held: Sequence[int],
 ) -> subprocess.Popen[bytes]:
     own: list[str | Path] = ["--cluster", cluster, "--state-dir", _state(cluster.parent), "--grace", str(GRACE)]
     with _agent_log(cluster.parent, task).open("wb") as log:
@@ -141,7 +187,16 @@ def _start_agent(
             stdout=log,
             stderr=log,
             start_new_session=True,
+            preexec_fn=functools.partial(_end_with, os.getpid()),
+            pass_fds=held,
         )
+
+
+def _end_with(parent: int) -> None:
+    """Have this process asked to end when the thread that started it ends, however that ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it has ended already
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _state(folder: Path) -> Path:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tfscale.core.cluster.task import Role, Task
-from tfscale.trainer.training.local_cluster import BIN, LocalCluster, interrupt_on_signals, local_cluster
+from tfscale.trainer.training.local_cluster import BIN, LocalCluster, interrupt_on_signals, local_cluster, run_folder
 from tfscale.trainer.training.plan import Plan
 from tfscale.trainer.training.result import describe, read_result
 
@@ -27,12 +26,11 @@ _NOT_SAID = re.compile(
 
 def run_locally(plan: Plan, words: Sequence[str]) -> int:
     """Run a plan, which `words` asked for, and print its result; return the exit status."""
-    with tempfile.TemporaryDirectory(prefix="tfscale-run-") as name:
-        folder = Path(name)
+    with run_folder() as (folder, held):
         added = ["--json", str(folder / "result.json")]
         if "evaluator" in plan.local_tasks and plan.checkpoints is None:
             added += ["--checkpoints", str(folder / "checkpoints")]
-        status = _run(folder, plan.program.name, plan.local_tasks, [*words, *added])
+        status = _run(folder, held, plan.program.name, plan.local_tasks, [*words, *added])
         if status == 0:
             result = read_result(folder / "result.json")
             print(describe(result))
@@ -52,8 +50,11 @@ def _state(plan: Plan) -> str:
 
 def run_program_locally(program: str, tasks: Mapping[str, int], words: Sequence[str]) -> int:
     """Run a program that has a command line of its own, and print what it said; return the exit status."""
-    with tempfile.TemporaryDirectory(prefix="tfscale-run-") as name:
-        return _run(Path(name), program, tasks, words, _print_said)
+    with run_folder() as (folder, held):
+        status = _run(folder, held, program, tasks, words, _Said())
+    if status == INTERRUPTED:
+        print(f"tfscale-train: interrupted; nothing was kept, since {program} makes no checkpoints", file=sys.stderr)
+    return status
 
 
 def _print_progress(line: str) -> None:
@@ -62,14 +63,25 @@ def _print_progress(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _print_said(line: str) -> None:
-    """Print a line of the program itself: not one of the agent, of TensorFlow's logging, or the reason of its end."""
-    if not _NOT_SAID.match(line):
-        print(line, flush=True)
+class _Said:
+    """Prints the program's own lines: not those of the agent, of TensorFlow's logging, or the reason of its end.
+
+    A traceback goes to stderr, and all that follows it until the next step.
+    """
+
+    def __init__(self) -> None:
+        self._is_failing = False
+
+    def __call__(self, line: str) -> None:
+        if line.startswith(("Traceback (most recent call last)", "step ")):
+            self._is_failing = not line.startswith("step ")
+        if not _NOT_SAID.match(line):
+            print(line, file=sys.stderr if self._is_failing else sys.stdout, flush=True)
 
 
 def _run(
     folder: Path,
+    held: int,
     program: str,
     tasks: Mapping[str, int],
     words: Sequence[str],
@@ -78,12 +90,12 @@ def _run(
     interrupt_on_signals()
     command: list[str | Path] = [BIN / "tfscale-train", *words]
     try:
-        with local_cluster(folder, program, tasks, command, ["--exit-with-task"]) as cluster:
+        with local_cluster(folder, program, tasks, command, ["--exit-with-task"], [held]) as cluster:
             print(f"{', '.join(map(str, cluster.agents))} on this machine; watch them:", file=sys.stderr)
             print(f"    tfscale-console --cluster {cluster.path}", file=sys.stderr, flush=True)
             failed = cluster.wait(_Progress(cluster, tell).follow)
             if failed is not None:
-                return _tell_why(cluster, failed)
+                return _tell_why(cluster, failed, isinstance(tell, _Said) and failed in _leading(cluster))
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
@@ -112,23 +124,37 @@ def _leading(cluster: LocalCluster) -> list[Task]:
     return [leads, *(task for task in others if task.role is Role.EVALUATOR)]
 
 
-def _tell_why(cluster: LocalCluster, task: Task) -> int:
-    """Print why a task has ended, one line where it said so itself, else also the end of its log; return the status."""
+def _tell_why(cluster: LocalCluster, task: Task, was_said: bool) -> int:
+    """Print why a task has ended, one line where it said so itself, else also the end of its log; return the status.
+
+    Args:
+        cluster: of the task.
+        task: the one that has failed.
+        was_said: True where all that it said itself, so also a traceback, has been printed.
+    """
     lines, status = _text(cluster.task_log(task)).splitlines(), cluster.agents[task].poll()
     told = [line for line in lines if line.startswith("tfscale-train: ")]
     if told and status in (FAILED, REFUSED):
         print(told[-1], file=sys.stderr)
         return int(status)
-    errors = [line for line in lines if _ERROR.match(line)] or [_ended(status)]
-    print(f"tfscale-train: {task} ended early: {errors[-1]}; the end of its log:", file=sys.stderr)
-    print("\n".join(lines[-SHOWN:]) or cluster.agent_log(task), file=sys.stderr)
+    errors = [line for line in lines if _ERROR.match(line)]
+    why = f"tfscale-train: {task} ended early: {errors[-1] if errors else _ended(status)}"
+    if errors and was_said:
+        print(why, file=sys.stderr)
+    else:
+        print(f"{why}; the end of its log:", file=sys.stderr)
+        print("\n".join(lines[-SHOWN:]) or cluster.agent_log(task), file=sys.stderr)
     return FAILED
 
 
 def _ended(status: int | None) -> str:
-    """Return how a task ended, from its agent's status: 128 and the number of the signal that killed it."""
-    names = {128 + number: number.name for number in signal.Signals}
-    return f"killed by {names[status]}" if status in names else f"exit status {status}"
+    """Return how a task ended, from its agent's status: 128 and the number of the signal that killed it.
+
+    That of an agent which was killed itself is below 0.
+    """
+    of_task = {128 + number: f"killed by {number.name}" for number in signal.Signals}
+    of_agent = {-number: f"its agent was killed by {number.name}" for number in signal.Signals}
+    return (of_task | of_agent).get(status or 0, f"exit status {status}")
 
 
 def _text(log: bytes) -> str:

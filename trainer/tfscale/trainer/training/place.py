@@ -34,7 +34,7 @@ def read_place(environment: Mapping[str, str]) -> Place:
     try:
         document = json.loads(environment["TF_CONFIG"])
         task, cluster = document.get("task", {}), document.get("cluster", {}) or {"worker": [""]}
-        tasks = {role: len([*addresses]) for role, addresses in cluster.items() if not isinstance(addresses, str)}
+        tasks = {role: _count(addresses) for role, addresses in cluster.items()}
         place = Place(task.get("type", "worker"), int(task.get("index", 0)), tasks)
     except (AttributeError, TypeError, ValueError):
         example = '{"cluster": {"worker": ["HOST:PORT"]}, "task": {"type": "worker", "index": 0}}'
@@ -43,6 +43,12 @@ def read_place(environment: Mapping[str, str]) -> Place:
         there = ", ".join(f"{number} {role}" for role, number in tasks.items())
         raise UsageError(f"TF_CONFIG: task {place.role}:{place.index} is not in its cluster, which has {there}")
     return place
+
+
+def _count(addresses: Sequence[str] | Mapping[str, str]) -> int:
+    if isinstance(addresses, str):
+        raise TypeError("one address is no list of addresses")
+    return len([*addresses])
 
 
 def check_tasks(plan: Plan, tasks: Mapping[str, int], data_service: str = "") -> None:
@@ -105,6 +111,8 @@ def _check_roles(entry: Entry, counts: Mapping[str, int], tasks: Mapping[str, in
     for role, (_, _, least, most) in roles.items():
         if not least <= tasks.get(role, 0) <= most:
             wanted = str(least) if least == most else f"{least} to {most}"
+            if role in counts:
+                raise UsageError(f"{flag(roles[role][0])} {counts[role]}: use {wanted} with {entry.name}")
             raise UsageError(
                 f"{entry.name}: this cluster has {tasks.get(role, 0)} tasks of the role {role}, not {wanted}"
             )

@@ -15,6 +15,7 @@ from typing import Any
 from tfscale.core.errors import UsageError
 from tfscale.trainer.delay import Delay
 from tfscale.trainer.input.input_flag import USUAL, InputParts, parse_input
+from tfscale.trainer.program_flags import MOST
 from tfscale.trainer.saving import model_files
 from tfscale.trainer.saving.whole_files import check_file
 from tfscale.trainer.training.catalogue import Entry, entries, find
@@ -23,9 +24,6 @@ LOOPS = ("fit", "custom")
 ONE_OF_A_RUN = ("learning_rate", "gradients", "exchange")
 """Functions that only one technique of a run may define."""
 FEWEST_EXAMPLES = 10
-
-MOST_SEED = 2**31 - 1
-"""Seed that NumPy takes, also with the steps of earlier runs added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +141,8 @@ def _check_numbers(given: Mapping[str, Any]) -> None:
     for name, least in {"steps": 1, "batch": 1, "global_batch": 1, "seed": 0}.items():
         if (value := given.get(name)) is not None and value < least:
             raise UsageError(f"{flag(name)} {value}: at least {least}")
-    if (seed := given.get("seed") or 0) > MOST_SEED:
-        raise UsageError(f"--seed {seed}: at most {MOST_SEED}")
+        if value is not None and value > MOST:
+            raise UsageError(f"{flag(name)} {value}: at most {MOST}")
     if given.get("batch") and given.get("global_batch"):
         raise UsageError("--batch and --global-batch: give one of them, the other follows from the number of replicas")
 
@@ -209,6 +207,8 @@ def _delays(texts: tuple[str, ...], strategy: Entry, loop: str) -> Iterator[tupl
     """Yield the delay of each task, of texts such as `worker:1=60ms`."""
     for text in texts:
         task, equals, delay = text.partition("=")
+        if [each.partition("=")[0] for each in texts].count(task) > 1:
+            raise UsageError(f"--slow {task}: stands there twice")
         if not equals:
             raise UsageError(f"--slow {text!r}: write TASK=DELAY, for example worker:1=60ms")
         if "SERVING" in strategy.constants or loop != "fit":

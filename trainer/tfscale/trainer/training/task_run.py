@@ -18,7 +18,7 @@ import tensorflow as tf
 from tfscale.core.cluster.task import DATA_SERVICE
 from tfscale.core.errors import UsageError
 from tfscale.trainer.input import data_service
-from tfscale.trainer.input.batches import Examples, batches, split
+from tfscale.trainer.input.batches import Examples, batches, sharing, split
 from tfscale.trainer.input.input_pipeline import distributed
 from tfscale.trainer.saving.event_files import EventFiles
 from tfscale.trainer.saving.model_files import save
@@ -77,7 +77,9 @@ def _train(plan: Plan, place: Place, module: ModuleType) -> None:
     with strategy.scope(), _refusals():
         parts.check(global_batch // strategy.num_replicas_in_sync)
     training, held_out = _examples(plan, program)
-    _check_batch(plan, global_batch // strategy.num_replicas_in_sync, len(training[1]))
+    workers = 1 if _is_asynchronous(plan) else sum(place.tasks.values())
+    together = sharing(strategy.num_replicas_in_sync, workers, plan.input)
+    _check_batch(plan, global_batch // strategy.num_replicas_in_sync, len(training[1]), together)
     slowness = Slowness(keras, plan.slow.get(f"{place.role}:{place.index}"))
     with strategy.scope():
         model = slowness.model(program.build_model(keras))
@@ -223,11 +225,14 @@ def _global_batch(plan: Plan, program: ModuleType, replicas: int) -> int:
     return plan.global_batch
 
 
-def _check_batch(plan: Plan, batch: int, examples: int) -> None:
-    """Refuse a batch of which a replica would need the same examples more than once."""
-    if batch > examples:
+def _check_batch(plan: Plan, batch: int, examples: int, together: int) -> None:
+    """Refuse a batch for which a step would need the same examples more than once, of replicas that share them."""
+    if batch > examples // together:
         name = "--batch" if plan.global_batch is None else "--global-batch"
-        raise UsageError(f"{name}: {batch} examples a replica, and {plan.program.name} has {examples} to train on")
+        most = f": at most {examples // together}, since {together} replicas share them" if together > 1 else ""
+        raise UsageError(
+            f"{name}: {batch} examples a replica, and {plan.program.name} has {examples} to train on{most}"
+        )
 
 
 def _result(

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 import queue
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
@@ -29,6 +29,31 @@ from tfscale.trainer.worker_pause import add_worker_flags, begin_work, check_wor
 ROLES = {"chief": (None, 1, 1, 1), "worker": ("workers", 3, 1, 64), "ps": ("servers", 1, 1, 64)}
 WARM_UP = 5
 """Steps in which workers load the graph, and that are left out of times."""
+
+
+class Arrivals:
+    """Values that workers compute, in the order in which they are there."""
+
+    def __init__(self) -> None:
+        self._arrived: queue.SimpleQueue[tuple[Any, ...] | Exception] = queue.SimpleQueue()
+
+    def expect(self, step: int, value: Any) -> None:
+        """Wait for a value beside all else."""
+        # A thread that waits for a worker which is gone must not keep the program from its end.
+        threading.Thread(target=self._wait, args=(step, value), daemon=True).start()
+
+    def _wait(self, step: int, value: Any) -> None:
+        try:
+            self._arrived.put((step, *value.get()))
+        except Exception as error:
+            self._arrived.put(error)
+
+    def next(self) -> tuple[Any, ...]:
+        """Return the step and the value that is there next. Raises what a worker raised instead."""
+        arrived = self._arrived.get()
+        if isinstance(arrived, Exception):
+            raise arrived
+        return arrived
 
 
 def main(words: Sequence[str]) -> None:
@@ -93,29 +118,24 @@ def train(chosen: argparse.Namespace, strategy: Any, workers: int) -> dict[str, 
 
     dataset = batches(training, chosen.batch, None)
     iterator = iter(coordinator.create_per_worker_dataset(lambda: dataset(tf.distribute.InputContext())))
-    arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def ask(step: int) -> None:
-        """Ask a worker that is free for gradients; they are put into `arrived` when they are there."""
-        value = coordinator.schedule(compute, args=(iterator,))
-        waiting.submit(lambda: arrived.put((step, *value.get())))
-
+    arrivals = Arrivals()
     free, used, late = workers, Counter[int](), Counter[int]()
     losses, ends = [], []
-    with ThreadPoolExecutor(workers) as waiting:
-        for step in range(chosen.steps):
-            for _ in range(free):
-                ask(step)
-            free, first = 0, list[Any]()
-            while len(first) < chosen.needed:
-                of_step, worker, loss, gradients = arrived.get()
-                free += 1
-                (used if of_step == step else late)[int(worker)] += 1
-                if of_step == step:
-                    first.append((float(loss), gradients))
-            apply([gradients for _, gradients in first])
-            losses.append(fmean(loss for loss, _ in first))
-            ends.append(time.perf_counter())
+    for step in range(chosen.steps):
+        for _ in range(free):
+            arrivals.expect(step, coordinator.schedule(compute, args=(iterator,)))
+        free, first = 0, list[Any]()
+        while len(first) < chosen.needed:
+            of_step, worker, loss, gradients = arrivals.next()
+            free += 1
+            (used if of_step == step else late)[int(worker)] += 1
+            if of_step == step:
+                first.append((float(loss), gradients))
+        apply([gradients for _, gradients in first])
+        losses.append(fmean(loss for loss, _ in first))
+        ends.append(time.perf_counter())
+    for _ in range(workers - free):
+        arrivals.next()  # late, and needed by no step
     return {
         "program": "backup-workers",
         "needed": chosen.needed,
