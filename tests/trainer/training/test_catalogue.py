@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tfscale.core.errors import UsageError
+from tfscale.trainer import cli
 from tfscale.trainer.training.catalogue import entries, find, read_entry
 from tfscale.trainer.training.plan import ONE_OF_A_RUN
 
@@ -34,6 +36,18 @@ def test_reading_imports_no_tensorflow() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert len(ended.stdout.splitlines()) >= 13
+
+
+@pytest.mark.parametrize(("program", "package"), [("digits", "sklearn"), ("backup-workers", "sklearn")])
+def test_a_package_that_is_missing_is_told_before_a_cluster_is_started(
+    program: str, package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program may need it by way of another, as backup-workers by digits."""
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else there(name))
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    assert cli.main(["run", program]) == 2
+    assert capsys.readouterr().err == f"tfscale-train: {package} is not installed here: pip install 'tfscale[demo]'\n"
 
 
 def test_an_unknown_name_is_told_with_those_there_are() -> None:

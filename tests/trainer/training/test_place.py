@@ -82,6 +82,21 @@ def test_a_cluster_that_the_strategy_cannot_use_is_refused(made: Plan, tasks: di
 
 
 @pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (plan(workers=3, global_batch=64), "--global-batch 64: not divisible by 3 workers"),
+        (plan(strategy="mirrored", replicas=2, global_batch=65), "--global-batch 65: not divisible by 2 replicas"),
+    ],
+)
+def test_a_batch_that_cannot_be_shared_out_is_refused_without_tensorflow(made: Plan, said: str) -> None:
+    with pytest.raises(UsageError, match=f"^{said}$"):
+        check_tasks(made, made.local_tasks)
+    check_tasks(plan(workers=3, global_batch=66), {"worker": 3})
+    check_tasks(plan(strategy="parameter-server", global_batch=65), {"chief": 1, "worker": 2, "ps": 2})
+    check_tasks(plan(strategy="mirrored", global_batch=65), {"worker": 1})
+
+
+@pytest.mark.parametrize(
     ("text", "tasks", "address", "said"),
     [
         ("service=2", {"worker": 2}, "", "service=2: this cluster has none: add a dispatcher and dataworkers"),

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.errors import TfscaleError
 from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.input.input_flag import ALL_PARTS
 from tfscale.trainer.program_flags import place
 from tfscale.trainer.saving.output_places import check_outputs
-from tfscale.trainer.training.catalogue import FOLDERS, Entry, entries
+from tfscale.trainer.training.catalogue import FOLDERS, Entry, entries, not_installed
 from tfscale.trainer.training.local_run import INTERRUPTED, run_locally, run_program_locally
 from tfscale.trainer.training.place import check_tasks, own_tasks, read_place
 from tfscale.trainer.training.plan import LOOPS, flag, flags_of, make_plan
@@ -149,13 +149,15 @@ def _run(given: dict[str, Any], words: Sequence[str]) -> int:
     plan = make_plan(given)
     if not _has_place():
         check_tasks(plan, plan.local_tasks)
+        for entry in (plan.program, plan.strategy, *(technique for technique, _ in plan.techniques)):
+            entry.check_installed()
         check_outputs(plan)
         return run_locally(plan, words)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         from tfscale.trainer.training import task_run
     except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is not installed here: pip install 'tfscale[demo]'") from None
+        raise not_installed(error.name) from None
     task_run.run(plan)
     return 0
 
@@ -179,6 +181,7 @@ def _run_own(program: Entry, words: Sequence[str]) -> int:
         module.main(words)
     tasks = own_tasks(program, words, _tasks_there())
     if not _has_place():
+        program.check_installed()
         return run_program_locally(program.name, tasks, ["run", program.name, *words])
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     program.load().main(words)

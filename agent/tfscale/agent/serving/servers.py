@@ -81,6 +81,7 @@ class ReportServer:
     def __init__(self, path: Path, reports: ProbeReports) -> None:
         self._path = path
         self._reports = reports
+        self._listening: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -96,26 +97,27 @@ class ReportServer:
             raise ServerError(f"cannot serve the task's reports on {self._path}: look at that folder") from None
         listening.listen()
         listening.setblocking(False)
+        self._listening = listening
         self._accepting = asyncio.create_task(self._accept(listening))
 
     async def stop(self) -> None:
-        if self._accepting is None:
+        if self._accepting is None or self._listening is None:
             return
         self._accepting.cancel()
         await asyncio.wait([self._accepting])
+        self._listening.close()
         self._reports.close()
-        # Its task has ended before; the next agent makes the socket anew.
+        # The next agent of this task makes it anew.
         with contextlib.suppress(OSError):
             self._path.unlink()
 
     async def _accept(self, listening: socket.socket) -> None:
-        with listening:
-            while True:
-                try:
-                    process, _ = await asyncio.get_running_loop().sock_accept(listening)
-                except OSError as error:
-                    # Out of files, for example: it may have them again.
-                    _logger.warning("a process of the task cannot connect, tried again in %g s: %s", _RETRY, error)
-                    await asyncio.sleep(_RETRY)
-                else:
-                    self._reports.accept(process)
+        while True:
+            try:
+                process, _ = await asyncio.get_running_loop().sock_accept(listening)
+            except OSError as error:
+                # Out of files, for example: it may have them again.
+                _logger.warning("a process of the task cannot connect, tried again in %g s: %s", _RETRY, error)
+                await asyncio.sleep(_RETRY)
+            else:
+                self._reports.accept(process)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from tfscale.core.errors import UsageError
 FOLDERS = {"program": "programs", "strategy": "strategies", "technique": "techniques"}
 """Folder of each kind, beside this one; folders in it only sort."""
 _TRAINER = Path(__file__).parents[1]
+_OWN = "tfscale.trainer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,19 @@ class Entry:
         try:
             return importlib.import_module(f"tfscale.trainer.{self.folder}.{self.name.replace('-', '_')}")
         except ModuleNotFoundError as error:
-            raise UsageError(f"{error.name} is not installed here: pip install 'tfscale[demo]'") from None
+            raise not_installed(error.name) from None
+
+    def check_installed(self, root: Path = _TRAINER) -> None:
+        """Look for the packages that the module needs, without an import. Raises UsageError."""
+        path = root.joinpath(*self.folder.split("."), f"{self.name.replace('-', '_')}.py")
+        for name in _packages(path, root):
+            if importlib.util.find_spec(name) is None:
+                raise not_installed(name)
+
+
+def not_installed(package: str | None) -> UsageError:
+    """Return the refusal of what needs a package that is not there."""
+    return UsageError(f"{package} is not installed here: pip install 'tfscale[demo]'")
 
 
 def entries(kind: str, root: Path = _TRAINER) -> dict[str, Entry]:
@@ -62,6 +76,23 @@ def read_entry(kind: str, path: Path, folder: str = "") -> Entry:
     summary = (ast.get_docstring(tree) or "").partition("\n")[0]
     name, functions = path.stem.replace("_", "-"), frozenset(_functions(tree))
     return Entry(kind, name, summary, dict(_literals(tree)), functions, folder)
+
+
+def _packages(path: Path, root: Path) -> Iterator[str]:
+    """Yield the packages that a module imports where it begins, also by way of modules of the trainer."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom):
+            # What is imported may be a name of the module, or a module itself.
+            names = [node.module or "", *(f"{node.module}.{name}" for name in names)]
+        for name in names:
+            if not name.startswith("tfscale."):
+                yield name.partition(".")[0]
+            elif (
+                name.startswith(_OWN)
+                and (own := root.joinpath(*name[len(_OWN) :].split(".")).with_suffix(".py")).is_file()
+            ):
+                yield from _packages(own, root)
 
 
 def _literals(tree: ast.Module) -> Iterator[tuple[str, Any]]:

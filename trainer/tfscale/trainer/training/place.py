@@ -62,9 +62,20 @@ def check_tasks(plan: Plan, tasks: Mapping[str, int], data_service: str = "") ->
     training = {role: number for role, number in tasks.items() if role not in DATA_SERVICE}
     _check_service(plan.input.service, tasks.get("dataworker"), data_service)
     _check_roles(plan.strategy, plan.counts, training)
+    _check_global_batch(plan, training)
     names = [f"{role}:{index}" for role, number in training.items() for index in range(number)]
     if missing := sorted(set(plan.slow) - set(names)):
         raise UsageError(f"--slow {missing[0]}: the tasks that train are {', '.join(names)}")
+
+
+def _check_global_batch(plan: Plan, tasks: Mapping[str, int]) -> None:
+    """Refuse what no number of devices can share out; a worker may have several, which only TensorFlow sees."""
+    if "SERVING" in plan.strategy.constants:  # a step is that of one worker
+        return
+    workers, replicas = sum(tasks.values()), plan.options.get("replicas")
+    number, name = (int(replicas), "replicas") if replicas else (workers, "workers")
+    if plan.global_batch is not None and plan.global_batch % number:
+        raise UsageError(f"--global-batch {plan.global_batch}: not divisible by {number} {name}")
 
 
 def _check_service(asked: int, workers: int | None, address: str) -> None:
