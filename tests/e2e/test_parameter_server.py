@@ -129,13 +129,13 @@ def assert_measured(run: Recording, subject: str, steps: int) -> None:
 
 @pytest.mark.tensorflow
 def test_a_slow_worker_shows_in_its_own_functions_and_servers_end_with_their_chief(tmp_path: Path) -> None:
-    with running(tmp_path, "schedule", "--steps", "200", "--slow", "0.06") as cluster:
+    with running(tmp_path, "schedule", "--steps", "800", "--slow", "0.06") as cluster:
         run = cluster.wait_for(lambda run: has_ended(run) and run)
     assert status(run, "chief:0")["exit"]["code"] == 0, (tmp_path / "cluster" / "chief-0.log").read_text()[-3000:]
     for task in ("worker:0", "worker:1", "ps:0", "ps:1"):
         assert (status(run, task)["exit"]["requested"], status(run, task)["reason"]) == (True, "chief:0 has finished")
     counts = [functions(run, index)["finished"] for index in range(2)]
-    assert sum(counts) == 200
+    assert sum(counts) == 800
     for index in range(2):
         assert_measured(run, f"worker:{index}", counts[index])
         for traffic in functions(run, index)["traffic"]:
