@@ -1,10 +1,11 @@
-"""Bubbles and step times of `pipeline`, with its usual sizes, beside one device; prints one JSON object.
+"""Bubbles and step times of `pipeline` beside one device, with the sizes of its flags; prints one JSON object.
 
 Configurations take turns, step by step, until each has enough steps in which the stages had their cores to
 themselves: the process then has used as much CPU as its passes lasted. Others share this machine.
 """
 
 import json
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
@@ -17,11 +18,11 @@ from tfscale.trainer.programs.standalone.pipeline import batches, build_stages, 
 
 WANTED, LONGEST = 5, 70
 OWN_CORES = 0.97
-USUAL = parse([])
+SIZES = parse(sys.argv[1:])
 DEVICES = logical_devices(2)
-SINGLE, BOTH = (build_stages(tf.keras, devices, USUAL.layers, USUAL.width) for devices in (DEVICES[:1], DEVICES))
+SINGLE, BOTH = (build_stages(tf.keras, devices, SIZES.layers, SIZES.width) for devices in (DEVICES[:1], DEVICES))
 CONFIGURATIONS = [("gpipe", 1, SINGLE), *((name, m, BOTH) for m in (1, 2, 4, 8) for name in SCHEDULES)]
-((FEATURES, LABELS),) = batches(USUAL.batch).take(1)
+((FEATURES, LABELS),) = batches(SIZES.batch).take(1)
 
 
 def updates_of(stages):
