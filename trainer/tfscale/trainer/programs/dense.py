@@ -1,6 +1,6 @@
 """Large dense model: a perceptron of 4 layers whose every weight has a gradient in every step; 1,839,490 weights.
 
-`sparse` has the same rate on one worker (208 steps/s, and 212 here, medians of three runs of 400 steps on a quiet core);
+`sparse` has the same rate on one worker (208 steps/s, and 212 here: medians of three runs of 400 steps, quiet machine);
 here all gradients travel in every step.
 """
 
