@@ -100,7 +100,7 @@ def test_before_the_first_step_it_says_what_is_waited_for(view: View) -> None:
 
 
 def test_where_no_step_is_measured_none_is_waited_for(view: View) -> None:
-    blind = replace(view("worker:0").probe or ProbeStatus(), state=ProbeState.DISABLED, message="it is odd")
+    blind = ProbeStatus(ProbeState.DISABLED, "it is odd")
     assert headline((), [view("worker:0", probe=blind)], None) == "1 task running, not measured: it is odd"
     assert headline((), [view("worker:0", probe=blind), view("worker:1")], None).endswith("waiting for the first step")
 

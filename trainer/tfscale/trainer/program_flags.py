@@ -67,10 +67,15 @@ def check_steps(settings: argparse.Namespace, untimed: int) -> None:
 def write_json(settings: argparse.Namespace, result: Mapping[str, Any]) -> None:
     """Write the result into the file of `--json`, if one was named. Raises TfscaleError."""
     if settings.json:
-        try:
-            write_text(settings.json, json.dumps(result) + "\n")
-        except OSError as error:
-            raise TfscaleError(f"--json {settings.json}: {error.strerror}") from None
+        write_result(settings.json, result)
+
+
+def write_result(path: Path, result: Mapping[str, Any]) -> None:
+    """Write a result into the file of `--json` as one JSON object, whole or not at all. Raises TfscaleError."""
+    try:
+        write_text(path, json.dumps(result) + "\n")
+    except OSError as error:
+        raise TfscaleError(f"--json {path}: {error.strerror}") from None
 
 
 def place(text: str) -> Path:

@@ -67,6 +67,11 @@ class TaskView:
         return self.link.state is LinkState.UP and self.status is not None and self.status.state is TaskState.RUNNING
 
     @property
+    def has_ended(self) -> bool:
+        """True where the newest that is known of the task is its end."""
+        return self.status is not None and self.status.state is TaskState.EXITED
+
+    @property
     def is_stale(self) -> bool:
         """True where the agent is unreachable, so that all else may be outdated."""
         return self.link.state is not LinkState.UP

@@ -179,11 +179,8 @@ class ClusterState:
         at, severity, text = now, diagnosis.severity, diagnosis.sentence
         if diagnosis.end is not None:
             lasted = diagnosis.end - diagnosis.begin
-            at, severity, text = (
-                diagnosis.end,
-                "good",
-                f"{diagnosis.kind.replace('_', ' ')} is over, after {lasted:.0f} s",
-            )
+            at, severity = diagnosis.end, "good"
+            text = f"{diagnosis.kind.replace('_', ' ')} is over, after {lasted:.0f} s"
         self._entries.append(TimelineEntry(at, severity, diagnosis.subject, text, diagnosis.kind, diagnosis))
 
     def _views(self, findings: Findings) -> tuple[TaskView, ...]:

@@ -7,7 +7,7 @@ from tfscale.console.engine.events import Event, FrameArrived, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well
 from tfscale.core.analysis.findings import SEVERITIES
-from tfscale.core.records import SCHEMA_VERSION, TaskState
+from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.wire.json_records import Json, encode
 
 PATIENCE = 6
@@ -51,7 +51,7 @@ def _is_settled(view: TaskView) -> bool:
 
 def _is_explained(snapshot: Snapshot) -> bool:
     """Decide whether all tasks have ended well, if at all, or a diagnosis says why not."""
-    ended = [view for view in snapshot.tasks if view.status is not None and view.status.state is TaskState.EXITED]
+    ended = [view for view in snapshot.tasks if view.has_ended]
     has_failed = any(not has_ended_well(view) for view in ended)
     return not has_failed or any(diagnosis.kind == "crash" for diagnosis in snapshot.findings.diagnoses)
 
@@ -64,8 +64,7 @@ def is_healthy(snapshot: Snapshot) -> bool:
 
 
 def _is_well(view: TaskView) -> bool:
-    has_ended = view.status is not None and view.status.state is TaskState.EXITED
-    return view.is_up or (view.link.state is LinkState.UP and has_ended and has_ended_well(view))
+    return view.is_up or (view.link.state is LinkState.UP and view.has_ended and has_ended_well(view))
 
 
 def snapshot_line(snapshot: Snapshot) -> Json:

@@ -13,7 +13,7 @@ from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus, TaskState
 from tfscale.core.text import duration, listing, no_contact, plural, step_rate
 
 _CONSPICUOUS = 1.5
-"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis (as in the rule: chosen)."""
+"""Ratio from which on nobody is called healthy, though steps are too few for a diagnosis (chosen)."""
 _MOMENT = 2.0
 """Seconds without a step that are not worth a sentence (chosen: two frames)."""
 

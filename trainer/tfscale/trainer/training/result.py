@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-from tfscale.core.errors import TfscaleError
-from tfscale.trainer.saving.whole_files import write_text
+from tfscale.trainer.program_flags import write_result
 
 LAST = 10
 """Steps over which the final loss is a mean, the last epoch where only epochs have a loss."""
@@ -75,10 +74,7 @@ class Result:
     def write(self, path: Path) -> None:
         """Write everything as one JSON object, whole or not at all. Raises TfscaleError where that is not possible."""
         derived = {"examples_per_second": self.examples_per_second, "final_loss": self.final_loss}
-        try:
-            write_text(path, json.dumps(asdict(self) | derived) + "\n")
-        except OSError as error:
-            raise TfscaleError(f"--json {path}: {error.strerror}") from None
+        write_result(path, asdict(self) | derived)
 
 
 def read_result(path: Path) -> Result:

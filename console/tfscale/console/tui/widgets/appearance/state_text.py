@@ -25,7 +25,7 @@ _ACTIVITIES = {
 
 def state_text(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
     """Return sign and words of the state, and their severity: `● running`, `✖ killed SIGKILL`, `◌ agent down`."""
-    if view.is_stale and not (view.status is not None and view.status.state is TaskState.EXITED):
+    if view.is_stale and not view.has_ended:
         severity = "info" if view.link.state is LinkState.CONNECTING else "warning"
         return f"{glyphs.lost} {_LINK_STATES[view.link.state]}", severity
     status = view.status
@@ -65,8 +65,7 @@ def _ended(exit: Exit | None, glyphs: Glyphs) -> tuple[str, str]:
 
 def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
     """Return the worst fault of the task and its severity; empty where there is none."""
-    has_ended = view.status is not None and view.status.state is TaskState.EXITED
-    if view.link.state is LinkState.DOWN and has_ended:
+    if view.link.state is LinkState.DOWN and view.has_ended:
         return "its agent has ended", "info"
     if view.link.state is LinkState.DOWN:
         since = "" if view.link.since is None else f" {elapsed_briefly(now - view.link.since)}"

@@ -112,12 +112,12 @@ def _end(snapshot: Snapshot) -> tuple[str, str] | None:
     if not all(view.is_stale for view in snapshot.tasks) or not all(exits):
         return None
     at = clock(max(exit.at for exit in exits if exit is not None))
-    if all(exit is not None and exit.well for exit in exits):
+    failed = next((view for view in snapshot.tasks if not has_ended_well(view)), None)
+    if failed is None:
         return "good", f"all tasks have ended well, at {at}; their agents have ended, too"
     crash = next((each for each in open_diagnoses(snapshot) if each.kind == "crash"), None)
     if crash is not None:
         return crash.severity, crash.sentence
-    failed = next(view for view in snapshot.tasks if not has_ended_well(view))
     return "critical", f"all tasks have ended, at {at}, {failed.task} with a failure; their agents have ended, too"
 
 
