@@ -128,9 +128,49 @@ def test_a_wrong_variable_is_named(cluster: str, name: str) -> None:
         read_settings(["--cluster", cluster, "--role=worker", "--index=0"], {key: value})
 
 
-def test_no_cluster_at_all_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder, without a TF_CONFIG."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_a_task_of_no_cluster_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--role=worker", "--index=0", "--", "true"]) == 2
-    assert "give --cluster FILE, or set TF_CONFIG" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "--role and --index for a task of a cluster, but there is no TF_CONFIG" in error
+    assert "leave out --role and --index to run the program alone" in error and error.count("\n") == 1
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_without_a_cluster_the_program_runs_alone() -> None:
+    settings = read_settings(["--", "python", "train.py"], {})
+    assert settings.cluster.is_alone and settings.leads and settings.listen.is_loopback
+    assert settings.exit_with_task and settings.show_output and settings.log_level == "warning"
+    assert settings.run.startswith("train-") and settings.run == read_settings(["--", "python", "train.py"], {}).run
+    assert not read_settings(["--no-exit-with-task", "--", "true"], {}).exit_with_task
+    assert read_settings(["--run", "mine", "--", "true"], {}).cluster.name == "mine"
+
+
+@pytest.mark.parametrize("place", [Path(), Path("config/tfscale")])
+def test_a_cluster_file_is_found_here_and_in_the_configuration_folder(nowhere: Path, place: Path) -> None:
+    (nowhere / place).mkdir(parents=True, exist_ok=True)
+    (nowhere / place / "cluster.toml").write_text(CLUSTER)
+    environment = {"XDG_CONFIG_HOME": str(nowhere / "config")}
+    settings = read_settings(["--role", "worker", "--index", "1"], environment)
+    assert str(settings.task) == "worker:1" and settings.command == ("python", "default.py")
+    assert settings.cluster_file is not None and settings.cluster_file.name == "cluster.toml"
+    assert not settings.exit_with_task and not settings.show_output
+    with pytest.raises(UsageError, match=r"give --role and --index, as in .*cluster\.toml: it has worker:0, worker:1"):
+        read_settings([], {}) if place == Path() else read_settings([], environment)
+
+
+def test_a_tf_config_stands_before_a_file_that_lies_about(nowhere: Path) -> None:
+    (nowhere / "cluster.toml").write_text(CLUSTER)
+    settings = read_settings(["--insecure", "--", "true"], {"TF_CONFIG": TF_CONFIG})
+    assert settings.cluster.name == "tf-config" and settings.cluster_file is None
 
 
 def test_no_program_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

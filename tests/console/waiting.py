@@ -32,7 +32,7 @@ async def settled(pilot: Any) -> None:
     await pilot.pause()
 
 
-def picture(app: App[None]) -> object:
+def picture(app: App[Any]) -> object:
     """Return all cells of the screen, with their colours."""
     return [list(strip) for strip in app.screen._compositor.render_strips()]
 

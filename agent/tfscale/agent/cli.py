@@ -7,18 +7,29 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import platformdirs
 import tfscale.core.quiet_grpc  # noqa: F401 (before all that import gRPC)
 from tfscale.agent.daemon import Daemon, sole_agent
 from tfscale.agent.settings import OPTIONS, AgentSettings
-from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, cluster_from_environment, load_cluster
+from tfscale.agent.supervision.shown_output import shown_output
+from tfscale.core.cluster.cluster_spec import (
+    Address,
+    ClusterError,
+    ClusterSpec,
+    cluster_from_environment,
+    load_cluster,
+)
+from tfscale.core.cluster.find_cluster import cluster_file, no_cluster
+from tfscale.core.cluster.loopback_cluster import lone_cluster, run_of
 from tfscale.core.cluster.security import uses_tls
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.logs import start_log
-from tfscale.core.settings.precedence import CommandLine, add_flags, choose
+from tfscale.core.settings.precedence import CommandLine, add_flags, choose, split_command
 
 _logger = logging.getLogger(__name__)
 
@@ -26,6 +37,8 @@ _UNCHANGED = (
     "insecure",
     "grace",
     "exit_with_task",
+    "exit_unwatched",
+    "show_output",
     "restart",
     "script_tf_config",
     "log_size",
@@ -34,6 +47,9 @@ _UNCHANGED = (
     "log_format",
 )
 """Options that are fields of AgentSettings as they are."""
+
+_ALONE = {"exit_with_task": True, "show_output": True, "log_level": "warning"}
+"""Defaults for a program that runs alone: the agent stands in front of its command, and is as little in the way."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,8 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"tfscale-agent: {error}", file=sys.stderr)
         return error.exit_status
     start_log(logging.StreamHandler(), settings.log_level, settings.log_format, str(settings.task))
+    if settings.show_output and settings.cluster.is_alone:
+        print(f"tfscale-agent: {settings.run}: tfscale-console in another terminal shows it", file=sys.stderr)
     try:
-        with sole_agent(settings):
+        with sole_agent(settings), shown_output(settings):
             return asyncio.run(_run(settings))
     except TfscaleError as error:
         _logger.error("%s", error)
@@ -58,15 +76,23 @@ async def _run(settings: AgentSettings) -> int:
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> AgentSettings:
     """Return the settings that the arguments, the environment and the configuration file give. Raises UsageError."""
-    flags, command = _split(arguments)
+    flags, command = split_command(arguments)
     chosen = choose(OPTIONS, "agent", _parser().parse_args(flags), environment).values
-    spec, own = _cluster(chosen, environment)
-    task = _task(chosen, spec, own)
+    if (file := chosen.get("cluster", _found_file(environment))) is not None:
+        spec, own = load_cluster(file), None
+    elif environment.get("TF_CONFIG"):
+        spec, own = cluster_from_environment(environment)
+    else:
+        spec, own = _alone(chosen, command, environment), None
+        chosen = {**_ALONE, **chosen}
+    task = _task(chosen, spec, own, file)
     listen = chosen.get("listen", spec.agents[task])
+    spec = replace(spec, agents={task: listen}) if spec.is_alone else spec
     for address in (listen, *_dialled(task, spec)):
         uses_tls(address, spec, chosen.get("insecure", False))
     return AgentSettings(
         cluster=spec,
+        cluster_file=file,
         task=task,
         command=_command(command, spec),
         run=chosen.get("run", spec.name),
@@ -89,29 +115,31 @@ def _parser() -> CommandLine:
     return parser
 
 
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    words = list(arguments)
-    if "--" not in words:
-        return words, []
-    cut = words.index("--")
-    return words[:cut], words[cut + 1 :]
+def _found_file(environment: Mapping[str, str]) -> Path | None:
+    return None if environment.get("TF_CONFIG") else cluster_file(environment)
 
 
-def _cluster(chosen: Mapping[str, Any], environment: Mapping[str, str]) -> tuple[ClusterSpec, Task | None]:
-    if "cluster" in chosen:
-        return load_cluster(chosen["cluster"]), None
-    return cluster_from_environment(environment)
+def _alone(chosen: Mapping[str, Any], command: Sequence[str], environment: Mapping[str, str]) -> ClusterSpec:
+    if given := [f"--{name}" for name in ("role", "index") if name in chosen]:
+        raise ClusterError(
+            f"{' and '.join(given)} for a task of a cluster, but {no_cluster(environment)}: give --cluster FILE, or "
+            f"leave out {' and '.join(given)} to run the program alone"
+        )
+    if not command:
+        raise UsageError(f"no program: give it after --, as in -- python train.py ({no_cluster(environment)})")
+    return lone_cluster(chosen.get("run", run_of(command, Path.cwd())))
 
 
-def _task(chosen: Mapping[str, Any], spec: ClusterSpec, own: Task | None) -> Task:
-    role = chosen.get("role", own.role if own else None)
+def _task(chosen: Mapping[str, Any], spec: ClusterSpec, own: Task | None, file: Path | None) -> Task:
+    where = f"{file or 'TF_CONFIG'}: it has {', '.join(map(str, spec.tasks))}"
+    role = chosen.get("role", own.role if own else spec.lead.role if len(spec.tasks) == 1 else None)
     if role is None:
-        raise UsageError("no task: give --role and --index")
+        raise UsageError(f"no task: give --role and --index, as in {where}")
     index = chosen.get("index", own.index if own is not None and own.role == role else None)
     if index is None and sum(task.role == role for task in spec.tasks) == 1:
         index = 0
     if index is None:
-        raise UsageError(f"no index: give --index, the place of this {role} in the cluster's list")
+        raise UsageError(f"no index: give --index, the place of this {role} in the cluster's list: {where}")
     task = Task(role, index)
     if task not in spec.tasks:
         raise UsageError(f"{task}: the cluster has no such task, only {', '.join(map(str, spec.tasks))}")

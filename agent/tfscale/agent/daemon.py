@@ -27,6 +27,7 @@ from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.agent.telemetry.sampler import Sampler
+from tfscale.core.cluster.local_agents import LocalAgent, announced
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Description, Frame, TaskState, TaskStatus
@@ -36,6 +37,10 @@ from tfscale.core.version import installed_version
 _logger = logging.getLogger(__name__)
 _LEAD_PATIENCE = 20.0
 """Seconds for which a task waits for the lead's agent to name the generation, before it starts in its own."""
+
+
+_UNWATCHED = 10.0
+"""Seconds without a console after which an agent that is to end unwatched ends: consoles connect again."""
 
 
 class DaemonError(TfscaleError):
@@ -64,6 +69,8 @@ class Daemon:
         self._server: AgentServer | None = None
         self._report_server: ReportServer | None = None
         self._sequence = 0
+        self._watched = time.monotonic()
+        """When a console last watched, or the task was last alive."""
         self._leave = asyncio.Event()
         self._jobs: set[asyncio.Task[None]] = set()
         self._logged_failures: set[tuple[str, type]] = set()
@@ -76,10 +83,11 @@ class Daemon:
         except BaseException:
             await self._stop_servers()
             raise
-        ticks = asyncio.create_task(self._tick())
-        await self._leave.wait()
-        await self._drain()
-        ticks.cancel()
+        with announced(_announcement(self._settings, self._started), os.environ):
+            ticks = asyncio.create_task(self._tick())
+            await self._leave.wait()
+            await self._drain()
+            ticks.cancel()
         await self._shutdown()
         return _exit_status(self._supervisor.status) if self._settings.exit_with_task else 0
 
@@ -96,12 +104,24 @@ class Daemon:
         await self._server.start()
         settings = self._settings
         _logger.info("serving %s; run %s, its log is %s", settings.listen, settings.run, settings.files.log)
+        if settings.cluster_file is not None:
+            _logger.info("the cluster is that of %s", settings.cluster_file.absolute())
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(until_next(time.time(), self._settings.position))
             self._call_safely("sample", self._sample)
             self._call_safely("frame", self._publish)
+            if self._settings.exit_unwatched and self._is_forgotten():
+                _logger.info("the task has ended, and no console watches")
+                self._leave.set()
+
+    def _is_forgotten(self) -> bool:
+        """Return whether the task has ended, and no console has watched for a while."""
+        now = time.monotonic()
+        if self._feed.is_watched or self._supervisor.status.state not in (TaskState.EXITED, TaskState.LOST):
+            self._watched = now
+        return now - self._watched > _UNWATCHED
 
     def _call_safely(self, operation: str, function: Callable[[], None]) -> None:
         """Call a function that is called each second; log an exception of a new type and go on.
@@ -277,11 +297,32 @@ def sole_agent(settings: AgentSettings) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             other = f"agent with pid {file.read().strip()}"
-            raise DaemonError(f"{settings.task} of {settings.run} has an {other} already: stop that first") from None
+            raise DaemonError(
+                f"{settings.task} of {settings.run} has an {other} already: stop that first{_twice(settings)}"
+            ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
+
+
+def _twice(settings: AgentSettings) -> str:
+    return ", or name this run otherwise: --run NAME" if settings.cluster.is_alone else ""
+
+
+def _announcement(settings: AgentSettings, started: float) -> LocalAgent:
+    file = settings.cluster_file
+    return LocalAgent(
+        run=settings.run,
+        task=str(settings.task),
+        address=str(settings.listen),
+        pid=os.getpid(),
+        started=started,
+        directory=str(Path.cwd()),
+        command=settings.command,
+        cluster=None if file is None else str(file.absolute()),
+        insecure=settings.insecure,
+    )
 
 
 def _task_spec(settings: AgentSettings) -> TaskSpec:

@@ -40,8 +40,14 @@ class AgentSettings:
     """Serve and dial in plain text."""
     grace: float = 30.0
     """Seconds from SIGTERM to SIGKILL when the task is asked to end."""
+    cluster_file: Path | None = None
+    """File that `cluster` was read from."""
     exit_with_task: bool = False
     """End with the task's exit status, as soon as the task ends."""
+    exit_unwatched: bool = False
+    """End once the task has ended and no console watches."""
+    show_output: bool = False
+    """Copy the task's output to stdout."""
     restart: bool = False
     """Start the task although it ended while no agent was there."""
     script_tf_config: bool = False
@@ -83,13 +89,22 @@ def _folder_name(text: str, place: str) -> str:
 OPTIONS: dict[str, Option] = {
     "role": Option(placed(parse_role), "ROLE", "chief, worker, ps or evaluator; default: the task in TF_CONFIG"),
     "index": Option(count_from_0, "N", "position of the task within its role, from 0; default: the task in TF_CONFIG"),
-    "cluster": Option(path, "FILE", "cluster file, TOML or JSON; default: TF_CONFIG in the environment"),
+    "cluster": Option(
+        path,
+        "FILE",
+        "cluster file, TOML or JSON; default: TF_CONFIG in the environment, else cluster.toml in this folder or in "
+        "$XDG_CONFIG_HOME/tfscale, else the program runs alone",
+    ),
     "listen": Option(parse_address, "HOST:PORT", "address to serve; default: the agent's address in the cluster file"),
     "insecure": Option(switch, "", "serve and dial in plain text, also beyond loopback and with [tls] in the file"),
     "run": Option(_folder_name, "NAME", "name of the folder of logs and state; default: the cluster's name"),
     "state_dir": Option(path, "DIR", "folder of all runs; default: $XDG_STATE_HOME/tfscale"),
     "grace": Option(number_from_0, "SECONDS", "time from SIGTERM to SIGKILL; default 30"),
-    "exit_with_task": Option(switch, "", "end when the task ends, with its exit status"),
+    "exit_with_task": Option(
+        switch, "", "end when the task ends, with its exit status; default for a program that runs alone"
+    ),
+    "exit_unwatched": Option(switch, "", "end once the task has ended and no console watches"),
+    "show_output": Option(switch, "", "copy the task's output to stdout; default for a program that runs alone"),
     "restart": Option(switch, "", "start the task again if it ended while no agent ran"),
     "script_tf_config": Option(switch, "", "keep a TF_CONFIG that the script itself assigns"),
     "log_size": Option(size(_LEAST_LOG), "SIZE", f"rotate the task's log at this size; default 64M ({SIZE_UNITS})"),

@@ -13,6 +13,7 @@ import tfscale.core.quiet_grpc  # noqa: F401 (before all that import gRPC)
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once
 from tfscale.console.export.task_commands import TASK_COMMANDS, run_task_command
+from tfscale.console.local.run_command import run_program
 from tfscale.console.settings.config import Configuration, configure
 from tfscale.console.settings.console_log import start_console_log
 from tfscale.console.sources.source_factory import connect, open_replay
@@ -20,7 +21,13 @@ from tfscale.console.tui.launch import is_served, run_screens, run_server
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 
-ARGUMENTS = {**dict.fromkeys(TASK_COMMANDS, "TASK"), "replay": "FILE", "export": "FILE", "config": ""}
+ARGUMENTS = {
+    "run": "[--workers N] -- PROGRAM",
+    **dict.fromkeys(TASK_COMMANDS, "TASK"),
+    "replay": "FILE",
+    "export": "FILE",
+    "config": "",
+}
 """Commands besides watching, and the argument of each."""
 
 
@@ -54,6 +61,8 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
         return run_server(settings, settings.serve)
     match configuration.command:
+        case ("run", *program):
+            return run_program(settings, program, environment)
         case ("config",):
             print(configuration.describe())
             return ExitStatus.WELL

@@ -28,7 +28,7 @@ class LogLines:
 
 async def read_log(path: Path, tail: int, follow: bool) -> AsyncIterator[LogLines]:
     """Yield the last `tail` lines, also from the newest rotated log, and with `follow` all later lines."""
-    file = _open(path)
+    file = open_log(path)
     reader = _LineReader(file)
     try:
         lines = _last(path.with_name(path.name + ".1"), reader, tail)
@@ -38,11 +38,11 @@ async def read_log(path: Path, tail: int, follow: bool) -> AsyncIterator[LogLine
             if lines:
                 yield LogLines(tuple(lines))
                 continue
-            if _is_replaced(path, reader.file):
+            if is_replaced(path, reader.file):
                 if last := [*reader.read(), *reader.flush()]:
                     yield LogLines(tuple(last))
                 rotated = reader.file is not None
-                reader.replace(_open(path))
+                reader.replace(open_log(path))
                 yield LogLines(tuple(reader.read()), rotated)
                 continue
             await asyncio.sleep(_POLL)
@@ -52,7 +52,7 @@ async def read_log(path: Path, tail: int, follow: bool) -> AsyncIterator[LogLine
 
 def last_lines(path: Path, count: int) -> list[str]:
     """Return the last lines of a log and of the newest rotated one; none if it cannot be read."""
-    reader = _LineReader(_open(path))
+    reader = _LineReader(open_log(path))
     try:
         return [*_last(path.with_name(path.name + ".1"), reader, count), *reader.flush()][-count:]
     except OSError:
@@ -97,7 +97,7 @@ class _LineReader:
 
 def _last(rotated: Path, reader: _LineReader, tail: int) -> list[str]:
     current = _tail(reader, tail)
-    if len(current) >= tail or (file := _open(rotated)) is None:
+    if len(current) >= tail or (file := open_log(rotated)) is None:
         return current
     before = _LineReader(file)
     older = _tail(before, tail - len(current)) + before.flush()
@@ -120,14 +120,16 @@ def _as_shown(line: bytes) -> str:
     return line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
 
 
-def _open(path: Path) -> BinaryIO | None:
+def open_log(path: Path) -> BinaryIO | None:
+    """Open a log; None where it cannot be read, or is not there yet."""
     try:
         return path.open("rb")
     except OSError:
         return None
 
 
-def _is_replaced(path: Path, file: BinaryIO | None) -> bool:
+def is_replaced(path: Path, file: BinaryIO | None) -> bool:
+    """Return whether another file than this one is the log by now: it was rotated, truncated, or made at last."""
     try:
         newest = path.stat()
     except OSError:

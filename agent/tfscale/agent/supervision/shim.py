@@ -129,9 +129,10 @@ class OutputLog:
             self._ends_with_line = data.endswith(b"\n")
 
     def line(self, text: str) -> None:
-        """Write a line of the shim's own, with the time (UTC)."""
+        """Write a line of the shim's own, with the time (UTC); a line of the task that has no end gets one."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self.write(f"--- tfscale: {now} {text}\n".encode())
+        end = "" if self._ends_with_line else "\n"
+        self.write(f"{end}--- tfscale: {now} {text}\n".encode())
 
     def _append(self, data: bytes) -> None:
         try:

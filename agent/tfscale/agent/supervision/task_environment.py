@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import tfscale
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.runtime_folder import make_private, runtime_folders
 from tfscale.core.errors import TfscaleError
 
 _SOCKET_PATH_BYTES = 107
@@ -25,11 +25,12 @@ def task_environment(
     settings: AgentSettings, generation: int, attempt: int, socket: str, base: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """Return the whole environment of one start of the task."""
-    tf_config = settings.cluster.tf_config(settings.task)
     environment = {"PYTHONUNBUFFERED": "1", **base, **settings.cluster.program.environment}
+    if not settings.cluster.is_alone:
+        environment["TF_CONFIG"] = settings.cluster.tf_config(settings.task)
+    own_tf_config = settings.script_tf_config or settings.cluster.is_alone
     environment |= {
-        "TF_CONFIG": tf_config,
-        "TFSCALE_TF_CONFIG": "" if settings.script_tf_config else tf_config,
+        "TFSCALE_TF_CONFIG": "" if own_tf_config else environment["TF_CONFIG"],
         "TFSCALE_DATA_SERVICE": f"grpc://{service}" if (service := settings.cluster.data_service) else "",
         "TFSCALE_RUN": settings.run,
         "TFSCALE_TASK": str(settings.task),
@@ -61,24 +62,13 @@ def report_socket(settings: AgentSettings, base: Mapping[str, str] = os.environ)
     Raises SocketError if neither the runtime folder nor the temporary one is short and private enough.
     """
     identity = hashlib.sha256(os.fsencode(settings.files.folder.absolute() / settings.files.stem)).hexdigest()[:16]
-    folders = [Path(tempfile.gettempdir()) / f"tfscale-{os.getuid()}"]
-    if runtime := base.get("XDG_RUNTIME_DIR"):
-        folders.insert(0, Path(runtime) / "tfscale")
+    folders = runtime_folders(base)
     for folder in folders:
         path = folder / f"{identity}.sock"
-        if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES and _is_private(folder):
+        if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES and make_private(folder):
             return str(path)
     tried = " and ".join(map(str, folders))
     raise SocketError(
         f"no folder for the report socket: {tried}: the path is too long, or others may write there: "
         "set TMPDIR to a short folder of your own"
     )
-
-
-def _is_private(folder: Path) -> bool:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-    except OSError:
-        return False
-    return status.st_uid == os.getuid() and not status.st_mode & 0o022 and folder.is_dir() and not folder.is_symlink()

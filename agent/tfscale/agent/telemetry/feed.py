@@ -67,6 +67,10 @@ class Feed:
         self._rows = 0
         self._watchers: set[Watcher] = set()
 
+    @property
+    def is_watched(self) -> bool:
+        return bool(self._watchers)
+
     def publish(self, frame: EncodedFrame) -> None:
         self._kept.append(frame)
         self._rows += frame.rows

@@ -49,19 +49,19 @@ def run_once(settings: Settings, connection: ClusterConnection) -> int:
     return ExitStatus.WELL if is_healthy(snapshot) else ExitStatus.UNHEALTHY
 
 
-def run_headless(settings: Settings, connection: ClusterConnection) -> int:
-    """Write what arrives until the end, and return the exit status. Raises TfscaleError."""
+def run_headless(settings: Settings, connection: ClusterConnection, until: StopCondition | None = None) -> int:
+    """Write what arrives `until` the end, by default the settings' own; return the exit status. Raises TfscaleError."""
+    until = until or StopCondition(settings.until, settings.seconds)
     spec = connection.source.spec
     tape = ActiveRecording(spec)
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
     engine = Engine(connection.source, resilient_states(spec, lambda text: _logger.error("%s", text)), tape.take)
-    until = StopCondition(settings.until, settings.seconds)
     notifier = Notifier(settings.on_event, settings.webhook)
     if not _write(settings, engine, until, notifier, tape, connection.run):
         _log_nothing_collected(spec)
         return ExitStatus.NOTHING
-    return ExitStatus.NOTHING if settings.until and until.met is None and until.has_ended else ExitStatus.WELL
+    return ExitStatus.NOTHING if until.conditions and until.met is None and until.has_ended else ExitStatus.WELL
 
 
 def export_recording(settings: Settings, path: Path) -> int:

@@ -13,7 +13,7 @@ from tfscale.console.settings.options import OPTIONS
 from tfscale.console.sources.simulated_faults import Fault
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.errors import UsageError
-from tfscale.core.settings.precedence import CommandLine, add_flags, choose, config_path, is_flag
+from tfscale.core.settings.precedence import CommandLine, add_flags, choose, config_path, is_flag, split_command
 from tfscale.core.version import installed_version
 
 TABLE = "console"
@@ -25,7 +25,7 @@ class Settings:
     """The whole configuration of one console."""
 
     cluster: Path | None = None
-    """The cluster file; None: `agent`, `simulate` or else `TF_CONFIG` names the cluster."""
+    """The cluster file; None: `agent` or `simulate` names the cluster, else it is looked for."""
     agent: Address | None = None
     """Address of any one agent, which knows the others."""
     simulate: int | None = None
@@ -34,6 +34,8 @@ class Settings:
     """Faults of the simulated workers."""
     rate: float = 10.0
     """Steps a second of simulated workers."""
+    workers: int | None = None
+    """Workers of the cluster that `run` starts; None: the program runs alone."""
     insecure: bool = False
     """Dial agents in plain text."""
     ca: Path | None = None
@@ -118,11 +120,17 @@ def configure(arguments: Sequence[str], environment: Mapping[str, str], commands
 
     `commands` has the first word of each command and its argument: `{"stack": "TASK"}`. Raises UsageError.
     """
-    flags = _parser(commands).parse_args(arguments)
+    own, program = split_command(arguments)
+    flags = _parser(commands).parse_args(own)
     chosen = choose(OPTIONS, TABLE, flags, environment)
     settings = Settings(**chosen.values)
     _check(settings, chosen.origins)
-    return Configuration(settings, _command(flags.command, commands), chosen.origins, chosen.file)
+    command = _command(flags.command, program, commands)
+    if command[:1] == ("run",):
+        _check_run(settings, chosen.origins)
+    elif is_flag(chosen.origins.get("workers")):
+        raise UsageError("--workers is for run: write run --workers 2 -- python train.py")
+    return Configuration(settings, command, chosen.origins, chosen.file)
 
 
 def _parser(commands: Mapping[str, str]) -> CommandLine:
@@ -143,7 +151,13 @@ def _shown(commands: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {argument}".strip() for name, argument in commands.items())
 
 
-def _command(words: list[str], commands: Mapping[str, str]) -> tuple[str, ...]:
+def _command(words: list[str], program: Sequence[str], commands: Mapping[str, str]) -> tuple[str, ...]:
+    if words[:1] == ["run"]:
+        if len(words) > 1 or not program:
+            raise UsageError("run: write the program after --, as in run -- python train.py")
+        return ("run", *program)
+    if program:
+        raise UsageError(f"-- {program[0]}: only run takes a program, as in run -- python train.py")
     if not words:
         return ()
     if words[0] not in commands:
@@ -151,6 +165,16 @@ def _command(words: list[str], commands: Mapping[str, str]) -> tuple[str, ...]:
     if len(words) != 1 + bool(commands[words[0]]):
         raise UsageError(f"{' '.join(words)!r}: write {words[0]} {commands[words[0]]}".rstrip())
     return tuple(words)
+
+
+def _check_run(settings: Settings, origins: Mapping[str, str]) -> None:
+    """Refuse what has no meaning for a run that is started here. Raises UsageError."""
+    for name in ("cluster", "agent", "simulate"):
+        if is_flag(origins.get(name)):
+            raise UsageError(f"--{name}: run starts a cluster of its own on this machine: leave out --{name}")
+    for name in ("once", "serve", "read_only"):
+        if getattr(settings, name):
+            raise UsageError(f"{origins[name]}: run starts and ends tasks; when it runs, ask another console")
 
 
 def _check(settings: Settings, origins: Mapping[str, str]) -> None:

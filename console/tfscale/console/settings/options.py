@@ -39,13 +39,19 @@ SERVED = "127.0.0.1:8571"
 """Address of `--serve` alone."""
 
 OPTIONS: dict[str, Option] = {
-    "cluster": Option(path, "FILE", "the cluster file, TOML or JSON; left out: TF_CONFIG in the environment"),
+    "cluster": Option(
+        path,
+        "FILE",
+        "the cluster file, TOML or JSON; left out: TF_CONFIG in the environment, else cluster.toml in this folder or "
+        "in $XDG_CONFIG_HOME/tfscale, else what runs on this machine",
+    ),
     "agent": Option(parse_address, "HOST:PORT", "instead of the cluster file: one agent, which names the others"),
     "simulate": Option(count, "N", "instead of a cluster: N simulated workers"),
     "fault": Option(
         placed(Fault.parse), "FAULT", f"with --simulate, may be repeated: for example {EXAMPLE}", is_list=True
     ),
     "rate": Option(positive_number, "R", "with --simulate: steps a second (10)"),
+    "workers": Option(count, "N", "with run: start a cluster of N workers, not the program alone"),
     "insecure": Option(
         switch, "", "reach agents in plain text, also beyond this host and with [tls] in the cluster file"
     ),

@@ -24,6 +24,7 @@ from tfscale.console.settings.view_state import View, ViewFile
 from tfscale.console.sources.recorded import Player
 from tfscale.console.transport.commands import Commands
 from tfscale.console.tui.dialogs.command_palette import ConsoleCommands
+from tfscale.console.tui.dialogs.leave import LeaveScreen
 from tfscale.console.tui.dialogs.prompt import PromptScreen
 from tfscale.console.tui.dialogs.task_orders import Orders
 from tfscale.console.tui.replay_controls import ReplayControls
@@ -48,8 +49,8 @@ _WHILE_RUSHING = 0.1
 """Seconds between two pictures while a replay catches up."""
 
 
-class ConsoleApp(App[None]):
-    """Live console in a terminal."""
+class ConsoleApp(App[bool]):
+    """Live console in a terminal. Its result is True where a run of its own is to go on without it."""
 
     TITLE = "tfscale"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {ConsoleCommands}
@@ -101,8 +102,10 @@ class ConsoleApp(App[None]):
         view_file: ViewFile | None = None,
         read_only: bool = False,
         palette: str | None = None,
+        owns_run: bool = False,
     ) -> None:
         super().__init__()
+        self._owns_run = owns_run
         self._engine = engine
         self._spec = engine.source.spec
         self._commands = commands
@@ -304,6 +307,17 @@ class ConsoleApp(App[None]):
         if not isinstance(self.screen, CommandPalette):
             self.push_screen(CommandPalette(id="--command-palette", placeholder="Search for commands"))
 
+    async def action_quit(self) -> None:
+        """Leave; where the console has started the run, ask whether the training goes on."""
+        if not self._owns_run or _has_ended(self._shown):
+            self.exit()
+        elif not isinstance(self.screen, LeaveScreen):
+            self.push_screen(LeaveScreen(self._spec.name, self.appearance), self._leave)
+
+    def _leave(self, goes_on: bool | None) -> None:
+        if goes_on is not None:
+            self.exit(goes_on)
+
     def action_help(self) -> None:
         self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))
 
@@ -333,3 +347,7 @@ class ConsoleApp(App[None]):
         # While the command palette is open, the selection is that of the screen below it.
         screen = self.screen_stack[-2] if isinstance(self.screen, CommandPalette) else self.screen
         return screen.selected if isinstance(screen, SnapshotScreen) else ()
+
+
+def _has_ended(snapshot: Snapshot | None) -> bool:
+    return snapshot is not None and all(view.has_ended for view in snapshot.tasks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.state_factory import resilient_states
@@ -22,11 +22,23 @@ from tfscale.core.errors import TfscaleError, UsageError
 _logger = logging.getLogger(__name__)
 
 
-def run_screens(settings: Settings, connection: ClusterConnection, environment: Mapping[str, str]) -> int:
-    """Show the cluster until the operator leaves. Raises UsageError."""
-    served = is_served(environment)
-    if not served and not (sys.stdout.isatty() and sys.stdin.isatty()):
+def check_terminal(environment: Mapping[str, str]) -> None:
+    """Raise UsageError where there is neither a terminal nor a page of `--serve` to draw on."""
+    if not is_served(environment) and not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise UsageError("no terminal to draw on: use --headless")
+
+
+def run_screens(
+    settings: Settings,
+    connection: ClusterConnection,
+    environment: Mapping[str, str],
+    end_run: Callable[[], None] | None = None,
+) -> int:
+    """Show the cluster until the operator leaves. Raises UsageError.
+
+    `end_run` ends a run that this console has started; it is called unless the operator wants the run to go on.
+    """
+    check_terminal(environment)
     from tfscale.console.tui.app import ConsoleApp
 
     spec = connection.source.spec
@@ -42,16 +54,19 @@ def run_screens(settings: Settings, connection: ClusterConnection, environment: 
         Engine(connection.source, resilient_states(spec, failed), tape.take),
         connection.commands,
         tape,
-        ascii=settings.ascii or not (served or speaks_utf8(environment)),
+        ascii=settings.ascii or not (is_served(environment) or speaks_utf8(environment)),
         until=StopCondition(settings.until, settings.seconds),
         view_file=ViewFile.at(state_path(environment)),
         read_only=settings.read_only,
         palette=settings.theme,
+        owns_run=end_run is not None,
     )
     _favour_keys(len(spec.tasks))
     # Textual draws on stderr: a line of the log would destroy the screen.
     start_console_log(settings, logging.NullHandler())
-    app.run()
+    goes_on = app.run()
+    if end_run is not None and not goes_on:
+        end_run()
     if tape.problem:
         raise TfscaleError(f"--record {tape.problem}")
     return app.return_code or ExitStatus.WELL

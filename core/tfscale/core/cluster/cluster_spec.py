@@ -41,6 +41,12 @@ class Address:
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
+NOWHERE = Address("127.0.0.1", 0)
+"""Address of a task that belongs to no cluster."""
+_ALONE = "alone"
+"""Value of `cluster` in the document of such a task."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramSpec:
     """The program that an agent starts when its command line names none."""
@@ -78,6 +84,11 @@ class ClusterSpec:
         return next(iter(self.tasks))
 
     @property
+    def is_alone(self) -> bool:
+        """True for one task that belongs to no cluster: its program's TF_CONFIG is its own affair."""
+        return NOWHERE in self.tasks.values()
+
+    @property
     def data_service(self) -> Address | None:
         """Address of the dispatcher of the tf.data service, None where there is none."""
         return self.tasks.get(Task(Role.DISPATCHER, 0))
@@ -99,7 +110,7 @@ class ClusterSpec:
         """Return the JSON form of the spec's file, without the program and TLS, which stay on this host."""
         document = {
             "name": self.name,
-            "cluster": self._addresses(),
+            "cluster": _ALONE if self.is_alone else self._addresses(),
             "agents": {str(task): str(address) for task, address in self.agents.items()},
             "links": {name: f"{speed:.0f}bit/s" for name, speed in self.link_speeds.items()},
         }
@@ -147,7 +158,7 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tup
     """
     text = environment.get("TF_CONFIG")
     if not text:
-        raise ClusterError("no cluster: give --cluster FILE, or set TF_CONFIG")
+        raise ClusterError("no cluster: TF_CONFIG is not set")
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -191,7 +202,7 @@ def _parse(document: object, name: str, base: Path) -> ClusterSpec:
     _refuse_unknown(top, _KEYS, "the file")
     if not isinstance(name := top.get("name", name), str) or not re.fullmatch(r"\w[\w.-]*", name):
         raise UsageError(f"name must be letters, digits, '_', and after the first also '.' and '-', not {name!r}")
-    tasks = _parse_tasks(_table(top.get("cluster"), "[cluster]"))
+    tasks = _parse_tasks(top.get("cluster"))
     agents = {task: Address(address.host, DEFAULT_AGENT_PORT) for task, address in tasks.items()}
     for key, value in _table(top.get("agents", {}), "[agents]").items():
         agents[_member(key, tasks, "[agents]")] = parse_address(value, f'[agents] "{key}"')
@@ -209,9 +220,11 @@ def _parse(document: object, name: str, base: Path) -> ClusterSpec:
     )
 
 
-def _parse_tasks(table: Mapping[str, Any]) -> dict[Task, Address]:
+def _parse_tasks(cluster: object) -> dict[Task, Address]:
+    if cluster == _ALONE:
+        return {Task(Role.WORKER, 0): NOWHERE}
     tasks: dict[Task, Address] = {}
-    for key, addresses in table.items():
+    for key, addresses in _table(cluster, "[cluster]").items():
         role = parse_role(key)
         if not isinstance(addresses, list):
             raise UsageError(f'[cluster] {key} must be a list of "host:port"')

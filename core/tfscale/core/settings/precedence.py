@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -51,6 +51,13 @@ class CommandLine(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; --help shows how")
+
+
+def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the program's own arguments, and the command after the first `--`."""
+    words = list(arguments)
+    cut = words.index("--") if "--" in words else len(words)
+    return words[:cut], words[cut + 1 :]
 
 
 def add_flags(parser: argparse.ArgumentParser, options: Mapping[str, Option]) -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.loopback_cluster import write_local_cluster
 from tfscale.core.cluster.strategy import family_of
 from tfscale.core.cluster.task import Task
 
@@ -137,7 +136,7 @@ def local_cluster(
         flags: further flags of the agents.
         held: descriptors that the agents keep open until they end.
     """
-    path = write_cluster(folder / f"{name}.toml", tasks)
+    path = write_local_cluster(folder / f"{name}.toml", tasks)
     agents: dict[Task, subprocess.Popen[bytes]] = {}
     try:
         for task in load_cluster(path).tasks:
@@ -147,26 +146,6 @@ def local_cluster(
         yield LocalCluster(path, agents)
     finally:
         end(list(agents.values()))
-
-
-def write_cluster(path: Path, tasks: Mapping[str, int]) -> Path:
-    """Write a cluster file with free ports of this machine."""
-    names = [f"{role}:{index}" for role, number in tasks.items() for index in range(number)]
-    addresses = [f"127.0.0.1:{port}" for port in _free_ports(2 * len(names))]
-    of_agents = dict(zip(names, addresses[len(names) :], strict=True))
-    free = iter(addresses)
-    roles = [f"{role} = {json.dumps([next(free) for _ in range(number)])}" for role, number in tasks.items()]
-    agents = [f'"{name}" = "{address}"' for name, address in of_agents.items()]
-    path.write_text("\n".join(["[cluster]", *roles, "", "[agents]", *agents, ""]))
-    return path
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for opened in sockets:
-            opened.bind(("127.0.0.1", 0))
-        return [opened.getsockname()[1] for opened in sockets]
 
 
 def _start_agent(

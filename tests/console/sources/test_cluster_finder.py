@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fake_agent import FakeCluster
-from tfscale.console.sources.source_factory import ask_agent
+from tfscale.console.sources.cluster_finder import ask_agent
 from tfscale.console.transport.channels import CommandError
 from tfscale.core.cluster.cluster_spec import Address, ClusterError
 

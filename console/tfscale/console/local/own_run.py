@@ -1,0 +1,150 @@
+"""A run on this machine that the console starts itself: its agents, which go on without it if the operator wishes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.local_agents import LocalAgent, local_agents
+from tfscale.core.cluster.loopback_cluster import run_of, write_local_cluster, write_lone_cluster
+from tfscale.core.cluster.task import Task
+from tfscale.core.errors import TfscaleError
+
+_PATIENCE = 30.0
+"""Seconds within which all agents must serve."""
+_POLL = 0.05
+
+
+class OwnRunError(TfscaleError):
+    """A run that cannot be started here."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRun:
+    """Agents of one run on this machine."""
+
+    name: str
+    environment: Mapping[str, str]
+    started: Sequence[subprocess.Popen[bytes]] = field(default=())
+    """Agents that this console has started; none where the run was there already."""
+
+    @property
+    def agents(self) -> list[LocalAgent]:
+        """Agents of the run that serve now."""
+        return [agent for agent in local_agents(self.environment) if agent.run == self.name]
+
+    def stop(self) -> None:
+        """End the agents, and with them their tasks; return when they have ended."""
+        for agent in self.agents:
+            _signal(agent.pid, signal.SIGTERM)
+        while self.agents or any(process.poll() is None for process in self.started):
+            time.sleep(_POLL)
+
+
+def start_run(command: Sequence[str], workers: int | None, environment: Mapping[str, str]) -> OwnRun:
+    """Start the command as one task alone, or as a cluster of workers; a run of it that is there already is joined.
+
+    Raises OwnRunError.
+    """
+    name = run_of(command if workers is None else (*command, f"--workers={workers}"), Path.cwd())
+    run = OwnRun(name, environment)
+    if run.agents:
+        return run
+    folder = platformdirs.user_state_path("tfscale") / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        started = _start_agents(folder, command, workers, environment)
+    except OSError as error:
+        raise OwnRunError(f"{folder}: cannot keep state there ({error.strerror}): set XDG_STATE_HOME") from None
+    run = OwnRun(name, environment, started)
+    _wait_for(run, folder)
+    return run
+
+
+def _start_agents(
+    folder: Path, command: Sequence[str], workers: int | None, environment: Mapping[str, str]
+) -> list[subprocess.Popen[bytes]]:
+    path = folder / f"{folder.name}.toml"
+    write_lone_cluster(path) if workers is None else write_local_cluster(path, {"worker": workers})
+    return [
+        _start_agent(folder, path, task, command, {**environment, **devices_of(task.index, workers or 1, environment)})
+        for task in load_cluster(path).tasks
+    ]
+
+
+def _start_agent(
+    folder: Path, cluster: Path, task: Task, command: Sequence[str], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    place = ["--cluster", str(cluster), "--role", str(task.role), "--index", str(task.index)]
+    life = ["--state-dir", str(folder.parent), "--exit-unwatched", "--restart"]
+    with _agent_log(folder, task).open("wb") as log:
+        # In a session of its own: neither ctrl-C nor the end of the terminal reaches it.
+        return subprocess.Popen(
+            [_agent_program(), *place, *life, "--", *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def devices_of(index: int, workers: int, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that gives one of several workers its share of the GPUs; empty where there is none."""
+    chosen = environment.get("CUDA_VISIBLE_DEVICES")
+    gpus = [str(number) for number in range(_count_gpus())] if chosen is None else chosen.split(",")
+    if workers == 1 or not any(gpus):
+        return {}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(gpus[len(gpus) * index // workers : len(gpus) * (index + 1) // workers])}
+
+
+def _count_gpus() -> int:
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
+
+
+def _wait_for(run: OwnRun, folder: Path) -> None:
+    """Wait until all agents serve. Raises OwnRunError, after which none runs."""
+    due = time.monotonic() + _PATIENCE
+    tasks = list(load_cluster(folder / f"{folder.name}.toml").tasks)
+    while len(run.agents) < len(tasks):
+        ended = next((task for task, agent in zip(tasks, run.started, strict=True) if agent.poll() is not None), None)
+        if ended is not None or time.monotonic() > due:
+            for agent in run.started:
+                agent.terminate()
+                agent.wait()
+            raise OwnRunError(_failure(folder, ended or tasks[0]))
+        time.sleep(_POLL)
+
+
+def _failure(folder: Path, task: Task) -> str:
+    log = _agent_log(folder, task)
+    said = log.read_text(errors="replace").strip().splitlines()
+    return f"the agent of {task} does not serve: {said[-1] if said else 'it said nothing'} (its log: {log})"
+
+
+def _agent_log(folder: Path, task: Task) -> Path:
+    return folder / f"{task.role}-{task.index}.agent.log"
+
+
+def _agent_program() -> str:
+    """Return the path of `tfscale-agent`, of this installation before any other. Raises OwnRunError."""
+    own = Path(sys.executable).with_name("tfscale-agent")
+    program = str(own) if own.is_file() else shutil.which("tfscale-agent")
+    if program is None:
+        raise OwnRunError("tfscale-agent is not installed beside this console: pip install tfscale")
+    return program
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)

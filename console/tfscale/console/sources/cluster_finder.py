@@ -1,0 +1,120 @@
+"""Search for the cluster that a console shows: what its settings name, else what is near.
+
+In this order: `--agent` or `--cluster`, TF_CONFIG, `cluster.toml` in the working folder or the configuration folder,
+the agents that run on this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import grpc.aio
+from tfscale.console.settings.config import Settings
+from tfscale.console.transport.channels import Channels, CommandError, first_line
+from tfscale.console.wire import calls
+from tfscale.core.cluster.cluster_spec import (
+    DEFAULT_AGENT_PORT,
+    Address,
+    ClusterError,
+    ClusterSpec,
+    Tls,
+    cluster_from_environment,
+    load_cluster,
+    parse_address,
+    parse_cluster,
+)
+from tfscale.core.cluster.find_cluster import cluster_file, no_cluster
+from tfscale.core.cluster.local_agents import LocalAgent, local_agents
+from tfscale.core.cluster.loopback_cluster import LOOPBACK
+from tfscale.core.cluster.task import Role, Task
+from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.settings.precedence import outranks
+
+_logger = logging.getLogger(__name__)
+_PATIENCE = 5.0
+"""Seconds within which the one agent must name the others."""
+
+
+def find_cluster(settings: Settings, origins: Mapping[str, str], environment: Mapping[str, str]) -> ClusterSpec:
+    """Return the live cluster to show. Raises UsageError and CommandError."""
+    if settings.agent is not None and (settings.cluster is None or outranks(origins, "agent", "cluster")):
+        return asyncio.run(ask_agent(settings.agent, _tls(settings), insecure=settings.insecure))
+    if settings.cluster is not None:
+        return load_cluster(settings.cluster)
+    if environment.get("TF_CONFIG"):
+        return cluster_from_environment(environment)[0]
+    if (path := cluster_file(environment)) is not None:
+        _logger.info("the cluster is that of %s", path.absolute())
+        return load_cluster(path)
+    return _here(settings, environment)
+
+
+def cluster_of(agent: LocalAgent, settings: Settings) -> ClusterSpec:
+    """Return the cluster of an agent of this machine. Raises UsageError and CommandError."""
+    if agent.cluster is not None:
+        return replace(load_cluster(Path(agent.cluster)), name=agent.run)
+    return asyncio.run(ask_agent(parse_address(agent.address), _tls(settings), insecure=settings.insecure))
+
+
+def _here(settings: Settings, environment: Mapping[str, str]) -> ClusterSpec:
+    runs = {agent.run: agent for agent in reversed(local_agents(environment))}
+    if runs:
+        return cluster_of(_choice(list(reversed(runs.values()))), settings)
+    try:
+        # An agent of another user, or in a container, announces itself elsewhere.
+        return asyncio.run(ask_agent(Address(LOOPBACK, DEFAULT_AGENT_PORT), _tls(settings), insecure=settings.insecure))
+    except TfscaleError:
+        raise ClusterError(
+            f"no cluster: no agent runs on this machine, and {no_cluster(environment)}. Start a program here with "
+            "tfscale-console run -- python train.py, name one agent of a cluster with --agent HOST:PORT, or look at a "
+            "simulation with --simulate 8"
+        ) from None
+
+
+def _choice(agents: Sequence[LocalAgent]) -> LocalAgent:
+    """Return the one agent, or that of the run which the operator chooses. Raises UsageError."""
+    if len(agents) == 1:
+        return agents[0]
+    lines = [f"{agent.run:<24}  {agent.address:<21}  {' '.join(agent.command)}"[:118] for agent in agents]
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        runs = "; ".join(f"{agent.run}: --agent {agent.address}" for agent in agents)
+        raise UsageError(f"{len(agents)} runs on this machine, name one ({runs})")
+    print(*(f"{number:>3}  {line}" for number, line in enumerate(lines, 1)), sep="\n", file=sys.stderr)
+    while True:
+        print(f"Which run? 1 to {len(agents)}: ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+        if not answer:
+            raise UsageError("no run was chosen")
+        if answer.strip().isdecimal() and 1 <= int(answer) <= len(agents):
+            return agents[int(answer) - 1]
+
+
+def _tls(settings: Settings) -> Tls | None:
+    if settings.ca is None or settings.certificate is None or settings.key is None:
+        return None
+    return Tls(settings.ca, settings.certificate, settings.key)
+
+
+async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> ClusterSpec:
+    """Return the cluster as the agent at `address` knows it. Raises CommandError and SecurityError."""
+    # The task of the agent is not known before it answers.
+    task = Task(Role.WORKER, 0)
+    channels = Channels(ClusterSpec("agent", {task: address}, {task: address}, tls=tls), insecure=insecure)
+    try:
+        call = channels.stub(task).Describe(calls.describe_request(), timeout=_PATIENCE)
+        description = await call
+    except grpc.aio.AioRpcError as error:
+        raise CommandError(f"--agent {address}: {first_line(error)}; is tfscale-agent running there?") from None
+    finally:
+        await channels.close()
+    spec = parse_cluster(
+        json.loads(description.cluster), name=description.run or "cluster", where=f"the agent at {address}", base=Path()
+    )
+    return replace(spec, tls=tls)

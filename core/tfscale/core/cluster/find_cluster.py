@@ -1,0 +1,21 @@
+"""Search for the cluster file of a command that names none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tfscale.core.settings.precedence import config_path
+
+CLUSTER_FILE = "cluster.toml"
+
+
+def cluster_file(environment: Mapping[str, str]) -> Path | None:
+    """Return `cluster.toml` in the working folder, else in the configuration folder, None where there is none."""
+    places = (Path(CLUSTER_FILE), config_path(environment).with_name(CLUSTER_FILE))
+    return next((path for path in places if path.is_file()), None)
+
+
+def no_cluster(environment: Mapping[str, str]) -> str:
+    """Return where a cluster was looked for in vain, as a part of a message."""
+    return f"there is no TF_CONFIG, and no {CLUSTER_FILE} in this folder or in {config_path(environment).parent}"
