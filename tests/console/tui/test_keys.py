@@ -120,6 +120,7 @@ def down(app: ConsoleApp) -> None:
     app.screen.query_one(VerticalScroll).scroll_relative(y=3, animate=False)
 
 
+owning = partial(build, owns_run=True)
 killed = partial(pages.build, "kill", 24)
 
 PLACES = {
@@ -136,6 +137,7 @@ PLACES = {
     "stack": Place(("b",), down),
     "confirm": Place(("r",)),
     "prompt": Place(("P",)),
+    "leave": Place(("q",), build=owning),
     "help": Place(("question_mark",), down),
     "palette": Place(("ctrl+p",)),
 }

@@ -183,8 +183,8 @@ def test_tf_config_with_a_wrong_task_is_refused(task: object, message: str) -> N
     assert message in str(caught.value)
 
 
-def test_without_a_cluster_it_says_what_to_do() -> None:
-    with pytest.raises(ClusterError, match="give --cluster FILE, or set TF_CONFIG"):
+def test_a_tf_config_that_is_none_is_said() -> None:
+    with pytest.raises(ClusterError, match="no cluster: TF_CONFIG is not set"):
         cluster_from_environment({})
     with pytest.raises(ClusterError, match="TF_CONFIG: not JSON"):
         cluster_from_environment({"TF_CONFIG": "worker"})

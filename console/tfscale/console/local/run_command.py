@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Mapping, Sequence
 
 from tfscale.console.engine.stop_condition import StopCondition
@@ -15,6 +15,8 @@ from tfscale.console.sources.source_factory import connect_to
 from tfscale.console.tui.launch import check_terminal, run_screens
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
+_logger = logging.getLogger(__name__)
+
 
 def run_program(settings: Settings, command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Start the command, show it until its end or until the operator leaves, and return the exit status.
@@ -25,7 +27,7 @@ def run_program(settings: Settings, command: Sequence[str], environment: Mapping
         check_terminal(environment)
     run = start_run(command, settings.workers, environment)
     if not run.started:
-        print(f"tfscale-console: {run.name} runs already", file=sys.stderr)
+        _logger.info("%s runs already", run.name)
     if settings.headless:
         return _headless(settings, run)
     return _on_screen(settings, run, environment)
@@ -49,7 +51,7 @@ def _on_screen(settings: Settings, run: OwnRun, environment: Mapping[str, str]) 
         raise
     status = run_screens(settings, connect_to(spec, settings), environment, lambda: _stop(run))
     if run.agents:
-        print(f"tfscale-console: {run.name} goes on: tfscale-console shows it again", file=sys.stderr)
+        _logger.info("%s goes on: tfscale-console shows it again", run.name)
     return status
 
 
@@ -62,5 +64,5 @@ def _spec(settings: Settings, run: OwnRun) -> ClusterSpec:
 
 def _stop(run: OwnRun) -> None:
     if run.agents:
-        print(f"tfscale-console: {run.name} is asked to end", file=sys.stderr)
+        _logger.info("%s is asked to end", run.name)
     run.stop()

@@ -86,9 +86,10 @@ def _choice(agents: Sequence[LocalAgent]) -> LocalAgent:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         runs = "; ".join(f"{agent.run}: --agent {agent.address}" for agent in agents)
         raise UsageError(f"{len(agents)} runs on this machine, name one ({runs})")
-    print(*(f"{number:>3}  {line}" for number, line in enumerate(lines, 1)), sep="\n", file=sys.stderr)
+    sys.stderr.writelines(f"{number:>3}  {line}\n" for number, line in enumerate(lines, 1))
     while True:
-        print(f"Which run? 1 to {len(agents)}: ", end="", file=sys.stderr, flush=True)
+        sys.stderr.write(f"Which run? 1 to {len(agents)}: ")
+        sys.stderr.flush()
         answer = sys.stdin.readline()
         if not answer:
             raise UsageError("no run was chosen")

@@ -65,6 +65,7 @@ def run_screens(
     # Textual draws on stderr: a line of the log would destroy the screen.
     start_console_log(settings, logging.NullHandler())
     goes_on = app.run()
+    start_console_log(settings, logging.StreamHandler())
     if end_run is not None and not goes_on:
         end_run()
     if tape.problem:

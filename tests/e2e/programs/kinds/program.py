@@ -1,0 +1,69 @@
+"""Parts that the programs of this folder share. Each program is a function, run by `python inputs.py NAME`.
+
+A program trains STEPS steps and returns its numbers, which must be those of stock TensorFlow, and how many steps it
+made by its own count. It calls `late()` where a slowed worker loses its time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+STEPS = int(os.environ.get("STEPS", "30"))
+BATCH = 16
+
+
+def program(**_facts: Any) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Mark a program. The facts are read from the source, by `program_kinds.py`, which explains them."""
+    return lambda function: function
+
+
+def index() -> int:
+    """Return the place of this worker, 0 where there is no cluster."""
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    return int(config.get("task", {}).get("index", 0))
+
+
+def late() -> None:
+    """Lose the time that the slowed worker loses in a step."""
+    if index() == 1:
+        time.sleep(float(os.environ.get("SLOW", "0")))
+
+
+def arrays(examples: int = STEPS * BATCH) -> tuple[Any, Any]:
+    """Return inputs of 8 numbers and a number to learn from each, the same in every process."""
+    import numpy as np
+
+    x = np.random.default_rng(1).random((examples, 8), np.float32)
+    return x, x.sum(axis=1, keepdims=True)
+
+
+def model() -> Any:
+    """Return a small model of the Keras that TensorFlow brings, with the same weights in every process."""
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(1)
+    layers = tf.keras.layers
+    return tf.keras.Sequential([layers.Input((8,)), layers.Dense(16, activation="relu"), layers.Dense(1)])
+
+
+def compiled(**compiling: Any) -> Any:
+    """Return the small model, compiled for regression."""
+    made = model()
+    made.compile(**{"optimizer": "sgd", "loss": "mse", **compiling})
+    return made
+
+
+def told(numbers: Any, steps: int | None = STEPS) -> dict[str, Any]:
+    """Return what a program reports: its numbers, and its own count of steps."""
+    return {"numbers": [float(number) for number in numbers], "steps": steps}
+
+
+def main() -> None:
+    """Run the program that the command line names, and print what it reports."""
+    result = sys._getframe(1).f_globals[sys.argv[1]]()
+    print("result", json.dumps(result), flush=True)
