@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from program import BATCH, STEPS, arrays, batches, compiled, late, learn, main, model, program, told
+from program import BATCH, STEPS, arrays, batches, compiled, learn, main, model, program, slowly, told
 
 ANY_ORDER = tf.data.Options()
 ANY_ORDER.deterministic = False
@@ -97,16 +97,7 @@ def repeated_without_end():
 
 @program(quick=False)
 def python_in_map():
-    def slower(x):
-        late()
-        return x * np.float32(2)
-
-    def ours(x, y):
-        scaled = tf.numpy_function(slower, [x], tf.float32)
-        scaled.set_shape((None, 8))
-        return scaled, y
-
-    return told(_fit(batches().map(ours)))
+    return told(_fit(slowly(batches())))
 
 
 @program(same_numbers=False)

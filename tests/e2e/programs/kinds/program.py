@@ -65,6 +65,22 @@ def batches(examples: int = STEPS * BATCH) -> Any:
     return tf.data.Dataset.from_tensor_slices(arrays(examples)).batch(BATCH)
 
 
+def slowly(data: Any) -> Any:
+    """Return the batches of a data set, each of which the slowed worker reads late."""
+    import tensorflow as tf
+
+    def read(x: Any) -> Any:
+        late()
+        return x
+
+    def as_read(x: Any, y: Any) -> Any:
+        found = tf.numpy_function(read, [x], tf.float32)
+        found.set_shape(x.shape)
+        return found, y
+
+    return data.map(as_read)
+
+
 def learn(network: Any, optimizer: Any, x: Any, y: Any) -> Any:
     """Make a step of a hand-written loop; return its loss."""
     import tensorflow as tf
