@@ -32,7 +32,7 @@ def traced_step():
     return told([float(step(x, y)) for _ in range(3) for x, y in batches()], 3 * STEPS)
 
 
-@program()
+@program(unknown=("host", "input", "compute"))
 def whole_epoch_traced():
     """`for batch in dataset` inside of a function, as the documentation of tf.function advises."""
     network, optimizer = _parts()
