@@ -11,6 +11,7 @@ from typing import Any
 
 import platformdirs
 import tfscale.core.quiet_grpc  # noqa: F401 (before all that import gRPC)
+from tfscale.agent import probe_install
 from tfscale.agent.daemon import Daemon, sole_agent
 from tfscale.agent.settings import OPTIONS, AgentSettings
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, cluster_from_environment, load_cluster
@@ -37,9 +38,12 @@ _UNCHANGED = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run an agent and return its exit status."""
+    """Run an agent, or install the probe's second way in, and return the exit status."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == [probe_install.COMMAND]:
+        return probe_install.main(words[1:])
     try:
-        settings = read_settings(sys.argv[1:] if arguments is None else arguments, os.environ)
+        settings = read_settings(words, os.environ)
     except UsageError as error:
         print(f"tfscale-agent: {error}", file=sys.stderr)
         return error.exit_status
@@ -81,7 +85,8 @@ def _parser() -> CommandLine:
         prog="tfscale-agent",
         usage="tfscale-agent [options] -- COMMAND ...",
         description="Start and supervise this host's TensorFlow task, and stream what it does.",
-        epilog="Each flag can be a variable too (TFSCALE_STATE_DIR), or a line of [agent] in "
+        epilog=f"For launchers that lose PYTHONPATH: tfscale-agent {probe_install.COMMAND} --help. "
+        "Each flag can be a variable too (TFSCALE_STATE_DIR), or a line of [agent] in "
         "$XDG_CONFIG_HOME/tfscale/config.toml.",
         allow_abbrev=False,
     )

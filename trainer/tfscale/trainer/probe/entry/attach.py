@@ -14,6 +14,7 @@ from tfscale.trainer.probe.report.probe import Probe
 from tfscale.trainer.probe.report.reporter import Reporter
 
 _probe: Probe | None = None
+_ALONE = "TF_CONFIG is no longer in the environment of the training process: it trains outside of its cluster"
 
 
 def attach(module: str) -> None:
@@ -23,6 +24,8 @@ def attach(module: str) -> None:
         if sys.excepthook is sys.__excepthook__:
             sys.excepthook = last_error.show
         erratum.listeners.append(lambda sentence: probe().note(sentence))
+        if os.environ.get("TFSCALE_TF_CONFIG") and "TF_CONFIG" not in os.environ:
+            probe().note(_ALONE)
         probe().install()
     elif module not in REPAIRED:
         probe().install_keras(module)
