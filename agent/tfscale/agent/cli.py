@@ -40,9 +40,9 @@ _UNCHANGED = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run an agent, or install the probe's second way in, and return the exit status."""
     words = sys.argv[1:] if arguments is None else arguments
-    if words[:1] == [probe_install.COMMAND]:
-        return probe_install.main(words[1:])
     try:
+        if words[:1] == [probe_install.COMMAND]:
+            return probe_install.main(words[1:])
         settings = read_settings(words, os.environ)
     except UsageError as error:
         print(f"tfscale-agent: {error}", file=sys.stderr)

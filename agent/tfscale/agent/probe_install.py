@@ -26,14 +26,10 @@ _PATIENCE = 60.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Install or remove the second way in, say so, and return the exit status."""
+    """Install or remove the second way in, say so, and return the exit status. Raises UsageError."""
     flags = _parser().parse_args(arguments)
-    try:
-        folder = site_packages(flags.python)
-        print(remove(folder) if flags.remove else install(flags.python, folder))
-    except UsageError as error:
-        print(f"tfscale-agent: {error}", file=sys.stderr)
-        return error.exit_status
+    folder = site_packages(flags.python)
+    print(remove(folder) if flags.remove else install(flags.python, folder))
     return 0
 
 
