@@ -10,6 +10,7 @@ from pathlib import Path
 
 import tfscale
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.tf_config import tf_config
 from tfscale.core.errors import TfscaleError
 
 _SOCKET_PATH_BYTES = 107
@@ -25,11 +26,11 @@ def task_environment(
     settings: AgentSettings, generation: int, attempt: int, socket: str, base: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """Return the whole environment of one start of the task."""
-    tf_config = settings.cluster.tf_config(settings.task)
+    given = tf_config(settings.cluster, settings.task, base.get("TF_CONFIG", ""))
     environment = {"PYTHONUNBUFFERED": "1", **base, **settings.cluster.program.environment}
     environment |= {
-        "TF_CONFIG": tf_config,
-        "TFSCALE_TF_CONFIG": "" if settings.script_tf_config else tf_config,
+        "TF_CONFIG": given,
+        "TFSCALE_TF_CONFIG": "" if settings.script_tf_config else given,
         "TFSCALE_DATA_SERVICE": f"grpc://{service}" if (service := settings.cluster.data_service) else "",
         "TFSCALE_RUN": settings.run,
         "TFSCALE_TASK": str(settings.task),

@@ -7,6 +7,7 @@ import sys
 
 from tfscale.trainer.compat import repairs
 from tfscale.trainer.compat.listings import erratum, last_error
+from tfscale.trainer.probe.entry.agent_variables import agent_variable
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.entry.imports import REPAIRED
 from tfscale.trainer.probe.on_demand import profiling
@@ -24,7 +25,7 @@ def attach(module: str) -> None:
         if sys.excepthook is sys.__excepthook__:
             sys.excepthook = last_error.show
         erratum.listeners.append(lambda sentence: probe().note(sentence))
-        if os.environ.get("TFSCALE_TF_CONFIG") and "TF_CONFIG" not in os.environ:
+        if agent_variable("TFSCALE_TF_CONFIG") and "TF_CONFIG" not in os.environ:
             probe().note(_ALONE)
         probe().install()
     elif module not in REPAIRED:
@@ -35,7 +36,7 @@ def probe() -> Probe:
     """Return the probe of this process, which reports to its agent where there is one."""
     global _probe
     if _probe is None:
-        identity = Identity.from_environment() if os.environ.get("TFSCALE_REPORT") else None
+        identity = Identity.from_environment() if agent_variable("TFSCALE_REPORT") else None
         _probe = Probe()
         if identity is not None:
             _probe.report_to(lambda: Reporter(identity, profiling.obey))
