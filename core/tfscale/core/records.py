@@ -56,6 +56,8 @@ class ProbeState(StrEnum):
     WAITING = "waiting"
     MEASURING = "measuring"
     DISABLED = "disabled"
+    ABSENT = "absent"
+    """No process of the task will load the probe, as its agent has found; the message says why."""
 
 
 class ActivityKind(StrEnum):
@@ -119,7 +121,7 @@ class ProbeStatus:
 
     state: ProbeState
     message: str = ""
-    """The reason why nothing is measured any more."""
+    """The reason why nothing is measured, or no more."""
     strategy: str | None = None
     replicas: int | None = None
     local_replicas: int | None = None

@@ -69,6 +69,8 @@ class _ProbeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ProbeState
     PROBE_STATE_MEASURING: _ProbeState.ValueType  # 2
     PROBE_STATE_DISABLED: _ProbeState.ValueType  # 3
     """`message` says why"""
+    PROBE_STATE_ABSENT: _ProbeState.ValueType  # 4
+    """the agent's: no process of the task will load the probe; `message` says why"""
 
 class ProbeState(_ProbeState, metaclass=_ProbeStateEnumTypeWrapper): ...
 
@@ -78,6 +80,8 @@ PROBE_STATE_WAITING: ProbeState.ValueType  # 1
 PROBE_STATE_MEASURING: ProbeState.ValueType  # 2
 PROBE_STATE_DISABLED: ProbeState.ValueType  # 3
 """`message` says why"""
+PROBE_STATE_ABSENT: ProbeState.ValueType  # 4
+"""the agent's: no process of the task will load the probe; `message` says why"""
 Global___ProbeState: _TypeAlias = ProbeState  # noqa: Y015
 
 class _ActivityKind:

@@ -10,6 +10,7 @@ from pathlib import Path
 import tfscale
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.runtime_folder import make_private, runtime_folders
+from tfscale.core.cluster.tf_config import tf_config
 from tfscale.core.errors import TfscaleError
 
 _SOCKET_PATH_BYTES = 107
@@ -26,11 +27,11 @@ def task_environment(
 ) -> dict[str, str]:
     """Return the whole environment of one start of the task."""
     environment = {"PYTHONUNBUFFERED": "1", **base, **settings.cluster.program.environment}
+    given = ""
     if not settings.cluster.is_alone:
-        environment["TF_CONFIG"] = settings.cluster.tf_config(settings.task)
-    own_tf_config = settings.script_tf_config or settings.cluster.is_alone
+        given = environment["TF_CONFIG"] = tf_config(settings.cluster, settings.task, base.get("TF_CONFIG", ""))
     environment |= {
-        "TFSCALE_TF_CONFIG": "" if own_tf_config else environment["TF_CONFIG"],
+        "TFSCALE_TF_CONFIG": "" if settings.script_tf_config else given,
         "TFSCALE_DATA_SERVICE": f"grpc://{service}" if (service := settings.cluster.data_service) else "",
         "TFSCALE_RUN": settings.run,
         "TFSCALE_TASK": str(settings.task),

@@ -17,6 +17,7 @@ from tfscale.core.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.core.analysis.tasks.crashes import CrashWatch
 from tfscale.core.analysis.tasks.hangs import hangs
 from tfscale.core.analysis.tasks.non_finite import not_finite
+from tfscale.core.analysis.tasks.not_measured import not_measured
 from tfscale.core.analysis.tasks.not_started import not_started
 from tfscale.core.analysis.tasks.not_trained import not_trained
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
@@ -74,6 +75,7 @@ class Diagnostician:
             *hangs(tasks),
             *not_started(tasks, now),
             *not_trained(tasks),
+            *not_measured(tasks),
             *stuck_functions(tasks),
         ]
         for group in self._groups:

@@ -16,6 +16,7 @@ KINDS = (
     "hang",
     "not_started",
     "not_trained",
+    "not_measured",
     "not_finite",
     "straggler",
     "slowdown",

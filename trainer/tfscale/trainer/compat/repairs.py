@@ -12,6 +12,7 @@ from tfscale.trainer.compat.listings import (
     checkpoint_names,
     claimed_places,
     device_names,
+    master_role,
     no_training,
     without_chief,
 )
@@ -74,6 +75,7 @@ _PUBLIC: dict[str, tuple[Repair, ...]] = {
     "tensorflow": (
         removed_names.strategies,
         device_names.refuse_absent,
+        master_role.repair,
         claimed_places.repair,
         checkpoint_names.repair_search,
         without_chief.repair,

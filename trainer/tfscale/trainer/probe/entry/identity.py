@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
+
+from tfscale.trainer.probe.entry.agent_variables import agent_variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,10 @@ class Identity:
     def from_environment(cls) -> Identity:
         """Read the variables of the agent.
 
-        Raises KeyError or ValueError where no agent, or one of another version, has set them.
+        Raises ValueError where no agent, or one of another version, has set them.
         """
-        return cls(
-            socket=os.environ["TFSCALE_REPORT"],
-            task=os.environ["TFSCALE_TASK"],
-            generation=int(os.environ["TFSCALE_GENERATION"]),
-            attempt=int(os.environ["TFSCALE_ATTEMPT"]),
-        )
+        found = [agent_variable(f"TFSCALE_{name}") for name in ("REPORT", "TASK", "GENERATION", "ATTEMPT")]
+        if None in found:
+            raise ValueError("the environment has no variables of an agent, or those of another version")
+        socket, task, generation, attempt = map(str, found)
+        return cls(socket, task, int(generation), int(attempt))
