@@ -253,6 +253,75 @@ CHECKPOINT_MODEL = Feature(
     keras.src.models.model:Model.load_weights(self, filepath)
     """,
 )
+SHARED_PLACES = Feature(
+    "files that all workers write at one path not repaired",
+    """
+    tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended._in_multi_worker_mode(self)
+    tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended.should_checkpoint
+    tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended._task_type
+    tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended._task_id
+    """,
+)
+SAVED_MODELS = Feature(
+    "models that all workers save at one path not repaired",
+    """
+    keras.src.saving.saving_api:save_model(model, filepath, overwrite)
+    keras.src.saving.saving_api:save_weights(model, filepath, overwrite)
+    keras.src.saving.saving_api:load_model(filepath)
+    keras.src.saving.saving_api:load_weights(model, filepath)
+    """,
+)
+EXPORTS = Feature(
+    "models that all workers export to one path not repaired",
+    "keras.src.models.model:Model.export(self, filepath)",
+)
+EXPORT_ARCHIVE = Feature(
+    "models that all workers export to one path not repaired",
+    "keras.src.export.saved_model_export_archive:SavedModelExportArchive.write_out(self, filepath)",
+)
+MADE_FOLDERS = Feature(
+    "folders that all workers make at once not repaired",
+    """
+    keras.src.utils.file_utils:makedirs(path)
+    keras.src.utils.file_utils:isdir(path)
+    """,
+)
+BACKUP = Feature(
+    "backups that all workers write at one path not repaired",
+    """
+    keras.src.callbacks.backup_and_restore:BackupAndRestore.on_train_begin(self, logs)
+    keras.src.callbacks.backup_and_restore:BackupAndRestore._save_model(self)
+    keras.src.callbacks.backup_and_restore:BackupAndRestore.on_train_end(self, logs)
+    keras.src.callbacks.backup_and_restore:BackupAndRestore.backup_dir
+    """,
+)
+CSV_FILES = Feature(
+    "CSV files that all workers write at one path not repaired",
+    """
+    keras.src.callbacks.csv_logger:CSVLogger.on_train_begin(self, logs)
+    keras.src.callbacks.csv_logger:CSVLogger.on_epoch_end(self, epoch, logs)
+    keras.src.callbacks.csv_logger:CSVLogger.filename
+    """,
+)
+EVENTS = Feature(
+    "events that all workers write to one folder not repaired",
+    """
+    keras.src.callbacks.tensorboard:TensorBoard.set_model(self, model)
+    keras.src.callbacks.tensorboard:TensorBoard.on_epoch_end(self, epoch, logs)
+    keras.src.callbacks.tensorboard:TensorBoard.on_test_end(self, logs)
+    keras.src.callbacks.tensorboard:TensorBoard.on_train_end(self, logs)
+    keras.src.callbacks.tensorboard:TensorBoard._close_writers(self)
+    keras.src.callbacks.tensorboard:TensorBoard._writers
+    keras.src.callbacks.tensorboard:TensorBoard._log_write_dir
+    keras.src.callbacks.tensorboard:TensorBoard._train_dir
+    keras.src.callbacks.tensorboard:TensorBoard._val_dir
+    keras.src.callbacks.tensorboard:TensorBoard._prev_summary_state
+    keras.src.callbacks.tensorboard:TensorBoard._pop_writer(self)
+    keras.src.callbacks.tensorboard:TensorBoard._push_writer(self, writer, step)
+    keras.src.callbacks.tensorboard:TensorBoard._train_writer
+    keras.src.callbacks.tensorboard:TensorBoard._global_train_batch
+    """,
+)
 RECONNECTION = Feature(
     "a chief that is started again may end while servers reconnect",
     """
