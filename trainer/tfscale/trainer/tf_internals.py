@@ -145,7 +145,6 @@ COORDINATOR = Feature(
     tensorflow.python.distribute.coordinator.cluster_coordinator:Worker.worker_index
     tensorflow.python.distribute.coordinator.cluster_coordinator:Worker.device_name
     tensorflow.python.distribute.coordinator.cluster_coordinator:Worker.executor
-    tensorflow.python.distribute.coordinator.values:RemoteValueImpl._fetched_tensors
     tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2Extended._num_gpus_per_worker
     tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2Extended._num_workers
     tensorflow.python.eager.context:executor_scope(e)
@@ -334,7 +333,11 @@ SYMBOLIC_BUILD = Feature(
     keras.src.backend.tensorflow.trainer:TensorFlowTrainer._maybe_symbolic_build(self, iterator, data_batch)
     keras.src.backend.tensorflow.trainer:TensorFlowTrainer._symbolic_build(self, iterator, data_batch)
     keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
+    keras.src.backend.tensorflow.trainer:TFEpochIterator._distributed_dataset
+    keras.src.backend.tensorflow.trainer:TFEpochIterator.data_adapter
     keras.src.backend.tensorflow.trainer:tree.map_structure
+    keras.src.trainers.data_adapters.generator_data_adapter:GeneratorDataAdapter.generator
+    tensorflow.python.distribute.values:PerReplicaSpec._value_specs
     """,
 )
 REPLICA_METRICS = Feature(
@@ -400,6 +403,8 @@ KERAS_ON_SERVERS = Feature(
     tensorflow.python.distribute.coordinator.values:PerWorkerValues
     tensorflow.python.distribute.coordinator.values:serialize_dataset_to_graph(dataset)
     tensorflow.python.distribute.coordinator.values:deserialize_dataset_from_graph(graph_def, element_spec)
+    tensorflow.python.data.ops.dataset_ops:DatasetV2._functions(self)
+    tensorflow.python.data.ops.dataset_ops:DatasetV2._inputs(self)
     tensorflow.python.distribute.input_lib:DistributedDataset._original_dataset
     tensorflow.python.distribute.input_lib:DistributedDataset._built
     tensorflow.python.distribute.input_lib:get_iterator_spec_from_dataset(strategy, dataset)
@@ -436,6 +441,14 @@ LOSS_SCALE = Feature(
     keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer.apply(self, grads, trainable_variables)
     keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer.check_finite(self, grads)
     keras.src.backend.tensorflow.optimizer:TFOptimizer._distribution_strategy
+    """,
+)
+LEGACY_LOGS = Feature(
+    "logs of tf_keras under MultiWorkerMirroredStrategy not repaired",
+    """
+    tf_keras.src.engine.training:reduce_per_replica(values, strategy, reduction)
+    tf_keras.src.engine.training:_collective_all_reduce_multi_worker(strategy)
+    tf_keras.src.engine.training:Model.get_metrics_result(self)
     """,
 )
 LEGACY_DATASETS = Feature(

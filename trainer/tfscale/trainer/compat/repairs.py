@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfscale.trainer import tf_internals
-from tfscale.trainer.compat import reconnection, removed_names, tf_keras_datasets
+from tfscale.trainer.compat import reconnection, removed_names, tf_keras_datasets, tf_keras_logs
 from tfscale.trainer.compat.keras3 import (
     across_workers,
     on_servers,
@@ -73,6 +73,7 @@ _REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
         (tf_internals.RECONNECTION, reconnection.repair),
         (tf_internals.DEVICE_NAMES, device_names.repair_names),
     ),
+    "tf_keras.src.engine.training": ((tf_internals.LEGACY_LOGS, tf_keras_logs.repair),),
     "tf_keras.src.engine.data_adapter": ((tf_internals.LEGACY_DATASETS, tf_keras_datasets.repair),),
 }
 """In the order in which they are put in place, each with the names that it needs."""
