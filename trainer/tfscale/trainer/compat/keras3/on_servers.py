@@ -164,7 +164,7 @@ def _repair_logs(kind: Any) -> None:
         names = dict.fromkeys(logs.names())
         fetched = original(self, names)
         # A train step that the user has written has other logs than the metrics.
-        return {**logs} if fetched is names else fetched
+        return {name: logs[name] for name in logs} if fetched is names else fetched
 
     kind._get_metrics_result_or_logs = get_metrics_result_or_logs
 

@@ -14,7 +14,7 @@ IN_FLIGHT = 8
 """Scheduled executions per worker beyond which the oldest is waited for, so that callbacks are not far ahead."""
 
 
-class PendingLogs(Mapping[str, Any], dict[str, Any]):  # type: ignore[metaclass]
+class PendingLogs(Mapping[str, Any], dict[str, Any]):  # type: ignore[metaclass, misc]
     """Logs of the newest step that has ended, looked up when they are used.
 
     A step that has just been scheduled has none yet; waiting for each would make the workers take turns. They are a
