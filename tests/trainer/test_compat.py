@@ -39,7 +39,7 @@ STOCK = {
     (ON_SERVERS, "tf_keras"): {"fit_distributed": "you must specify the number of steps"},
 }
 """Results of stock 2.21.0 (Keras 3.15.1, tf_keras 2.21.0)."""
-SYNCHRONOUS_ONLY = ("custom_loop", "overflow")
+SYNCHRONOUS_ONLY = ("custom_loop", "overflow", "logs_of_batches")
 
 
 def reference() -> dict[str, Outcome]:
@@ -60,6 +60,14 @@ def test_stock_predicts_wrongly_where_nothing_is_sharded() -> None:
     found = run("multi_worker", "keras 3", repaired=False, tasks=("predict_dataset_off",))
     wrong = error(reference()["predict_dataset_off"], found["predict_dataset_off"])
     assert wrong is not None and wrong > 0.05
+
+
+@pytest.mark.parametrize(
+    ("strategy", "keras", "task"), [("mirrored", "keras 3", "fit_generator"), ("multi_worker", "tf_keras", "on_batch")]
+)
+def test_stock_trains_or_tells_wrong_numbers(strategy: str, keras: str, task: str) -> None:
+    wrong = error(reference()[task], run(strategy, keras, repaired=False, tasks=(task,))[task])
+    assert wrong is not None and wrong > 0.5
 
 
 def test_stock_spoils_the_weights_where_one_replica_overflows() -> None:

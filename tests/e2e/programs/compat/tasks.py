@@ -168,6 +168,46 @@ def fit_validation_steps(problem: Problem) -> Any:
     return losses(history) + weights(model) + [int(model.optimizer.iterations.numpy())]
 
 
+class Batches(keras.utils.Sequence):
+    """Batches that Python makes, one by one."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__()
+        self.problem = problem
+
+    def __len__(self) -> int:
+        return EXAMPLES // BATCH
+
+    def __getitem__(self, index: int) -> Any:
+        part = slice(index * BATCH, (index + 1) * BATCH)
+        return self.problem.x[part], self.problem.y[part]
+
+
+def fit_sequence(problem: Problem) -> Any:
+    """Fit on data that Python makes, evaluate, predict, and fit again."""
+    model, data = problem.model(), Batches(problem)
+    found = losses(model.fit(data, epochs=2, shuffle=False, verbose=2))
+    found += [float(value) for value in model.evaluate(data, verbose=2)]
+    found += _predicted(model.predict(data, verbose=2))
+    return found + losses(model.fit(data, validation_data=data, shuffle=False, verbose=2)) + weights(model)
+
+
+def fit_generator(problem: Problem) -> Any:
+    """Fit on an endless generator, and evaluate and fit again; then the same by tf.data."""
+    model, batches = problem.model(), Batches(problem)
+
+    def forever() -> Any:
+        while True:
+            yield from (batches[index] for index in range(len(batches)))
+
+    steps, spec = len(batches), tf.nest.map_structure(lambda part: tf.TensorSpec((None, *part.shape[1:])), batches[0])
+    found = losses(model.fit(forever(), epochs=2, steps_per_epoch=steps, verbose=2))
+    found += [float(value) for value in model.evaluate(forever(), steps=steps, verbose=2)]
+    data = tf.data.Dataset.from_generator(forever, output_signature=spec)
+    found += losses(model.fit(data, epochs=2, steps_per_epoch=steps, verbose=2))
+    return found + losses(model.fit(forever(), epochs=1, steps_per_epoch=steps, verbose=2)) + weights(model)
+
+
 def fit_batch_logs(problem: Problem) -> Any:
     """Fit with a progress bar and a callback that reads each batch's logs."""
     model = problem.model()
@@ -176,6 +216,14 @@ def fit_batch_logs(problem: Problem) -> Any:
     model.fit(problem.data(), epochs=2, verbose=1, callbacks=[callback, keras.callbacks.TerminateOnNaN()])
     assert all("loss" in names for names in seen), seen
     return [len(seen), *weights(model)]
+
+
+def logs_of_batches(problem: Problem) -> Any:
+    """Return the losses in the logs of each batch."""
+    model, seen = problem.model(), []
+    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: seen.append(float(logs["loss"])))  # noqa: ARG005
+    model.fit(problem.data(), epochs=2, verbose=2, callbacks=[callback])
+    return seen
 
 
 def fit_20_seconds(problem: Problem) -> Any:
@@ -303,7 +351,10 @@ TASKS = {
         fit_from_function,
         fit_creator,
         fit_validation_steps,
+        fit_sequence,
+        fit_generator,
         fit_batch_logs,
+        logs_of_batches,
         checkpoints,
         evaluate,
         evaluate_arrays,
