@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tfscale.core.cluster.strategy import LOCAL
+from tfscale.trainer.probe.graph.awaited_ops import collectives
 from tfscale.trainer.probe.graph.row_writer import RowWriter
 from tfscale.trainer.probe.graph.structures import (
     after,
@@ -302,12 +303,14 @@ class Recorder:
             site = self.sites.traced(kind, looped=is_looped(tf.compat.v1.get_default_graph()), **traits)
             ready = [*dense_tensors(handed), *self._stamp_replicas(buffer, site, handed)]
             begun = buffer, site, buffer.stamp(ready, enters=site.collective)
+        before = len(tf.compat.v1.get_default_graph().get_operations())
         result = call()
         if begun is None:
             return result
         with self.own_work():
             if kind is Kind.REDUCE:
-                self._end_reduction(*begun, handed, result)
+                added = tf.compat.v1.get_default_graph().get_operations()[before:]
+                self._end_reduction(*begun, handed, result, collectives(added))
             else:
                 return self._end_input(*begun, result)
         return result
@@ -334,11 +337,19 @@ class Recorder:
         self._writer.add(site, begin, end, *more)
         return after(end, result, whole=buffer.delays_whole_batch(made))
 
-    def _end_reduction(self, buffer: RowBuffer, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
-        waited_for = _made_in(begin.graph, result)
-        end = buffer.stamp([*waited_for, begin]) if site.collective else begin
+    def _end_reduction(
+        self,
+        buffer: RowBuffer,
+        site: Site,
+        begin: tf.Operation,
+        handed: Any,
+        result: Any,
+        exchanges: list[tf.Operation],
+    ) -> None:
+        made = _made_in(begin.graph, result)
+        end = buffer.stamp([*(exchanges or made), begin]) if site.collective else begin
         if (run := self._current_run()) is not None:
-            run.reductions.append(Reduction(site, {tensor.op for tensor in waited_for}, end))
+            run.reductions.append(Reduction(site, {tensor.op for tensor in made}, end))
         replica = replica_tensors(handed)[0]
         # Variables that are handed over are read inside the reduction, so it is unknown when they were ready. Between
         # hosts it was the end of the collective before.
