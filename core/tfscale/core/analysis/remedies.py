@@ -156,7 +156,7 @@ def for_stragglers(names: Sequence[str], slowdown: float) -> Remedy:
 
 _BY_CAUSE: Mapping[str, str] = {
     "input": "prefetch and map in parallel, and look at the storage that it reads from",
-    "host": "do less in its callbacks and logging; its Python stack shows in which",
+    "host": "do less in its callbacks and logging, and load data with tf.data; its Python stack shows what it does",
     "thermal": "mend the cooling of its host, or restart it on another one",
     "power": "check its host's power supply and its GPU's power limit",
     "cpu": "end the other programs on its host, or give it more cores",
@@ -180,7 +180,7 @@ _BY_END: Mapping[str, str] = {
 }
 _BY_SLOWER_PART: Mapping[str, str] = {
     "input": "look at the storage that all read from",
-    "host": "look at what was added between the steps: callbacks, logging",
+    "host": "look at what was added between the steps: callbacks, logging, loading of data without tf.data",
     "transfer": "look at the links between the hosts, and at who else uses them",
     "compute": "look at what changed in the program: batch, lengths, epoch",
     "update": "look at what changed in the program: optimizer, variables",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tfscale.core.cluster.strategy import LOCAL
+from tfscale.trainer.probe.graph.awaited_ops import collectives
 from tfscale.trainer.probe.graph.row_writer import RowWriter
 from tfscale.trainer.probe.graph.structures import (
     after,
@@ -138,7 +139,7 @@ class Recorder:
             return call()
         self._note_run()
         if tf.executing_eagerly():
-            return self._run_eagerly(call, distribution, key)
+            return self._run_eagerly(call, distribution, key, standalone)
         if not self._can_stamp():
             return call()
         return self._run_in_graph(call, distribution, standalone)
@@ -249,7 +250,7 @@ class Recorder:
             self.eager.append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
         return result
 
-    def _run_eagerly(self, call: Call, distribution: Distribution, key: Hashable) -> Any:
+    def _run_eagerly(self, call: Call, distribution: Distribution, key: Hashable, standalone: bool) -> Any:
         run = self._eager_run = TracedRun(unsplit=not self.splits(distribution))
         begin = time.time()
         try:
@@ -258,7 +259,7 @@ class Recorder:
             self._eager_run = None
         end = time.time()
         with self.own_work():
-            site = self.sites.eager(Kind.RUN, key, distribution=distribution)
+            site = self.sites.eager(Kind.RUN, key, distribution=distribution, begins=not standalone)
             # What was traced in the first pass is not seen again in the next ones.
             site.trains |= run.trains
             site.applies |= run.applies
@@ -302,12 +303,14 @@ class Recorder:
             site = self.sites.traced(kind, looped=is_looped(tf.compat.v1.get_default_graph()), **traits)
             ready = [*dense_tensors(handed), *self._stamp_replicas(buffer, site, handed)]
             begun = buffer, site, buffer.stamp(ready, enters=site.collective)
+        before = len(tf.compat.v1.get_default_graph().get_operations())
         result = call()
         if begun is None:
             return result
         with self.own_work():
             if kind is Kind.REDUCE:
-                self._end_reduction(*begun, handed, result)
+                added = tf.compat.v1.get_default_graph().get_operations()[before:]
+                self._end_reduction(*begun, handed, result, collectives(added))
             else:
                 return self._end_input(*begun, result)
         return result
@@ -334,11 +337,19 @@ class Recorder:
         self._writer.add(site, begin, end, *more)
         return after(end, result, whole=buffer.delays_whole_batch(made))
 
-    def _end_reduction(self, buffer: RowBuffer, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
-        waited_for = _made_in(begin.graph, result)
-        end = buffer.stamp([*waited_for, begin]) if site.collective else begin
+    def _end_reduction(
+        self,
+        buffer: RowBuffer,
+        site: Site,
+        begin: tf.Operation,
+        handed: Any,
+        result: Any,
+        exchanges: list[tf.Operation],
+    ) -> None:
+        made = _made_in(begin.graph, result)
+        end = buffer.stamp([*(exchanges or made), begin]) if site.collective else begin
         if (run := self._current_run()) is not None:
-            run.reductions.append(Reduction(site, {tensor.op for tensor in waited_for}, end))
+            run.reductions.append(Reduction(site, {tensor.op for tensor in made}, end))
         replica = replica_tensors(handed)[0]
         # Variables that are handed over are read inside the reduction, so it is unknown when they were ready. Between
         # hosts it was the end of the collective before.
@@ -364,8 +375,12 @@ class Recorder:
 
     def _run_in_graph(self, call: Call, distribution: Distribution, standalone: bool) -> Any:
         graph = tf.compat.v1.get_default_graph()
+        begun: list[tf.Operation] = []
+        with self.own_work():
+            # Where the graph asks for the batch itself, the run begins with that.
+            begun += [] if self._writer.has_input(graph) else [self._made_buffer().stamp([])]
         before = len(graph.get_operations())
-        run = self._graph_runs[id(graph)] = TracedRun(unsplit=not self.splits(distribution))
+        run = self._graph_runs[id(graph)] = TracedRun(unsplit=not self.splits(distribution), begun=begun)
         try:
             result = call()
         finally:
@@ -379,6 +394,7 @@ class Recorder:
 
     def _end_run(self, site: Site, graph: Any, run: TracedRun, result: Any, added: list[tf.Operation]) -> None:
         site.trains, site.unsplit, site.counter = run.trains, run.unsplit, run.counter
+        site.begins = bool(run.begun)
         site.applies, site.micro_batches = run.applies, _micro_batches(run)
         largest = max((reduction.site for reduction in run.reductions), key=lambda site: site.bytes, default=None)
         site.wire_type = largest.wire_type if largest else ""
@@ -389,7 +405,8 @@ class Recorder:
         waited_for = reduced_updates(here, added) or _made_in(graph, result)
         # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
         awaited = [reduction for reduction in here if not reduction.site.overlaps_updates] or here
-        self._writer.add(site, self._made_buffer().stamp([*waited_for, *(reduction.stamp for reduction in awaited)]))
+        end = self._made_buffer().stamp([*waited_for, *(reduction.stamp for reduction in awaited)])
+        self._writer.add(site, *run.begun, end)
 
     def _is_xla(self) -> bool:
         return self.stamps_graphs and bool(is_in_xla(tf.compat.v1.get_default_graph()))

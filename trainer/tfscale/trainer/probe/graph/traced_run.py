@@ -28,6 +28,8 @@ class TracedRun:
     """Graph of the loop inside of the run in which gradients are computed; None without one."""
     unsplit: bool = False
     counter: Counter | None = None
+    begun: list[tf.Operation] = field(default_factory=list)
+    """Stamp of its begin in a graph that asks for no batch itself."""
     reductions: list[Reduction] = field(default_factory=list)
     gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
     """Gradients of each local replica."""

@@ -249,6 +249,7 @@ class Probe:
         self._status = replace(
             self._status.after(steps),
             xla=self.recorder.xla_seen,
+            own_input=self._assembler.own_input,
             dtensor=self.recorder.dtensor_seen,
             tensorflow=tensorflow_version(),
             keras=keras_version(),

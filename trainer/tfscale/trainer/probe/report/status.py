@@ -13,6 +13,9 @@ from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 
 _XLA = "parts of the program are compiled by XLA, which has no clock: their steps are shown whole"
+_OWN_INPUT = (
+    "the program brings its batches itself, and does not ask tf.data: loading them is in `host`, not in `input`"
+)
 _DTENSOR = "the program uses DTensor, whose graphs take none of the probe's ops: its steps are not measured"
 
 
@@ -34,6 +37,7 @@ class Status:
     keras: str | None = None
     dtype_policy: str | None = None
     xla: bool = False
+    own_input: bool = False
     dtensor: bool = False
     faults: tuple[str, ...] = ()
     """Hooks and repairs that this TensorFlow or Keras does not allow, a line for each."""
@@ -93,10 +97,15 @@ class Status:
             tensorflow=self.tensorflow,
             keras=self.keras,
             dtype_policy=self.dtype_policy,
-            warnings=(*([_XLA] if self.xla else []), *self.faults, *self.notes),
+            warnings=(*self._limits, *self.faults, *self.notes),
             collective=distribution.collective if distribution else None,
             checkpoint=self.checkpoint,
         )
+
+    @property
+    def _limits(self) -> list[str]:
+        """Sentences about what cannot be measured in this program."""
+        return [_XLA] * self.xla + [_OWN_INPUT] * self.own_input
 
     @property
     def _unmeasured(self) -> str:
