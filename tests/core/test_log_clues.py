@@ -47,6 +47,14 @@ def test_the_probes_own_line_goes_before_all_and_is_kept_whole() -> None:
     assert last_words(lines)[-1] == told
 
 
+def test_the_probes_own_line_is_apart_from_output_without_a_newline() -> None:
+    told = "tfscale: cannot run: train.py, line 6: write it so"
+    words = last_words(["", "Epoch 1/5", f"3/100 - loss: 0.5{told}"])
+    assert words == ("Epoch 1/5", "3/100 - loss: 0.5", told)
+    found = find_clue([f"3/100 - loss: 0.5{told}"])
+    assert found is not None and found.line == told
+
+
 def test_who_died_is_read_from_a_peers_log() -> None:
     found = find_clue(["step 4", PEER, "Traceback (most recent call last):", "RuntimeError: Collective ops is aborted"])
     assert found is not None

@@ -248,6 +248,9 @@ class StepBatch:
     """Rows whose edges overlapped."""
     pull: Sequence[float] = field(default_factory=_floats)
     """The part of `compute` in which it waited for variables from parameter servers."""
+    part: int = 0
+    """Process of the attempt that measured: milliseconds from its host's boot until it began. Each numbers its steps
+    from 0, and a later one has a larger part."""
 
 
 @dataclass(frozen=True, slots=True)

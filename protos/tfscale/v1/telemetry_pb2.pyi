@@ -508,6 +508,7 @@ class StepBatch(_message.Message):
     LOST_FIELD_NUMBER: _builtins.int
     CLAMPED_FIELD_NUMBER: _builtins.int
     PULL_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     attempt: _builtins.int
     reporter: _builtins.str
@@ -520,9 +521,11 @@ class StepBatch(_message.Message):
     """steps before this batch that could not be kept"""
     clamped: _builtins.int
     """rows of this batch whose edges overlapped and were clamped"""
+    part: _builtins.int
+    """process of the attempt that measured: ms from its host's boot until it began"""
     @_builtins.property
     def sequence(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """number of the gradient collective in this attempt, from 0"""
+        """number of the gradient collective in this part, from 0"""
 
     @_builtins.property
     def global_step(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
@@ -572,10 +575,11 @@ class StepBatch(_message.Message):
         lost: _builtins.int = ...,
         clamped: _builtins.int = ...,
         pull: _abc.Iterable[_builtins.float] | None = ...,
+        part: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "part", b"part", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -604,6 +608,7 @@ class PackedSteps(_message.Message):
     LOST_FIELD_NUMBER: _builtins.int
     CLAMPED_FIELD_NUMBER: _builtins.int
     PULL_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     attempt: _builtins.int
     reporter: _builtins.str
@@ -619,6 +624,7 @@ class PackedSteps(_message.Message):
     lost: _builtins.int
     clamped: _builtins.int
     pull: _builtins.bytes
+    part: _builtins.int
     def __init__(
         self,
         *,
@@ -637,10 +643,11 @@ class PackedSteps(_message.Message):
         lost: _builtins.int = ...,
         clamped: _builtins.int = ...,
         pull: _builtins.bytes = ...,
+        part: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "part", b"part", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -55,6 +55,16 @@ def test_a_log_that_keeps_nothing_begins_anew(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir() if path.name != "log"] == []
 
 
+def test_a_line_of_its_own_is_apart_from_output_without_a_newline(tmp_path: Path) -> None:
+    for _ in range(2):
+        log = shim.OutputLog(str(tmp_path / "log"), 1 << 20, 1)
+        log.line("started")
+        log.write(b"loss: 0.5")
+    log.line("ended")
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert [line.rpartition(" ")[2] for line in lines] == ["started", "0.5", "started", "0.5", "ended"]
+
+
 def test_a_full_disk_is_counted_and_marked_when_there_is_room_again(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.symlink_to("/dev/full")

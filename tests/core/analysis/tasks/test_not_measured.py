@@ -18,6 +18,13 @@ def test_a_task_whose_launcher_lost_the_probe_is_named_with_the_reason(view: Vie
     assert headline([told], tasks, None) == told.sentence
 
 
+def test_a_second_process_that_trains_is_told(view: View) -> None:
+    beside = ProbeStatus(ProbeState.MEASURING, warnings=("a note", "not measured: process 7 trains as well"))
+    (told,) = not_measured([view("worker:0", probe=beside), view("worker:1")])
+    assert (told.subject, told.severity) == ("worker:0", "warning")
+    assert told.sentence == "worker:0 is measured in part: process 7 trains as well"
+
+
 def test_it_does_not_count_as_reporting(view: View) -> None:
     assert why_missing(view("worker:0", probe=ABSENT)) == "its process runs, but does not report"
 

@@ -113,7 +113,7 @@ class ClusterContext:
         """
         if not subjects:
             return
-        attempt = (*table.attempt(subjects[0]), numbering)
+        attempt = (*table.attempt(subjects[0]), table.part(subjects[0]), numbering)
         fresh = table.aligned(subjects, first=self._goodput.next_step(attempt))
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:

@@ -40,7 +40,7 @@ _KINDS = {
 Interval = tuple[float, float]
 """(begin, end), Unix seconds."""
 Attempt = tuple[int | str, ...]
-"""The scope of step numbers: (generation, attempt), and the worker where each worker has numbers of its own."""
+"""The scope of step numbers: (generation, attempt, part), and the worker where each worker has numbers of its own."""
 
 _SHORT_GAP, _SHORT_GAP_SHARE = 0.02, 0.05
 """Seconds, and share of the step, up to which the time between two steps belongs to the step (chosen)."""
@@ -73,6 +73,12 @@ class Goodput:
         for activity in activities:
             self._activities[task, activity.kind, activity.begin] = activity
 
+    def _otherwise(self, attempt: Attempt) -> str:
+        """Return the bucket of the time before the newest steps, as far as no activity explains it."""
+        if self._attempt is None:
+            return "start"
+        return "unknown" if attempt == self._attempt else "recovery" if attempt[:2] != self._attempt[:2] else "start"
+
     def next_step(self, attempt: Attempt) -> int:
         """Return the first collective of this attempt that is not in a bucket."""
         return self._consumed + 1 if attempt == self._attempt else 0
@@ -86,7 +92,7 @@ class Goodput:
             fresh = fresh.since(self._reached)
         if len(fresh) == 0 or self.begin is None:
             return
-        otherwise = "unknown" if attempt == self._attempt else "recovery" if self._attempt else "start"
+        otherwise = self._otherwise(attempt)
         begin = self.begin if self._reached is None else self._reached
         length = _length(fresh)
         self._add(self._gap(begin, float(fresh.end[0] - length[0]), otherwise))

@@ -39,7 +39,7 @@ def probe() -> Probe:
         identity = Identity.from_environment() if agent_variable("TFSCALE_REPORT") else None
         _probe = Probe()
         if identity is not None:
-            _probe.report_to(lambda: Reporter(identity, profiling.obey))
+            _probe.report_to(lambda: Reporter(identity.begun(), profiling.obey))
     return _probe
 
 

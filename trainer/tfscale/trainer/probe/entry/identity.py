@@ -1,8 +1,9 @@
-"""Attempt of a task that this process is."""
+"""Attempt of a task that this process is, or is a part of."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 from tfscale.trainer.probe.entry.agent_variables import agent_variable
 
@@ -15,6 +16,12 @@ class Identity:
     task: str
     generation: int
     attempt: int
+    part: int = 0
+    """Milliseconds from the host's boot until this process began to report; a later process has a larger one."""
+
+    def begun(self) -> Identity:
+        """Return the identity of a process that begins to report now."""
+        return replace(self, part=int(time.monotonic() * 1000))
 
     @classmethod
     def from_environment(cls) -> Identity:
