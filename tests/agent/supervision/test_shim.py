@@ -39,15 +39,6 @@ def test_a_log_is_rotated_at_line_ends_and_keeps_as_many_as_told(tmp_path: Path)
     assert log.lost == 0
 
 
-def test_output_without_a_line_end_is_a_line_of_its_own(tmp_path: Path) -> None:
-    log = shim.OutputLog(str(tmp_path / "log"), 1000, 2)
-    log.line("begun")
-    log.write(b"KeyError: 'lr'")
-    log.line("ended")
-    begun, said, ended = (tmp_path / "log").read_text().splitlines()
-    assert begun.endswith("begun") and said == "KeyError: 'lr'" and ended.startswith("--- tfscale: ")
-
-
 def test_a_log_that_keeps_nothing_begins_anew(tmp_path: Path) -> None:
     log = shim.OutputLog(str(tmp_path / "log"), 50, 0)
     for number in range(10):

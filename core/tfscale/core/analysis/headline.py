@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tfscale.core.analysis.findings import SubjectSummary
+from tfscale.core.analysis.run.saturation import MANNERS
 from tfscale.core.analysis.tasks.hangs import missing, stillness
 from tfscale.core.analysis.tasks.not_started import joined, why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
@@ -42,8 +43,14 @@ def headline(
     if trouble := _trouble(tasks):
         return trouble
     if steps_per_second is not None:
-        return _healthy(tasks, steps_per_second, ratios or {}, stages)
+        return _healthy(tasks, steps_per_second, ratios or {}, stages) + _manner(diagnoses)
     return _waiting(tasks)
+
+
+def _manner(diagnoses: Sequence[Diagnosis]) -> str:
+    """Say what takes most of the time of a healthy cluster, where it is not the steps."""
+    told = (each for each in diagnoses if each.end is None and each.evidence.get("resource") in MANNERS)
+    return next((f"; {each.sentence.partition('; what would help')[0]}" for each in told), "")
 
 
 def _trouble(tasks: Sequence[ObservedTask]) -> str | None:

@@ -130,6 +130,19 @@ def for_compute(load: Load) -> tuple[Remedy, ...]:
 
 
 FOR_CPU = (Remedy("more cores a host, fewer tasks on one host, or less preprocessing in the training process"),)
+OUTSIDE = {
+    "compile": (
+        Remedy("tensors instead of Python numbers as arguments of tf.function, or reduce_retracing=True"),
+        Remedy("batches of one shape (drop_remainder=True)"),
+    ),
+    "checkpoint": (Remedy("checkpoints less often, or written in the background (CheckpointOptions)"),),
+    "evaluation": (Remedy("evaluation less often, or by an evaluator beside the training"),),
+    "python": (
+        Remedy("larger batches, or several steps in one call (steps_per_execution)"),
+        Remedy("b on a task's page shows where its Python is"),
+    ),
+}
+"""Remedies of what takes time outside of the steps, by bucket of goodput."""
 FOR_GPU_MEMORY = (Remedy("a smaller batch on each GPU with gradient accumulation, or mixed precision"),)
 
 

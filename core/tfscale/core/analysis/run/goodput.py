@@ -15,7 +15,7 @@ from tfscale.core.analysis.steps.phases import waits
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
 from tfscale.core.records import Activity, ActivityKind
 
-PRODUCTIVE = "productive"
+PRODUCTIVE, PYTHON = "productive", "python"
 BUCKETS = (
     PRODUCTIVE,
     "start",
@@ -53,6 +53,8 @@ class Goodput:
     begin: float | None = None
     """Start of the first task, Unix seconds."""
     _spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BUCKETS, 0.0))
+    _host: float = 0.0
+    """Seconds of the productive ones in which the program's own Python held up its worker."""
     _reached: float | None = None
     """Unix seconds up to which all time is in a bucket."""
     _attempt: Attempt | None = None
@@ -106,6 +108,19 @@ class Goodput:
             if activity.end is None or activity.end > self._reached
         }
 
+    @property
+    def settled(self) -> tuple[float, Mapping[str, float]] | None:
+        """The end of the newest step, Unix seconds, and the seconds by bucket up to it; None before a step.
+
+        `python` is what of the steps is the program's own Python, and the time that nothing else explains.
+        """
+        if self._reached is None:
+            return None
+        spent = dict(self._spent)
+        spent[PRODUCTIVE] -= self._host
+        spent[PYTHON] = self._host + spent.pop("unknown")
+        return self._reached, spent
+
     def spent(self, now: float) -> Mapping[str, float]:
         """Return seconds by bucket up to `now`; empty before anything started."""
         if self.begin is None:
@@ -132,8 +147,11 @@ class Goodput:
         self._spent["input"] += float(fetch[once].sum())
         self._spent["stragglers"] += float(waited[once].sum())
         self._spent[PRODUCTIVE] += float((length - fetch - waited)[once].sum())
+        self._host += float(fresh.phases[1].mean(axis=1)[once].sum())
         gaps = np.diff(fresh.end) - length[1:]
-        for row in np.flatnonzero(gaps > np.maximum(_SHORT_GAP_SHARE * length[1:], _SHORT_GAP)):
+        is_long = gaps > np.maximum(_SHORT_GAP_SHARE * length[1:], _SHORT_GAP)
+        self._spent[PRODUCTIVE] += float(gaps[~is_long].sum())
+        for row in np.flatnonzero(is_long):
             stop = float(fresh.end[row + 1] - length[row + 1])
             self._add(self._gap(float(fresh.end[row]), stop, "unknown"))
         if numbers is not None:
