@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -39,7 +39,7 @@ class Announcer:
         self._ends = dict(list(self._ends.items())[-_REMEMBERED:])
         changes = [*noted, *(activity for activity in inferred if not self._is_noted(activity))]
         over = {_key(activity) for activity in changes if activity.end is not None}
-        brief = Counter[ActivityKind]()
+        brief: defaultdict[ActivityKind, float] = defaultdict(float)
         for activity in changes:
             brief[activity.kind] += seconds if (seconds := _seconds(activity)) < _BRIEF else 0.0
         return [activity for activity in changes if self._is_reported(activity, over, brief[activity.kind])]
