@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from tfscale.trainer.probe.graph.structures import (
     updates_fed_by,
     wire_type,
 )
-from tfscale.trainer.probe.graph.traced_run import Reduction, TracedRun, reduced_updates
+from tfscale.trainer.probe.graph.traced_run import Reduction, TracedRun, changes_variables, reduced_updates
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import SpanTable
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
@@ -74,6 +75,8 @@ class Recorder:
         self._around = _Surroundings()
         self._eager_run: TracedRun | None = None
         self._graph_runs: dict[int, TracedRun] = {}
+        self._compiled: dict[Hashable, TracedRun] = {}
+        """Runs of functions that XLA compiles, as they were traced."""
         self._unresolved: list[Reduction] = []
         self._lock = threading.Lock()
         self._enabled = True
@@ -127,10 +130,13 @@ class Recorder:
                 return self._reduce_eagerly(call, handed, distribution, gathers)
             return self._in_graph(call, Kind.REDUCE, handed, distribution, gathers)
 
-    def run(self, call: Call, distribution: Distribution, key: Hashable, standalone: bool = False) -> Any:
-        """Record `call`, which is a step or a part of one; in eager code `key` identifies the place in the program.
+    def run(
+        self, call: Call, distribution: Distribution, key: Hashable, standalone: bool = False, compiled: bool = False
+    ) -> Any:
+        """Record `call`, which is a step or a part of one; `key` identifies the place in the program.
 
-        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run.
+        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run. What XLA has
+        `compiled` is a run if it updates variables from gradients; else it may only compute gradients.
         """
         if not self._enabled:
             # The probe reports why nothing is recorded.
@@ -139,10 +145,10 @@ class Recorder:
             return call()
         self._note_run()
         if tf.executing_eagerly():
-            return self._run_eagerly(call, distribution, key, standalone)
+            return self._run_eagerly(call, distribution, key, standalone, compiled)
         if not self._can_stamp():
             return call()
-        return self._run_in_graph(call, distribution, standalone)
+        return self._run_in_graph(call, distribution, standalone, key if compiled else None)
 
     def gradient(self, call: Call) -> Any:
         """Record `call`, which computes gradients."""
@@ -250,7 +256,9 @@ class Recorder:
             self.eager.append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
         return result
 
-    def _run_eagerly(self, call: Call, distribution: Distribution, key: Hashable, standalone: bool) -> Any:
+    def _run_eagerly(
+        self, call: Call, distribution: Distribution, key: Hashable, standalone: bool, compiled: bool
+    ) -> Any:
         run = self._eager_run = TracedRun(unsplit=not self.splits(distribution))
         begin = time.time()
         try:
@@ -260,6 +268,8 @@ class Recorder:
         end = time.time()
         with self.own_work():
             site = self.sites.eager(Kind.RUN, key, distribution=distribution, begins=not standalone)
+            if compiled:
+                self._note_compiled(run)
             # What was traced in the first pass is not seen again in the next ones.
             site.trains |= run.trains
             site.applies |= run.applies
@@ -267,7 +277,10 @@ class Recorder:
             site.unsplit |= run.unsplit
             site.counter = run.counter or site.counter
             self._unresolved += run.reductions
-            self.eager.append(Span(site, begin, end))
+            if compiled and site.trains and not site.unsplit:
+                self._note_gradient(result)
+            else:
+                self.eager.append(Span(site, begin, end))
         return result
 
     def _note_gradient(self, result: Any) -> None:
@@ -373,7 +386,7 @@ class Recorder:
             self._writer.add(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
         return stamps
 
-    def _run_in_graph(self, call: Call, distribution: Distribution, standalone: bool) -> Any:
+    def _run_in_graph(self, call: Call, distribution: Distribution, standalone: bool, compiled: Hashable | None) -> Any:
         graph = tf.compat.v1.get_default_graph()
         begun: list[tf.Operation] = []
         with self.own_work():
@@ -386,11 +399,29 @@ class Recorder:
         finally:
             del self._graph_runs[id(graph)]
         with self.own_work():
+            if compiled is not None:
+                run = self._compiled_run(compiled, run)
+                if not run.unsplit:
+                    if run.trains:
+                        self._note_gradient(result)
+                    return result
             site = self.sites.traced(
                 Kind.RUN, looped=is_looped(graph), standalone_optimizer=standalone, distribution=distribution
             )
             self._end_run(site, graph, run, result, graph.get_operations()[before:])
         return result
+
+    def _note_compiled(self, run: TracedRun) -> None:
+        run.unsplit = changes_variables(run)
+        self.xla_seen |= run.unsplit
+
+    def _compiled_run(self, key: Hashable, run: TracedRun) -> TracedRun:
+        """Return the run with what was seen when its function was traced, which may have been earlier."""
+        self._note_compiled(run)
+        traced = self._compiled.get(key)
+        if traced is None or run.trains:
+            self._compiled[key] = traced = replace(run, gradients={})
+        return replace(traced, begun=run.begun)
 
     def _end_run(self, site: Site, graph: Any, run: TracedRun, result: Any, added: list[tf.Operation]) -> None:
         site.trains, site.unsplit, site.counter = run.trains, run.unsplit, run.counter
