@@ -28,7 +28,9 @@ from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.hooks.process_ends import before_sudden_end
 from tfscale.trainer.probe.report.activities import Activities, Announcer
 from tfscale.trainer.probe.report.clock import ClockWatch
+from tfscale.trainer.probe.report.no_step import no_step
 from tfscale.trainer.probe.report.progress import Progress
+from tfscale.trainer.probe.report.seen_devices import seen_devices
 from tfscale.trainer.probe.report.sink import ProbeReport, Sink
 from tfscale.trainer.probe.report.status import Status, dtype_policy, keras_version, tensorflow_version
 from tfscale.trainer.probe.report.step_columns import without_phases
@@ -226,6 +228,9 @@ class Probe:
         self._stop.set()
         thread.join(1.0)
         self.flush()
+        if sentence := no_step(self._status, self._progress.has_fit, self.recorder.has_run, self.recorder.trains):
+            self.note(sentence)
+            self.flush()
         for sink in self._sinks:
             sink.close(_CLOSING_SECONDS)
 
@@ -270,6 +275,8 @@ class Probe:
         return self._parameter_server.workers.coordinator()
 
     def _update_status(self, steps: Sequence[Step]) -> None:
+        if steps and self._status.devices is None:
+            self._status = replace(self._status, devices=seen_devices())
         self._status = replace(
             self._status.after(steps),
             xla=self.recorder.xla_seen,
