@@ -126,7 +126,8 @@ class ProbeReports:
     def hear(self) -> None:
         """Read the reports that came since the last call."""
         for connection in tuple(self._connections):
-            self._hear(connection)
+            if connection in self._connections:  # it has not just given its place to another one
+                self._hear(connection)
 
     def close(self) -> None:
         """Read the reports that have come, and close all connections."""

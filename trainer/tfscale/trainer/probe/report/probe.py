@@ -128,7 +128,7 @@ class Probe:
             self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
             self._thread.start()
             atexit.register(self._finish, self._thread)
-            before_sudden_end(self._hurry)
+            before_sudden_end(self._deliver, _HURRY_SECONDS)
 
     def fail(self, error: Exception) -> None:
         """Stop measuring because of a failure of the probe's own, and report it once, on stderr and to the sinks."""
@@ -211,13 +211,6 @@ class Probe:
         atexit.unregister(self._end_untrained)
         atexit.unregister(self._finish)
         self._sinks = []
-
-    def _hurry(self) -> None:
-        """Report all that has been recorded before the process ends, in a thread: this one may hold any lock."""
-        with contextlib.suppress(RuntimeError):  # Python ends already, and starts no more threads
-            hurrying = threading.Thread(target=self._deliver, name="tfscale-end", daemon=True)
-            hurrying.start()
-            hurrying.join(_HURRY_SECONDS)
 
     def _deliver(self) -> None:
         self.flush()
