@@ -116,6 +116,19 @@ class TaskStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Devices:
+    """Accelerators that TensorFlow sees in the training process."""
+
+    gpus_found: int
+    """GPUs that it has found (physical devices)."""
+    gpus: int
+    """GPUs that the program uses (logical devices)."""
+    tpus: int
+    why_no_gpu: str = ""
+    """The reason why it has found none, as far as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeStatus:
     """State of the probe, and facts about the program that it measures."""
 
@@ -150,6 +163,8 @@ class ProbeStatus:
     """RING, NCCL or AUTO across hosts, LOCAL within one process."""
     checkpoint: Time | None = None
     """Time at which this task's newest checkpoint was written, also by an attempt before."""
+    devices: Devices | None = None
+    """Known from the first steps on."""
 
 
 @dataclass(frozen=True, slots=True)

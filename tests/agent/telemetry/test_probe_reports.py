@@ -211,6 +211,18 @@ async def test_a_process_that_trains_takes_the_place_of_one_that_does_not(path: 
         assert (notes(reports), reports.training) == ((), None)
 
 
+async def test_a_reporter_gives_its_place_also_to_a_process_that_has_connected_before_it(path: Path) -> None:
+    async with served(path) as reports, connected(path) as trainer:
+        await asyncio.sleep(0.05)
+        async with connected(path) as helper:
+            helper.say(hello())
+            await helper.accepted()
+            trainer.say(hello(pid=2, trains=True), steps_of(0))
+            await trainer.accepted()
+            assert await helper.waits() == "another process of the task trains"
+            reports.hear()
+
+
 async def test_the_second_of_two_processes_that_train_at_once_waits_and_is_named(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

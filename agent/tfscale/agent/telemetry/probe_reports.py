@@ -19,7 +19,7 @@ from tfscale.agent.on_demand.stack_requests import StackListener
 from tfscale.agent.telemetry.probe_connection import ProbeConnection
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
-from tfscale.core.log_clues import UNMEASURED
+from tfscale.core.log_clues import UNMEASURED, UNTRAINED
 from tfscale.core.records import (
     SCHEMA_VERSION,
     Activity,
@@ -126,7 +126,8 @@ class ProbeReports:
     def hear(self) -> None:
         """Read the reports that came since the last call."""
         for connection in tuple(self._connections):
-            self._hear(connection)
+            if connection in self._connections:  # it has not just given its place to another one
+                self._hear(connection)
 
     def close(self) -> None:
         """Read the reports that have come, and close all connections."""
@@ -226,7 +227,7 @@ class ProbeReports:
 
     def _collect(self, report: wire.ProbeReport, steps: list[wire.EncodedSteps]) -> None:
         if report.probe is not None:
-            probe = self._with_checkpoint(report.probe)
+            probe = self._with_what_is_known(report.probe)
             _log_problems(self._probe, probe)
             self._probe = probe
             self.strategy = probe.strategy or self.strategy
@@ -240,10 +241,14 @@ class ProbeReports:
         self._steps.extend(steps)
         del self._steps[:-_WAITING]
 
-    def _with_checkpoint(self, probe: ProbeStatus) -> ProbeStatus:
-        """Return the status with the newest checkpoint of any attempt: a new one goes on from there."""
+    def _with_what_is_known(self, probe: ProbeStatus) -> ProbeStatus:
+        """Return the status with the newest checkpoint of any attempt: a new one goes on from there.
+
+        That a process makes no step is no fault where another one of its attempt has trained.
+        """
         self._checkpoint = probe.checkpoint or self._checkpoint
-        return replace(probe, checkpoint=self._checkpoint)
+        kept = tuple(note for note in probe.warnings if not (self._has_trained and note.startswith(UNTRAINED)))
+        return replace(probe, checkpoint=self._checkpoint, warnings=kept)
 
 
 def _also_trains(pid: int, reporter: int) -> str:

@@ -17,6 +17,7 @@ KINDS = (
     "not_started",
     "not_trained",
     "not_measured",
+    "unused_gpus",
     "not_finite",
     "straggler",
     "slowdown",

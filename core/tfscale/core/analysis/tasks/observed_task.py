@@ -26,6 +26,9 @@ WARM_UP_STEPS = 5
 _GAP = 1.0
 """Seconds of a batch below which its steps are not read one by one: shorter gaps decide no hang."""
 
+_GPU_FRAMES = 16
+"""Frames of which one is asked for the number of the host's GPUs; NVML may answer late."""
+
 ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
 
 
@@ -60,6 +63,8 @@ class ObservedTask:
     not_finite_since: float | None = None
     """Time at which its loss was first no finite number, None while it is one."""
     not_finite_step: int | None = None
+    gpus: int = 0
+    """GPUs of its host, by NVML; counted once the probe has told what TensorFlow sees."""
 
     def __post_init__(self) -> None:
         self.name = str(self.task)
@@ -89,6 +94,7 @@ class ObservedTask:
     def fold(self, frame: Frame) -> None:
         """Take in a frame of the task's agent."""
         before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
+        self._count_gpus(frame)
         self.at, self.status, self.probe = frame.at, frame.status, frame.probe
         if attempt != before:
             self.progressed, self.longest_gap, self.collective = None, 0.0, None
@@ -102,6 +108,12 @@ class ObservedTask:
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
                 self._fold_steps(batch)
+
+    def _count_gpus(self, frame: Frame) -> None:
+        """Count the host's GPUs, in few frames: to decode them in each would be work for nothing."""
+        is_due = frame.probe != self.probe or frame.sequence % _GPU_FRAMES == 0
+        if frame.probe is not None and frame.probe.devices is not None and is_due:
+            self.gpus = max(self.gpus, len(frame.gpus))
 
     def _fold_activities(self, frame: Frame) -> None:
         if not frame.activities:

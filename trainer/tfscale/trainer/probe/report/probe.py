@@ -28,7 +28,9 @@ from tfscale.trainer.probe.hooks.patches import Patches
 from tfscale.trainer.probe.hooks.process_ends import before_sudden_end
 from tfscale.trainer.probe.report.activities import Activities, Announcer
 from tfscale.trainer.probe.report.clock import ClockWatch
+from tfscale.trainer.probe.report.no_step import no_step
 from tfscale.trainer.probe.report.progress import Progress
+from tfscale.trainer.probe.report.seen_devices import seen_devices
 from tfscale.trainer.probe.report.sink import ProbeReport, Sink
 from tfscale.trainer.probe.report.status import Status, dtype_policy, keras_version, tensorflow_version
 from tfscale.trainer.probe.report.step_columns import without_phases
@@ -126,7 +128,7 @@ class Probe:
             self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
             self._thread.start()
             atexit.register(self._finish, self._thread)
-            before_sudden_end(self._hurry)
+            before_sudden_end(self._deliver, _HURRY_SECONDS)
 
     def fail(self, error: Exception) -> None:
         """Stop measuring because of a failure of the probe's own, and report it once, on stderr and to the sinks."""
@@ -210,13 +212,6 @@ class Probe:
         atexit.unregister(self._finish)
         self._sinks = []
 
-    def _hurry(self) -> None:
-        """Report all that has been recorded before the process ends, in a thread: this one may hold any lock."""
-        with contextlib.suppress(RuntimeError):  # Python ends already, and starts no more threads
-            hurrying = threading.Thread(target=self._deliver, name="tfscale-end", daemon=True)
-            hurrying.start()
-            hurrying.join(_HURRY_SECONDS)
-
     def _deliver(self) -> None:
         self.flush()
         for sink in self._sinks:
@@ -226,6 +221,9 @@ class Probe:
         self._stop.set()
         thread.join(1.0)
         self.flush()
+        if sentence := no_step(self._status, self._progress.has_fit, self.recorder.has_run, self.recorder.trains):
+            self.note(sentence)
+            self.flush()
         for sink in self._sinks:
             sink.close(_CLOSING_SECONDS)
 
@@ -270,6 +268,8 @@ class Probe:
         return self._parameter_server.workers.coordinator()
 
     def _update_status(self, steps: Sequence[Step]) -> None:
+        if steps and self._status.devices is None:
+            self._status = replace(self._status, devices=seen_devices())
         self._status = replace(
             self._status.after(steps),
             xla=self.recorder.xla_seen,

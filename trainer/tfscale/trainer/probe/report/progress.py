@@ -49,6 +49,11 @@ class Progress:
         self._fit: _Fit | None = None
         self._elsewhere = RemoteReader()
 
+    @property
+    def has_fit(self) -> bool:
+        """True once a `fit` has begun an epoch."""
+        return self._fit is not None
+
     def epoch_begun(self, epoch: int) -> None:
         """Note that this epoch of a `fit` begins."""
         if self._fit is None or self._fit.is_over:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 
-from tfscale.core.records import ProbeState, ProbeStatus
+from tfscale.core.records import Devices, ProbeState, ProbeStatus
 from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
@@ -45,6 +45,7 @@ class Status:
     """Sentences about what was done in the place of what the script says."""
     checkpoint: float | None = None
     """Time at which the newest checkpoint was written, Unix seconds."""
+    devices: Devices | None = None
 
     def after(self, steps: Sequence[Step]) -> Status:
         """Return the status once these steps were seen."""
@@ -100,6 +101,7 @@ class Status:
             warnings=(*self._limits, *self.faults, *self.notes),
             collective=distribution.collective if distribution else None,
             checkpoint=self.checkpoint,
+            devices=self.devices,
         )
 
     @property
