@@ -435,6 +435,23 @@ OPTIMIZER_BUILD = Feature(
     keras.src.optimizers.base_optimizer:BaseOptimizer.built
     """,
 )
+OPTIMIZER_UPDATES = Feature(
+    "use_ema, gradient_accumulation_steps and clipping of Keras under strategies not repaired",
+    """
+    keras.src.backend.tensorflow.optimizer:TFOptimizer._distribution_strategy
+    keras.src.backend.tensorflow.optimizer:TFOptimizer._all_reduce_sum_gradients(self, grads_and_vars)
+    keras.src.backend.tensorflow.optimizer:TFOptimizer._distributed_tf_update_step(self, distribution, grads_and_vars)
+    keras.src.backend.tensorflow.optimizer:TFOptimizer._apply_weight_decay(self, variables)
+    keras.src.optimizers.base_optimizer:BaseOptimizer._backend_apply_gradients(self, grads, trainable_variables)
+    keras.src.optimizers.base_optimizer:BaseOptimizer._clip_gradients(self, grads)
+    keras.src.optimizers.base_optimizer:BaseOptimizer._use_weight_decay(self, variable)
+    keras.src.optimizers.base_optimizer:BaseOptimizer._get_variable_index(self, variable)
+    keras.src.optimizers.base_optimizer:BaseOptimizer._accumulated_gradients
+    keras.src.optimizers.base_optimizer:BaseOptimizer._model_variables_moving_average
+    keras.src.optimizers.base_optimizer:BaseOptimizer._trainable_variables
+    keras.src.optimizers.base_optimizer:BaseOptimizer._iterations
+    """,
+)
 LOSS_SCALE = Feature(
     "LossScaleOptimizer of Keras not repaired",
     """

@@ -37,13 +37,15 @@ class Problem:
             for shape in ((FEATURES, 16), (16,), (16, CLASSES), (CLASSES,))
         ]
 
-    def model(self, **compile_arguments: Any) -> Any:
+    def model(
+        self, optimizer: Callable[[], Any] = lambda: keras.optimizers.Adam(0.01), **compile_arguments: Any
+    ) -> Any:
         with self.strategy.scope():
             model = keras.Sequential(
                 [keras.Input((FEATURES,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(CLASSES)]
             )
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-            model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], **compile_arguments)
+            model.compile(optimizer(), loss, metrics=["accuracy"], **compile_arguments)
         model.set_weights(self.initial)
         return model
 
@@ -320,6 +322,41 @@ def custom_loop(problem: Problem) -> Any:
     return found + weights(model)
 
 
+def moving_average(problem: Problem) -> Any:
+    """Fit with weights that their moving average overwrites, after some steps and in the end."""
+    options = {"use_ema": True, "ema_momentum": 0.8, "ema_overwrite_frequency": 4}
+    model = problem.model(lambda: keras.optimizers.Adam(0.01, **options))
+    return losses(model.fit(problem.data(), epochs=2, verbose=2)) + weights(model)
+
+
+def clipped(problem: Problem) -> Any:
+    """Fit with gradients that are clipped, one by one and all together."""
+    found = []
+    for options in ({"clipnorm": 0.05}, {"global_clipnorm": 0.05}, {"clipvalue": 0.01}):
+        model = problem.model(lambda options=options: keras.optimizers.SGD(0.5, **options))
+        found += losses(model.fit(problem.data(), epochs=2, verbose=2)) + weights(model)
+    return found
+
+
+def accumulated(problem: Problem) -> Any:
+    """Fit with the mean gradients of four batches, of ten: the last two batches change nothing yet."""
+    found = []
+    for options in (
+        {},
+        {
+            "weight_decay": 0.1,
+            "global_clipnorm": 0.05,
+            "use_ema": True,
+            "ema_momentum": 0.8,
+            "ema_overwrite_frequency": 2,
+        },
+    ):
+        kind = keras.optimizers.SGD
+        model = problem.model(lambda options=options: kind(0.5, gradient_accumulation_steps=4, **options))
+        found += losses(model.fit(problem.data(), epochs=2, verbose=2)) + weights(model)
+    return found
+
+
 def overflow(problem: Problem) -> Any:
     """Train on a batch in whose second half gradients are not finite: all replicas must leave out that step."""
     with problem.strategy.scope():
@@ -366,6 +403,9 @@ TASKS = {
         predict_steps_per_execution,
         on_batch,
         custom_loop,
+        moving_average,
+        clipped,
+        accumulated,
         overflow,
     )
 }

@@ -49,7 +49,10 @@ _REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
         (tf_internals.ATOMIC_VARIABLES, variables.repair),
         (tf_internals.CENTRAL_STATES, variables.repair_aggregation),
     ),
-    "keras.src.backend.tensorflow.optimizer": ((tf_internals.OPTIMIZER_BUILD, optimizers.repair),),
+    "keras.src.backend.tensorflow.optimizer": (
+        (tf_internals.OPTIMIZER_BUILD, optimizers.repair),
+        (tf_internals.OPTIMIZER_UPDATES, optimizers.repair_updates),
+    ),
     "keras.src.backend.tensorflow.trainer": (
         (tf_internals.SYMBOLIC_BUILD, across_workers.repair_symbolic_build),
         (tf_internals.REPLICA_METRICS, across_workers.repair_reduce_per_replica),
