@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -40,10 +42,19 @@ def task_environment(
         "TFSCALE_REPORT": socket,
         "TFSCALE_STACKS": str(settings.files.stacks),
         "TFSCALE_PROBE_PATH": os.pathsep.join(probe_portions()),
+        "TFSCALE_CONSOLE": shlex.join(_console(settings)),
     }
     if (site := probe_site()) is not None:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [site, environment.get("PYTHONPATH")]))
     return environment
+
+
+def _console(settings: AgentSettings) -> list[str]:
+    """Return the command of a console of the task's own cluster, for a program that asks how it does."""
+    file = settings.cluster_file
+    cluster = ["--agent", str(settings.listen)] if file is None else ["--cluster", str(file.absolute())]
+    insecure = ["--insecure"] if settings.insecure else []
+    return [sys.executable, "-m", "tfscale.console.cli", *cluster, *insecure]
 
 
 def probe_portions() -> list[str]:

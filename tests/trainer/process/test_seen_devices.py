@@ -43,7 +43,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
 
 
 def seen() -> Devices | None:
-    from tfscale.trainer.probe.report.seen_devices import seen_devices
+    from tfscale.trainer.probe.process.seen_devices import seen_devices
 
     return seen_devices()
 
