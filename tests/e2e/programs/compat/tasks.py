@@ -351,8 +351,9 @@ def accumulated(problem: Problem) -> Any:
             "ema_overwrite_frequency": 2,
         },
     ):
-        kind = keras.optimizers.SGD
-        model = problem.model(lambda options=options: kind(0.5, gradient_accumulation_steps=4, **options))
+        model = problem.model(
+            lambda options=options: keras.optimizers.SGD(0.5, gradient_accumulation_steps=4, **options)
+        )
         found += losses(model.fit(problem.data(), epochs=2, verbose=2)) + weights(model)
     return found
 
