@@ -23,6 +23,11 @@ NOISE = "E0000 00:00:1795249617.0 26849 cuda_platform.cc:52] failed call to cuIn
         ("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", "gpu"),
         ("F0000 tensor.cc:800] Check failed: dtype() == expected", "fatal"),
         (PEER, "peer_died"),
+        (
+            "Collective ops is aborted by: Shape mismatch in the collective instance 231. Op at device "
+            "/job:worker/task:0/device:CPU:0 expected shape [1] but another member in the group expected shape [5].",
+            "out_of_step",
+        ),
         ("ValueError: Shapes (32, 10) and (32, 1) are incompatible", "exception"),
     ],
 )

@@ -45,7 +45,7 @@ SYNCHRONOUS_ONLY = ("custom_loop", "overflow", "logs_of_batches")
 
 
 def reference() -> dict[str, Outcome]:
-    """Return the results of stock Keras on one device: tf_keras, and Keras 3 where that alone can do a task."""
+    """Return the results of stock Keras on one device: tf_keras, and Keras 3 for its own tasks."""
     return run("one_device", "tf_keras", repaired=False) | run("one_device", "keras 3", repaired=False, tasks=KERAS_3)
 
 

@@ -24,7 +24,15 @@ _LONGEST = 300
 """Characters of a line that are kept."""
 _OWN = "--- tfscale: "
 
+OUT_OF_STEP = "out_of_step"
+"""Kind of a clue that the workers met in different collectives."""
+
 _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
+    (
+        OUT_OF_STEP,
+        "the workers run different collectives (does one of them evaluate alone?)",
+        re.compile(r"another member in the group expected|mismatch in the collective instance", re.IGNORECASE),
+    ),
     (
         PEER,
         "another task had died",

@@ -54,6 +54,8 @@ class ObservedTask:
     """True while a signal has stopped its process."""
     progressed: float | None = None
     """End of its newest step in this attempt."""
+    steps: int = 0
+    """Steps that it has made in this attempt."""
     longest_gap: float = 0.0
     """The longest time from one step to the next, after the warm-up, seconds."""
     activity: ActivityKind | None = None
@@ -97,7 +99,7 @@ class ObservedTask:
         self._count_gpus(frame)
         self.at, self.status, self.probe = frame.at, frame.status, frame.probe
         if attempt != before:
-            self.progressed, self.longest_gap, self.collective = None, 0.0, None
+            self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
             self.not_finite_since = self.not_finite_step = self.occupied = None
         self._fold_activities(frame)
         self._fold_loss(frame)
@@ -133,6 +135,7 @@ class ObservedTask:
             self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
 
     def _fold_steps(self, batch: StepBatch) -> None:
+        self.steps = max(self.steps, int(batch.sequence[-1]) + 1)
         ends: Sequence[float] = batch.end
         if not (is_moment(ends[0]) and is_moment(ends[-1])):
             ends = _valid(ends)
