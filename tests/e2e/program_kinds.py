@@ -145,6 +145,8 @@ def faults(program: Program, stock: Outcome, watched: Watched) -> Iterator[str]:
         if program.said not in watched.headline or watched.once != 3:
             yield f"unmeasured, and said: {watched.headline!r}, --once {watched.once}"
         return
+    if len(ours.results) != program.workers:
+        yield f"{len(ours.results)} of {program.workers} workers report: {ours.outputs[0][-3:]}"
     for index, result in enumerate(ours.results):
         yield from _untrue_steps(program, watched.recording, f"worker:{index}", result["steps"])
     yield from (f"named, though nobody is slow: {each['sentence']}" for each in _named(watched.recording))

@@ -58,12 +58,50 @@ def compiled(**compiling: Any) -> Any:
     return made
 
 
+def batches(examples: int = STEPS * BATCH) -> Any:
+    """Return the arrays as a data set of batches."""
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices(arrays(examples)).batch(BATCH)
+
+
+def slowly(data: Any) -> Any:
+    """Return the batches of a data set, each of which the slowed worker reads late."""
+    import tensorflow as tf
+
+    def read(x: Any) -> Any:
+        late()
+        return x
+
+    def as_read(x: Any, y: Any) -> Any:
+        found = tf.numpy_function(read, [x], tf.float32)
+        found.set_shape(x.shape)
+        return found, y
+
+    return data.map(as_read)
+
+
+def learn(network: Any, optimizer: Any, x: Any, y: Any) -> Any:
+    """Make a step of a hand-written loop; return its loss."""
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((network(x, training=True) - y) ** 2)
+    gradients = tape.gradient(loss, network.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, network.trainable_variables, strict=True))
+    return loss
+
+
 def told(numbers: Any, steps: int | None = STEPS) -> dict[str, Any]:
     """Return what a program reports: its numbers, and its own count of steps."""
     return {"numbers": [float(number) for number in numbers], "steps": steps}
 
 
+def report(result: dict[str, Any]) -> None:
+    """Print what a program reports; a program that does not return calls it itself."""
+    print("result", json.dumps(result), flush=True)
+
+
 def main() -> None:
     """Run the program that the command line names, and print what it reports."""
-    result = sys._getframe(1).f_globals[sys.argv[1]]()
-    print("result", json.dumps(result), flush=True)
+    report(sys._getframe(1).f_globals[sys.argv[1]]())
