@@ -20,10 +20,10 @@ SOURCES = [str(ROOT / part) for part in ("tests/e2e", "core", "trainer", "protos
 sys.path[:0] = SOURCES
 os.environ["PYTHONPATH"] = os.pathsep.join(SOURCES)
 
-from compat_run import KERAS, LEFT_BROKEN, STRATEGIES, Outcome, error, run  # noqa: E402
+from compat_run import KERAS, KERAS_3, LEFT_BROKEN, STRATEGIES, Outcome, error, run  # noqa: E402
 
 SEEN = ("mirrored", "multi_worker", "parameter_server")
-REFERENCE = "one_device tf_keras stock"
+REFERENCE, KERAS_3_REFERENCE = "one_device tf_keras stock", "one_device keras 3 stock"
 TOLERANCE = {"overflow": 1e-2}
 Results = dict[str, dict[str, Outcome]]
 
@@ -44,6 +44,8 @@ def main() -> int:
                     print(f"{strategy} {keras} {side}: done", file=sys.stderr, flush=True)
                     if chosen.results:
                         chosen.results.write_text(json.dumps(results, indent=1))
+    if REFERENCE in results and KERAS_3_REFERENCE in results:
+        results[REFERENCE] |= {task: results[KERAS_3_REFERENCE][task] for task in KERAS_3}
     if REFERENCE not in results:
         print("nothing to compare with: run --strategy one_device --keras tf_keras first", file=sys.stderr)
         return 1

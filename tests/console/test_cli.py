@@ -130,7 +130,7 @@ async def test_what_can_no_longer_come_is_not_waited_for(cluster: FakeCluster, c
 
 async def test_an_export_can_be_any_part_in_any_format(recording: Path, tmp_path: Path) -> None:
     status, out, err = await run("export", recording, "--only", "steps", "--format", "csv")
-    assert (status, err) == (0, "") and out.startswith("generation,attempt,reporter,subject,sequence,")
+    assert (status, err) == (0, "") and out.startswith("generation,attempt,part,reporter,subject,sequence,")
     steps = out.count("\n") - 1
     path = tmp_path / "steps.parquet"
     status, out, err = await run("export", recording, "--only", "steps", "--format", "parquet", "--out", path)

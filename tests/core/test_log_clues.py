@@ -23,6 +23,11 @@ NOISE = "E0000 00:00:1795249617.0 26849 cuda_platform.cc:52] failed call to cuIn
         ("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", "gpu"),
         ("F0000 tensor.cc:800] Check failed: dtype() == expected", "fatal"),
         (PEER, "peer_died"),
+        (
+            "Collective ops is aborted by: Shape mismatch in the collective instance 231. Op at device "
+            "/job:worker/task:0/device:CPU:0 expected shape [1] but another member in the group expected shape [5].",
+            "out_of_step",
+        ),
         ("ValueError: Shapes (32, 10) and (32, 1) are incompatible", "exception"),
     ],
 )
@@ -45,6 +50,14 @@ def test_the_probes_own_line_goes_before_all_and_is_kept_whole() -> None:
     found = find_clue(lines)
     assert found is not None and (found.kind, found.line) == ("explained", told)
     assert last_words(lines)[-1] == told
+
+
+def test_the_probes_own_line_is_apart_from_output_without_a_newline() -> None:
+    told = "tfscale: cannot run: train.py, line 6: write it so"
+    words = last_words(["", "Epoch 1/5", f"3/100 - loss: 0.5{told}"])
+    assert words == ("Epoch 1/5", "3/100 - loss: 0.5", told)
+    found = find_clue([f"3/100 - loss: 0.5{told}"])
+    assert found is not None and found.line == told
 
 
 def test_who_died_is_read_from_a_peers_log() -> None:

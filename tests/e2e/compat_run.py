@@ -30,11 +30,26 @@ STRATEGIES = {
 KERAS = {"keras 3": {}, "tf_keras": {"TF_USE_LEGACY_KERAS": "1"}}
 SECONDS = 100
 """Seconds without a line after which a task counts as hung."""
+KERAS_3 = ("accumulated", "moving_average")
+"""Tasks that tf_keras cannot do, or does in another way, on any device."""
 LEFT_BROKEN = {
-    ("multi_worker", "tf_keras"): ("on_batch",),
+    ("mirrored", "tf_keras"): KERAS_3,
+    ("multi_worker", "tf_keras"): KERAS_3,
     ("parameter_server", "tf_keras"): (
+        *KERAS_3,
+        "clipped",
         *("fit", "fit_arrays", "fit_validation", "fit_unbuilt", "fit_distributed", "fit_steps_per_execution"),
-        *("fit_batch_logs", "checkpoints", "evaluate", "evaluate_arrays", "evaluate_uneven", "on_batch", "overflow"),
+        *(
+            "fit_sequence",
+            "fit_generator",
+            "fit_batch_logs",
+            "checkpoints",
+            "evaluate",
+            "evaluate_arrays",
+            "evaluate_uneven",
+            "on_batch",
+            "overflow",
+        ),
     ),
 }
 """Tasks that are not repaired; docs/reference/compat.md says why."""

@@ -44,14 +44,16 @@ def start_agent(
     python: str | Path = sys.executable,
     more: Sequence[str] = (),
     said: int | None = None,
+    module: Sequence[str | Path] = (),
 ) -> subprocess.Popen[bytes]:
     """Start the agent of one task with this Python and `more` flags; its state is below `folder`.
 
-    `before` is put before its command; it writes to the descriptor `said`, else where this process writes.
+    `before` is put before its command; it writes to the descriptor `said`, else where this process writes. `module` is
+    run in the place of the agent's own.
     """
     flags = ["--cluster", cluster, "--state-dir", folder, "--grace", "5", "--role", role, "--index", str(index), *more]
     return subprocess.Popen(
-        [*before, python, "-m", "tfscale.agent.cli", *flags, "--", *command],
+        [*before, python, *(module or ("-m", "tfscale.agent.cli")), *flags, "--", *command],
         env=os.environ | ENVIRONMENT | (variables or {}),
         stderr=said,
     )

@@ -62,6 +62,13 @@ class Connection:
         await self.closed()
         return reply.refused
 
+    async def waits(self) -> str:
+        """Return why it has to wait, after the agent has closed its end."""
+        while not (reply := await self.reply()).HasField("waits"):
+            pass
+        await self.closed()
+        return reply.waits
+
     async def closed(self) -> None:
         async with asyncio.timeout(10):
             assert await self._reader.read() == b""

@@ -71,12 +71,12 @@ def _console(cluster: Path, out: Path) -> Iterator[None]:
 
 
 def _wait(out: Path, tasks: set[str], timeout: float) -> None:
-    """Wait until each task has ended, and two seconds more for its last frames."""
+    """Wait until each task has ended, and five seconds more for its last frames and what they mean."""
     until = time.monotonic() + timeout
     while missing := tasks - _ended(out):
         assert time.monotonic() < until, f"still running: {sorted(missing)}"
         time.sleep(0.5)
-    time.sleep(2)
+    time.sleep(5)
 
 
 def _ended(out: Path) -> set[str]:

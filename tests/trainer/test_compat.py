@@ -6,7 +6,7 @@ Where a test about stock fails because it succeeds, upstream has mended it, and 
 from __future__ import annotations
 
 import pytest
-from compat_run import KERAS, LEFT_BROKEN, Outcome, error, run
+from compat_run import KERAS, KERAS_3, LEFT_BROKEN, Outcome, error, run
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
@@ -22,6 +22,8 @@ STOCK = {
         "fit_steps_per_execution": "",
         "fit_creator": "has no attribute 'experimental'",
         "custom_loop": "You must feed a value for placeholder tensor",
+        "moving_average": "`merge_call` called while defining a new graph",
+        "accumulated": "`merge_call` called while defining a new graph",
     },
     ("multi_worker", "keras 3"): {
         "fit": "Attempt to convert a value (PerReplica",
@@ -39,12 +41,12 @@ STOCK = {
     (ON_SERVERS, "tf_keras"): {"fit_distributed": "you must specify the number of steps"},
 }
 """Results of stock 2.21.0 (Keras 3.15.1, tf_keras 2.21.0)."""
-SYNCHRONOUS_ONLY = ("custom_loop", "overflow")
+SYNCHRONOUS_ONLY = ("custom_loop", "overflow", "logs_of_batches")
 
 
 def reference() -> dict[str, Outcome]:
-    """Return the results of stock tf_keras on one device, which alone can do every task."""
-    return run("one_device", "tf_keras", repaired=False)
+    """Return the results of stock Keras on one device: tf_keras, and Keras 3 for its own tasks."""
+    return run("one_device", "tf_keras", repaired=False) | run("one_device", "keras 3", repaired=False, tasks=KERAS_3)
 
 
 @pytest.mark.parametrize(("strategy", "keras"), STOCK)
@@ -60,6 +62,19 @@ def test_stock_predicts_wrongly_where_nothing_is_sharded() -> None:
     found = run("multi_worker", "keras 3", repaired=False, tasks=("predict_dataset_off",))
     wrong = error(reference()["predict_dataset_off"], found["predict_dataset_off"])
     assert wrong is not None and wrong > 0.05
+
+
+@pytest.mark.parametrize(
+    ("strategy", "keras", "task"),
+    [
+        ("mirrored", "keras 3", "fit_generator"),
+        ("mirrored", "keras 3", "clipped"),
+        ("multi_worker", "tf_keras", "on_batch"),
+    ],
+)
+def test_stock_trains_or_tells_wrong_numbers(strategy: str, keras: str, task: str) -> None:
+    wrong = error(reference()[task], run(strategy, keras, repaired=False, tasks=(task,))[task])
+    assert wrong is not None and wrong > 0.5
 
 
 def test_stock_spoils_the_weights_where_one_replica_overflows() -> None:

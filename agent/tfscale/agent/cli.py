@@ -13,6 +13,7 @@ from typing import Any
 
 import platformdirs
 import tfscale.core.quiet_grpc  # noqa: F401 (before all that import gRPC)
+from tfscale.agent import probe_install
 from tfscale.agent.daemon import Daemon, sole_agent
 from tfscale.agent.settings import OPTIONS, AgentSettings
 from tfscale.agent.supervision.shown_output import shown_output
@@ -53,9 +54,12 @@ _ALONE = {"exit_with_task": True, "show_output": True, "log_level": "warning"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run an agent and return its exit status."""
+    """Run an agent, or install the probe's second way in, and return the exit status."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        settings = read_settings(sys.argv[1:] if arguments is None else arguments, os.environ)
+        if words[:1] == [probe_install.COMMAND]:
+            return probe_install.main(words[1:])
+        settings = read_settings(words, os.environ)
     except UsageError as error:
         print(f"tfscale-agent: {error}", file=sys.stderr)
         return error.exit_status
@@ -107,7 +111,8 @@ def _parser() -> CommandLine:
         prog="tfscale-agent",
         usage="tfscale-agent [options] -- COMMAND ...",
         description="Start and supervise this host's TensorFlow task, and stream what it does.",
-        epilog="Each flag can be a variable too (TFSCALE_STATE_DIR), or a line of [agent] in "
+        epilog=f"For launchers that lose PYTHONPATH: tfscale-agent {probe_install.COMMAND} --help. "
+        "Each flag can be a variable too (TFSCALE_STATE_DIR), or a line of [agent] in "
         "$XDG_CONFIG_HOME/tfscale/config.toml.",
         allow_abbrev=False,
     )

@@ -24,6 +24,7 @@ from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
 from tfscale.agent.supervision.task_environment import probe_site
+from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.agent.telemetry.sampler import Sampler
@@ -58,6 +59,7 @@ class Daemon:
         self._feed = Feed()
         self._sampler = Sampler()
         self._reports = ProbeReports(settings.task)
+        self._absent = AbsentProbe()
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
         self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
         self._peers = {
@@ -136,7 +138,9 @@ class Daemon:
                 _logger.error("%s failed, trying again in a second: %r", operation, error)
 
     def _sample(self) -> None:
-        self._sampler.sample(self._supervisor.status.pid if self._supervisor.alive else None)
+        pid = self._supervisor.status.pid if self._supervisor.alive else None
+        self._sampler.sample(pid)
+        self._absent.look(pid if self._reports.probe is None else None)
 
     async def _drain(self) -> None:
         for job in self._jobs:
@@ -254,7 +258,7 @@ class Daemon:
             sequence=self._sequence,
             at=time.time(),
             status=self._supervisor.status,
-            probe=self._reports.probe,
+            probe=self._reports.probe or self._absent.status,
             collective=self._reports.collective,
             host=self._sampler.host,
             gpus=self._sampler.gpus,

@@ -49,6 +49,8 @@ class Hello:
     pid: int
     stack_signal: int | None
     """Signal on which the process writes the stacks of its Python threads."""
+    trains: bool = False
+    """True if it has made steps since it was last told to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,10 @@ def acceptance_reply() -> bytes:
 
 def refusal_reply(why: str) -> bytes:
     return report_pb2.ReportReply(refused=why).SerializeToString()
+
+
+def waiting_reply(why: str) -> bytes:
+    return report_pb2.ReportReply(waits=why).SerializeToString()
 
 
 def order_reply(record: ProfileOrder) -> bytes:

@@ -15,6 +15,8 @@ EXPLAINED = "tfscale: cannot run: "
 """Begin of the probe's line about a script that cannot go on; the reason follows, and what to write."""
 UNTRAINED = "nothing was trained: "
 """Begin of the probe's note about a script that has ended well without a step, for a reason that is known."""
+UNMEASURED = "not measured: "
+"""Begin of the agent's note about a process that trains beside the one that reports."""
 PEER = "peer_died"
 """Kind of a clue that the program ended because another one had: a trace of the reason, not the reason."""
 
@@ -22,7 +24,15 @@ _LONGEST = 300
 """Characters of a line that are kept."""
 _OWN = "--- tfscale: "
 
+OUT_OF_STEP = "out_of_step"
+"""Kind of a clue that the workers met in different collectives."""
+
 _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
+    (
+        OUT_OF_STEP,
+        "the workers run different collectives (does one of them evaluate alone?)",
+        re.compile(r"another member in the group expected|mismatch in the collective instance", re.IGNORECASE),
+    ),
     (
         PEER,
         "another task had died",
@@ -88,7 +98,7 @@ def find_clue(lines: Sequence[str]) -> Clue | None:
 
     Without either the first to another task's death, else the last exception; None where there is no such line.
     """
-    if told := [line.strip() for line in lines if line.startswith(EXPLAINED)]:
+    if told := [line.strip() for line in _apart(lines) if line.startswith(EXPLAINED)]:
         return Clue("explained", "the reason is known", told[-1])
     clues = [clue for line in lines if (clue := _classify(line)) is not None]
     own = next((clue for clue in clues if clue.kind != PEER), None)
@@ -100,12 +110,18 @@ def find_clue(lines: Sequence[str]) -> Clue | None:
 
 def last_words(lines: Sequence[str], most: int = 8) -> tuple[str, ...]:
     """Return the end of the last start's log: at most so many lines, shortened, the one with the clue among them."""
-    own = [line for line in _of_last_start(lines) if not _NOISE.search(line)]
+    own = [line for line in _apart(_of_last_start(lines)) if not _NOISE.search(line)]
     end = [line.rstrip()[: None if line.startswith(EXPLAINED) else _LONGEST] for line in own[-most:]]
     clue = find_clue(own)
     if clue is None or clue.line in (line.strip() for line in end):
         return tuple(end)
     return (clue.line, *end[1 - most :])
+
+
+def _apart(lines: Sequence[str]) -> list[str]:
+    """Return the lines, with the probe's own apart from output that has no newline at its end."""
+    parts = (line.partition(EXPLAINED) for line in lines)
+    return [part for before, told, rest in parts for part in (before, told + rest) if part or not (before or told)]
 
 
 def _of_last_start(lines: Sequence[str]) -> Sequence[str]:

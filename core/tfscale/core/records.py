@@ -56,6 +56,8 @@ class ProbeState(StrEnum):
     WAITING = "waiting"
     MEASURING = "measuring"
     DISABLED = "disabled"
+    ABSENT = "absent"
+    """No process of the task will load the probe, as its agent has found; the message says why."""
 
 
 class ActivityKind(StrEnum):
@@ -114,12 +116,25 @@ class TaskStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class Devices:
+    """Accelerators that TensorFlow sees in the training process."""
+
+    gpus_found: int
+    """GPUs that it has found (physical devices)."""
+    gpus: int
+    """GPUs that the program uses (logical devices)."""
+    tpus: int
+    why_no_gpu: str = ""
+    """The reason why it has found none, as far as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeStatus:
     """State of the probe, and facts about the program that it measures."""
 
     state: ProbeState
     message: str = ""
-    """The reason why nothing is measured any more."""
+    """The reason why nothing is measured, or no more."""
     strategy: str | None = None
     replicas: int | None = None
     local_replicas: int | None = None
@@ -148,6 +163,8 @@ class ProbeStatus:
     """RING, NCCL or AUTO across hosts, LOCAL within one process."""
     checkpoint: Time | None = None
     """Time at which this task's newest checkpoint was written, also by an attempt before."""
+    devices: Devices | None = None
+    """Known from the first steps on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +263,9 @@ class StepBatch:
     """Rows whose edges overlapped."""
     pull: Sequence[float] = field(default_factory=_floats)
     """The part of `compute` in which it waited for variables from parameter servers."""
+    part: int = 0
+    """Process of the attempt that measured: milliseconds from its host's boot until it began. Each numbers its steps
+    from 0, and a later one has a larger part."""
 
 
 @dataclass(frozen=True, slots=True)

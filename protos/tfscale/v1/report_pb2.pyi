@@ -3,7 +3,8 @@
 isort:skip_file
 Messages between the probe in the training process and the agent of its host, over a Unix socket: each after its
 length (core/wire/framing.py). One connection lasts as long as the process: it sends reports, with a hello in the
-first, and receives replies. The agent refuses a hello of another attempt than its task's, and a second process.
+first, and receives replies. The agent refuses a hello of another attempt than its task's. One process of a task
+reports, the one that trains: another one is told to wait.
 """
 
 from collections import abc as _abc
@@ -140,6 +141,7 @@ class Hello(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
     STACK_SIGNAL_FIELD_NUMBER: _builtins.int
+    TRAINS_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     task: _builtins.str
     generation: _builtins.int
@@ -147,6 +149,8 @@ class Hello(_message.Message):
     pid: _builtins.int
     stack_signal: _builtins.int
     """signal on which the process writes the stacks of its Python threads"""
+    trains: _builtins.bool
+    """it has made steps, since it was last told to wait"""
     def __init__(
         self,
         *,
@@ -156,10 +160,11 @@ class Hello(_message.Message):
         attempt: _builtins.int = ...,
         pid: _builtins.int = ...,
         stack_signal: _builtins.int | None = ...,
+        trains: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_stack_signal", b"_stack_signal", "stack_signal", b"stack_signal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_stack_signal", b"_stack_signal", "attempt", b"attempt", "generation", b"generation", "pid", b"pid", "schema_version", b"schema_version", "stack_signal", b"stack_signal", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_stack_signal", b"_stack_signal", "attempt", b"attempt", "generation", b"generation", "pid", b"pid", "schema_version", b"schema_version", "stack_signal", b"stack_signal", "task", b"task", "trains", b"trains"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__stack_signal: _TypeAlias = _typing.Literal["stack_signal"]  # noqa: Y015
     _WhichOneofArgType__stack_signal: _TypeAlias = _typing.Literal["_stack_signal", b"_stack_signal"]  # noqa: Y015
@@ -174,8 +179,11 @@ class ReportReply(_message.Message):
     ACCEPTED_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
+    WAITS_FIELD_NUMBER: _builtins.int
     refused: _builtins.str
     """why the agent reads no more of this process"""
+    waits: _builtins.str
+    """why the agent reads no more of this process for now; it may connect again"""
     @_builtins.property
     def accepted(self) -> Global___Accepted:
         """the hello is accepted; comes first"""
@@ -190,12 +198,13 @@ class ReportReply(_message.Message):
         accepted: Global___Accepted | None = ...,
         refused: _builtins.str = ...,
         profile: Global___ProfileOrder | None = ...,
+        waits: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "profile", b"profile", "refused", b"refused", "reply", b"reply"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "profile", b"profile", "refused", b"refused", "reply", b"reply", "waits", b"waits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "profile", b"profile", "refused", b"refused", "reply", b"reply"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "profile", b"profile", "refused", b"refused", "reply", b"reply", "waits", b"waits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_reply: _TypeAlias = _typing.Literal["accepted", "refused", "profile"]  # noqa: Y015
+    _WhichOneofReturnType_reply: _TypeAlias = _typing.Literal["accepted", "refused", "profile", "waits"]  # noqa: Y015
     _WhichOneofArgType_reply: _TypeAlias = _typing.Literal["reply", b"reply"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_reply) -> _WhichOneofReturnType_reply | None: ...
 

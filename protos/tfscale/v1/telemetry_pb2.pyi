@@ -69,6 +69,8 @@ class _ProbeStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ProbeState
     PROBE_STATE_MEASURING: _ProbeState.ValueType  # 2
     PROBE_STATE_DISABLED: _ProbeState.ValueType  # 3
     """`message` says why"""
+    PROBE_STATE_ABSENT: _ProbeState.ValueType  # 4
+    """the agent's: no process of the task will load the probe; `message` says why"""
 
 class ProbeState(_ProbeState, metaclass=_ProbeStateEnumTypeWrapper): ...
 
@@ -78,6 +80,8 @@ PROBE_STATE_WAITING: ProbeState.ValueType  # 1
 PROBE_STATE_MEASURING: ProbeState.ValueType  # 2
 PROBE_STATE_DISABLED: ProbeState.ValueType  # 3
 """`message` says why"""
+PROBE_STATE_ABSENT: ProbeState.ValueType  # 4
+"""the agent's: no process of the task will load the probe; `message` says why"""
 Global___ProbeState: _TypeAlias = ProbeState  # noqa: Y015
 
 class _ActivityKind:
@@ -202,6 +206,39 @@ class TaskStatus(_message.Message):
 Global___TaskStatus: _TypeAlias = TaskStatus  # noqa: Y015
 
 @_typing.final
+class Devices(_message.Message):
+    """Accelerators that TensorFlow sees in the training process."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GPUS_FOUND_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
+    TPUS_FIELD_NUMBER: _builtins.int
+    WHY_NO_GPU_FIELD_NUMBER: _builtins.int
+    gpus_found: _builtins.int
+    """physical devices"""
+    gpus: _builtins.int
+    """logical devices: those that the program uses"""
+    tpus: _builtins.int
+    why_no_gpu: _builtins.str
+    """as far as it is known"""
+    def __init__(
+        self,
+        *,
+        gpus_found: _builtins.int = ...,
+        gpus: _builtins.int = ...,
+        tpus: _builtins.int = ...,
+        why_no_gpu: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gpus", b"gpus", "gpus_found", b"gpus_found", "tpus", b"tpus", "why_no_gpu", b"why_no_gpu"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Devices: _TypeAlias = Devices  # noqa: Y015
+
+@_typing.final
 class ProbeStatus(_message.Message):
     """State of the probe inside the training process, and facts about the program. Sent whole each time it changes."""
 
@@ -226,6 +263,7 @@ class ProbeStatus(_message.Message):
     MICRO_BATCHES_FIELD_NUMBER: _builtins.int
     LOCAL_STEPS_FIELD_NUMBER: _builtins.int
     DTYPE_POLICY_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     state: Global___ProbeState.ValueType
     message: _builtins.str
     strategy: _builtins.str
@@ -261,6 +299,10 @@ class ProbeStatus(_message.Message):
     """Keras's global one, for example mixed_bfloat16"""
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def devices(self) -> Global___Devices:
+        """from the first steps on"""
+
     def __init__(
         self,
         *,
@@ -283,10 +325,11 @@ class ProbeStatus(_message.Message):
         micro_batches: _builtins.int | None = ...,
         local_steps: _builtins.int | None = ...,
         dtype_policy: _builtins.str | None = ...,
+        devices: Global___Devices | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "dtype_policy", b"dtype_policy", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "dtype_policy", b"dtype_policy", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
     _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015
@@ -504,6 +547,7 @@ class StepBatch(_message.Message):
     LOST_FIELD_NUMBER: _builtins.int
     CLAMPED_FIELD_NUMBER: _builtins.int
     PULL_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     attempt: _builtins.int
     reporter: _builtins.str
@@ -516,9 +560,11 @@ class StepBatch(_message.Message):
     """steps before this batch that could not be kept"""
     clamped: _builtins.int
     """rows of this batch whose edges overlapped and were clamped"""
+    part: _builtins.int
+    """process of the attempt that measured: ms from its host's boot until it began"""
     @_builtins.property
     def sequence(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """number of the gradient collective in this attempt, from 0"""
+        """number of the gradient collective in this part, from 0"""
 
     @_builtins.property
     def global_step(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
@@ -568,10 +614,11 @@ class StepBatch(_message.Message):
         lost: _builtins.int = ...,
         clamped: _builtins.int = ...,
         pull: _abc.Iterable[_builtins.float] | None = ...,
+        part: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "part", b"part", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -600,6 +647,7 @@ class PackedSteps(_message.Message):
     LOST_FIELD_NUMBER: _builtins.int
     CLAMPED_FIELD_NUMBER: _builtins.int
     PULL_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     attempt: _builtins.int
     reporter: _builtins.str
@@ -615,6 +663,7 @@ class PackedSteps(_message.Message):
     lost: _builtins.int
     clamped: _builtins.int
     pull: _builtins.bytes
+    part: _builtins.int
     def __init__(
         self,
         *,
@@ -633,10 +682,11 @@ class PackedSteps(_message.Message):
         lost: _builtins.int = ...,
         clamped: _builtins.int = ...,
         pull: _builtins.bytes = ...,
+        part: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "clamped", b"clamped", "compute", b"compute", "end", b"end", "generation", b"generation", "global_step", b"global_step", "host", b"host", "input", b"input", "lost", b"lost", "part", b"part", "pull", b"pull", "reduce", b"reduce", "reporter", b"reporter", "sequence", b"sequence", "subject", b"subject", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

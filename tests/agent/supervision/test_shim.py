@@ -39,20 +39,21 @@ def test_a_log_is_rotated_at_line_ends_and_keeps_as_many_as_told(tmp_path: Path)
     assert log.lost == 0
 
 
-def test_output_without_a_line_end_is_a_line_of_its_own(tmp_path: Path) -> None:
-    log = shim.OutputLog(str(tmp_path / "log"), 1000, 2)
-    log.line("begun")
-    log.write(b"KeyError: 'lr'")
-    log.line("ended")
-    begun, said, ended = (tmp_path / "log").read_text().splitlines()
-    assert begun.endswith("begun") and said == "KeyError: 'lr'" and ended.startswith("--- tfscale: ")
-
-
 def test_a_log_that_keeps_nothing_begins_anew(tmp_path: Path) -> None:
     log = shim.OutputLog(str(tmp_path / "log"), 50, 0)
     for number in range(10):
         log.write(f"line number {number}\n".encode())
     assert [path.name for path in tmp_path.iterdir() if path.name != "log"] == []
+
+
+def test_a_line_of_its_own_is_apart_from_output_without_a_newline(tmp_path: Path) -> None:
+    for _ in range(2):
+        log = shim.OutputLog(str(tmp_path / "log"), 1 << 20, 1)
+        log.line("started")
+        log.write(b"loss: 0.5")
+    log.line("ended")
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert [line.rpartition(" ")[2] for line in lines] == ["started", "0.5", "started", "0.5", "ended"]
 
 
 def test_a_full_disk_is_counted_and_marked_when_there_is_room_again(tmp_path: Path) -> None:

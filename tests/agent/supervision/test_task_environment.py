@@ -35,6 +35,13 @@ def test_the_task_is_told_who_it_is_and_where_to_report(settings: AgentSettings)
     assert (found["HOME"], found["COLOUR"], found["PYTHONUNBUFFERED"]) == ("/root", "green", "1")
 
 
+def test_the_platforms_tf_config_stays_as_it_is(settings: AgentSettings) -> None:
+    cluster = {"worker": [str(address) for address in settings.cluster.tasks.values()]}
+    given = json.dumps({"job": 1, "cluster": cluster, "task": {"type": "worker", "index": 1, "trial": "3"}}, indent=1)
+    found = task_environment(settings, 1, 1, "s", {"TF_CONFIG": given})
+    assert found["TF_CONFIG"] == found["TFSCALE_TF_CONFIG"] == given
+
+
 def test_the_scripts_own_tf_config_may_count(settings: AgentSettings) -> None:
     found = task_environment(replace(settings, script_tf_config=True), 1, 1, "s", {})
     assert json.loads(found["TF_CONFIG"])["task"] == {"type": "worker", "index": 1}

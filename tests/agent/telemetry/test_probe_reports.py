@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from report_connection import connected, said, serving
 from tfscale.agent.serving.servers import ReportServer
+from tfscale.agent.telemetry import probe_reports
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import Activity, ActivityKind, Collective, ProbeState, Training
@@ -175,13 +176,89 @@ async def test_a_process_that_dies_in_a_message_has_not_said_it(path: Path) -> N
         await said(path, hello())
 
 
-async def test_a_second_reporter_is_refused_until_the_first_is_gone(path: Path) -> None:
-    async with served(path), connected(path) as first:
+def steps_of(number: int) -> report_pb2.TaskReport:
+    batch = telemetry_pb2.StepBatch(subject="worker:1", sequence=[number], end=[1.0])
+    measuring = telemetry_pb2.ProbeStatus(state=telemetry_pb2.PROBE_STATE_MEASURING)
+    return report_pb2.TaskReport(probe=measuring, steps=[batch])
+
+
+def notes(reports: ProbeReports) -> tuple[str, ...]:
+    return reports.probe.warnings if reports.probe else ()
+
+
+async def test_a_second_process_that_does_not_train_waits_until_the_first_is_gone(path: Path) -> None:
+    async with served(path) as reports, connected(path) as first:
         first.say(hello())
         await first.accepted()
-        assert "another process already reports for worker:1" in await refusal(path, hello())
+        async with connected(path) as second:
+            second.say(hello(pid=2))
+            assert await second.waits() == "another process reports, and this one does not train"
         await first.end()
-        await said(path, hello())
+        await said(path, hello(pid=2), steps_of(0))
+        assert notes(reports) == ()
+
+
+async def test_a_process_that_trains_takes_the_place_of_one_that_does_not(path: Path) -> None:
+    async with served(path) as reports, connected(path) as helper, connected(path) as trainer:
+        strategy = telemetry_pb2.ProbeStatus(state=telemetry_pb2.PROBE_STATE_WAITING, strategy="OneDeviceStrategy")
+        helper.say(hello(), report_pb2.TaskReport(probe=strategy, training=telemetry_pb2.Training(epoch=1)))
+        await helper.accepted()
+        trainer.say(hello(pid=2, trains=True), steps_of(0))
+        await trainer.accepted()
+        assert await helper.waits() == "another process of the task trains"
+        await trainer.end()
+        assert [batch.sequence[0] for batch in taken(reports)] == [0]
+        assert (notes(reports), reports.training) == ((), None)
+
+
+async def test_a_reporter_gives_its_place_also_to_a_process_that_has_connected_before_it(path: Path) -> None:
+    async with served(path) as reports, connected(path) as trainer:
+        await asyncio.sleep(0.05)
+        async with connected(path) as helper:
+            helper.say(hello())
+            await helper.accepted()
+            trainer.say(hello(pid=2, trains=True), steps_of(0))
+            await trainer.accepted()
+            assert await helper.waits() == "another process of the task trains"
+            reports.hear()
+
+
+async def test_the_second_of_two_processes_that_train_at_once_waits_and_is_named(
+    path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "not measured: process 2 trains as well, and only process 1 of this task is measured"
+    async with served(path) as reports, connected(path) as first:
+        first.say(hello(), steps_of(0))
+        await first.accepted()
+        while reports.probe is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for _ in range(2):
+            async with connected(path) as second:
+                second.say(hello(pid=2, trains=True))
+                assert await second.waits() == "another process trains"
+        assert notes(reports) == (told,)
+        assert [record.getMessage() for record in caplog.records] == [told]
+        monkeypatch.setattr(probe_reports, "_GONE", 0.0)
+        assert notes(reports) == ()
+
+
+async def test_a_process_that_has_trained_and_pauses_for_long_gives_way(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe_reports, "_PAUSE", 0.0)
+    async with served(path) as reports, connected(path) as first:
+        first.say(hello(), steps_of(0))
+        await first.accepted()
+        while reports.probe is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await said(path, hello(pid=2, trains=True), steps_of(0))
+        assert await first.waits() == "another process of the task trains"
+        (note,) = notes(reports)
+        assert note.startswith("process 2 trains since ")
+        assert note.endswith(", after another one of this attempt: its steps are counted from 0")
+        reports.begin(3, 3)
+        await said(path, hello(attempt=3, pid=3), steps_of(0))
+        assert notes(reports) == ()
 
 
 async def test_a_new_attempt_ends_the_old_ones_connection_and_keeps_its_last_steps(path: Path) -> None:

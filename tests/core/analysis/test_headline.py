@@ -36,6 +36,15 @@ def test_a_step_that_is_more_than_a_batch_is_told(view: View) -> None:
     assert said(local_steps=8) == "healthy: 2 workers in step, 96 steps/s, 1 all-reduce in 8 steps, no straggler"
 
 
+def test_what_takes_most_of_the_time_of_a_healthy_run_is_told(view: View) -> None:
+    sentence = "evaluation takes 60% of the time; what would help: evaluation less often"
+    manner = Diagnosis("saturation", "cluster", 1.0, None, "info", sentence, {"resource": "evaluation"})
+    full = replace(manner, sentence="the hosts' CPUs are full", evidence={"resource": "cpu"})
+    workers = [view("worker:0", progressed=99.0)]
+    assert headline((manner,), workers, 8.0).endswith("8 steps/s; evaluation takes 60% of the time")
+    assert headline((full,), workers, 8.0) == "healthy: worker:0 trains, 8 steps/s"
+
+
 def test_the_first_open_diagnosis_goes_before_all(view: View) -> None:
     ended = Diagnosis("straggler", "worker:0", 1.0, 2.0, "critical", "was slow")
     opened = Diagnosis("imbalance", "cluster", 1.0, None, "info", "uneven")

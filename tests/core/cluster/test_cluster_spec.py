@@ -1,4 +1,5 @@
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tfscale.core.errors import UsageError
 
 PAIR = {"cluster": {"worker": ["10.0.0.2:2222", "10.0.0.3:2222"]}}
 WORKER_0, WORKER_1 = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
+EVALUATOR = Task(Role.EVALUATOR, 0)
 DOCUMENTED = Path(__file__).parents[3] / "docs" / "reference" / "cluster.md"
 
 
@@ -36,20 +38,9 @@ def test_tasks_are_ordered_by_role_whatever_the_file_does() -> None:
     assert spec.lead == Task(Role.CHIEF, 0)
 
 
-def test_tf_config_names_the_own_task_and_hides_the_evaluator_from_the_others() -> None:
-    spec = parse({"cluster": {"worker": ["w:1", "v:1"], "evaluator": ["e:1"]}})
-    assert json.loads(spec.tf_config(WORKER_1)) == {
-        "cluster": {"worker": ["w:1", "v:1"]},
-        "task": {"type": "worker", "index": 1},
-    }
-    assert "evaluator" in json.loads(spec.tf_config(Task(Role.EVALUATOR, 0)))["cluster"]
-
-
-def test_the_tf_data_service_is_hidden_from_those_that_train() -> None:
+def test_the_tf_data_service_is_found() -> None:
     spec = parse({"cluster": {"dataworker": ["e:1", "f:1"], "dispatcher": ["d:1"], "worker": ["w:1", "v:1"]}})
     assert [str(task) for task in spec.tasks][2:] == ["dispatcher:0", "dataworker:0", "dataworker:1"]
-    assert [*json.loads(spec.tf_config(WORKER_1))["cluster"]] == ["worker"]
-    assert [*json.loads(spec.tf_config(Task(Role.DATAWORKER, 1)))["cluster"]] == ["worker", "dispatcher", "dataworker"]
     assert str(spec.data_service) == "d:1" and parse(PAIR).data_service is None
 
 
@@ -166,9 +157,21 @@ def test_tf_config_gives_the_cluster_and_the_own_task() -> None:
     assert from_environment({**PAIR, "environment": "cloud"})[1] is None
 
 
+def test_an_evaluator_outside_of_its_cluster_is_added_with_an_agent_of_its_own() -> None:
+    host = socket.gethostname()
+    spec, task = from_environment({"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "evaluator"}})
+    assert task == EVALUATOR and " ".join(map(str, spec.tasks)) == "chief:0 worker:0 evaluator:0"
+    assert spec.agents[EVALUATOR] == Address(host, 7070)
+    beside, _ = from_environment({"cluster": {"worker": [f"{host}:2222"]}, "task": {"type": "evaluator", "index": 0}})
+    assert (beside.tasks[EVALUATOR], beside.agents[EVALUATOR]) == (Address(host, 2223), Address(host, 7071))
+    again = parse_cluster(json.loads(beside.to_json()), name="again", where="again", base=Path())
+    assert (again.tasks, again.agents) == (beside.tasks, beside.agents)
+
+
 @pytest.mark.parametrize(
     ("task", "message"),
     [
+        ({"type": "evaluator", "index": 1}, "task evaluator:1 is not in its cluster"),
         ({"type": "worker", "index": 2}, "task worker:2 is not in its cluster, which has worker:0, worker:1"),
         ({"type": "worker", "index": -1}, "is not in its cluster"),
         ({"type": "worker", "index": "one"}, "task index 'one' is not a number"),

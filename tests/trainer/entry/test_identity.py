@@ -23,5 +23,5 @@ def test_variables_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ValueError):
         Identity.from_environment()
     monkeypatch.delenv("TFSCALE_ATTEMPT")
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="no variables of an agent"):
         Identity.from_environment()

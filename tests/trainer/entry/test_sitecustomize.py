@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import tfscale.trainer.probe
 
 SITE = Path(next(iter(tfscale.trainer.probe.__path__))) / "entry" / "site"
@@ -39,11 +40,37 @@ def test_an_assigned_tf_config_stays_the_agents_with_one_warning() -> None:
     assert ran.stderr.count("tfscale:") == 1
 
 
-def test_it_stays_so_where_the_script_clears_all_variables_first() -> None:
-    script = "import os; os.environ.clear(); print(dict(os.environ)); os.environ['TF_CONFIG'] = 'x'; "
-    ran = run(f"{script}print(os.environ['TF_CONFIG'], os.environ['TFSCALE_REPORT'])", **agent(TF_CONFIG=GIVEN))
-    left, after = ran.stdout.splitlines()
-    assert "PATH" not in eval(left) and "TF_CONFIG" not in eval(left) and after == f"{GIVEN} /nowhere"
+@pytest.mark.parametrize(
+    "removed",
+    [
+        "os.environ.clear()",
+        "[os.environ.pop(name) for name in list(os.environ)]",
+        "[os.unsetenv(name) or os.environ.__delitem__(name) for name in list(os.environ)]",
+        "mock.patch.dict(os.environ, {'TF_CONFIG': 'x'}, clear=True).start()",
+    ],
+)
+def test_it_stays_so_where_the_script_removes_all_variables_first(removed: str) -> None:
+    script = f"""
+import os
+from unittest import mock
+{removed}
+print(sorted(os.environ))
+os.environ["TF_CONFIG"] = "x"
+from tfscale.trainer.probe.entry.identity import Identity
+print(Identity.from_environment().task, os.environ["TF_CONFIG"], os.popen("echo $TFSCALE_TASK").read(), sep="\\n")
+"""
+    identity = {"TFSCALE_TASK": "worker:1", "TFSCALE_GENERATION": "1", "TFSCALE_ATTEMPT": "1"}
+    ran = run(script, **agent(**identity, TF_CONFIG=GIVEN))
+    left, *after = ran.stdout.split("\n")[:4]
+    assert left in ("[]", "['TF_CONFIG']"), ran.stderr
+    assert after == ["worker:1", GIVEN, "worker:1"]
+    assert ran.stderr.count("tfscale: the script assigns TF_CONFIG") == ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["'TF_CONFIG', 'x'", "b'TF_CONFIG', b'x'"])
+def test_it_stays_so_where_the_script_sets_it_for_its_programs_alone(name: str) -> None:
+    ran = run(f"import os; os.putenv({name}); os.putenv('OTHER', 'y'); os.system('echo $TF_CONFIG $OTHER')", **agent())
+    assert ran.stdout.strip() == f"{GIVEN} y"
 
 
 def test_an_error_is_followed_by_what_to_write() -> None:

@@ -42,6 +42,12 @@ def test_what_was_over_at_once_is_not_told() -> None:
     assert Announcer().to_report([*begun, brief, long], []) == [long]
 
 
+def test_many_brief_ones_that_take_long_together_are_reported() -> None:
+    brief = [Activity(COMPILE, float(second), second + 0.02) for second in range(3)]
+    other = Activity(CHECKPOINT, 1.0, 1.02)
+    assert Announcer().to_report([*brief, other], []) == brief
+
+
 def test_what_was_told_to_begin_is_told_to_end() -> None:
     announcer = Announcer()
     assert announcer.to_report([Activity(COMPILE, 1.0)], []) == [Activity(COMPILE, 1.0)]

@@ -1,11 +1,16 @@
 """Progress of the training, from the logs that Keras gives to its callbacks."""
 
+import threading
 import weakref
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tfscale.core.records import Training
+
+pytest.importorskip("tensorflow")
 from tfscale.trainer.probe.report.progress import Progress
+from tfscale.trainer.probe.report.remote_logs import RemoteReader
 
 
 def progress(logs: Any) -> Progress:
@@ -21,8 +26,6 @@ def progress(logs: Any) -> Progress:
         ({"loss": 0.5}, 0.5, True),
         ({"loss": float("nan")}, None, False),
         ({}, None, None),
-        (SimpleNamespace(_fetched_tensors={"loss": 0.25}), 0.25, True),
-        (SimpleNamespace(_fetched_tensors=None), None, None),
     ],
 )
 def test_the_loss_is_told_where_it_is_known(logs: Any, loss: float | None, finite: bool | None) -> None:
@@ -37,6 +40,19 @@ def test_the_norm_of_the_gradients_is_told_where_the_program_logs_it(norm: float
     assert told is not None and told.grad_norm == read
     silent = progress({"loss": 0.5}).read()
     assert silent is not None and silent.grad_norm is None
+
+
+def test_a_worker_that_does_not_answer_holds_up_no_report() -> None:
+    reader, answers = RemoteReader(), threading.Event()
+
+    def late() -> Training:
+        answers.wait()
+        return Training(epoch=1)
+
+    assert reader.read(lambda: Training(epoch=0)) == Training(epoch=0)
+    assert [reader.read(late), reader.read(late)] == [Training(epoch=0)] * 2, "what was known last"
+    answers.set()
+    assert reader.read(late) == Training(epoch=1)
 
 
 def test_of_a_fit_that_is_over_the_last_state_is_told_once() -> None:

@@ -15,6 +15,7 @@ from report_listener import ReportListener, next_report
 from tfscale.core.records import Collective, ProfileOrder, ProfileReport, ProfileStage
 from tfscale.core.wire.framing import framed
 from tfscale.trainer.probe.entry.identity import Identity
+from tfscale.trainer.probe.report import reporter as reporter_module
 from tfscale.trainer.probe.report.reporter import Reporter
 from tfscale.trainer.probe.report.sink import ProbeReport
 from tfscale.trainer.probe.report.status import Status
@@ -113,6 +114,43 @@ def test_without_an_agent_the_newest_reports_are_kept(identity: Identity) -> Non
     assert sequences(agent) == [7, 8, 9]
     assert sum(report.steps[0].lost for report in agent.heard[1:]) == 7
     agent.kill()
+
+
+def test_a_process_that_has_to_wait_is_heard_once_it_trains_and_the_other_has_gone(
+    identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter_module, "_WAITING_SECONDS", 0.2)
+    path = Path(identity.socket)
+    agent = Agent(path)
+    reporter = Reporter(identity.begun(), obey)
+    agent.wait_for(1)
+    assert not agent.heard[0].hello.trains
+    agent.reply(report_pb2.ReportReply(waits="another process of the task trains"))
+    agent.kill()
+    reporter.send(steps(0))
+    later = Agent(path)
+    later.wait_for(2)
+    assert later.heard[0].hello.trains
+    assert later.heard[1].steps[0].part >= identity.begun().part - 10_000
+    reporter.close(timeout=5)
+    later.kill()
+
+
+def test_steps_after_a_wait_are_a_part_of_their_own(identity: Identity) -> None:
+    first = Agent(Path(identity.socket))
+    reporter = Reporter(identity.begun(), obey)
+    reporter.send(steps(0))
+    first.wait_for(2)
+    first.reply(report_pb2.ReportReply(waits="another process of the task trains"))
+    wait_until(lambda: reporter._must_wait)
+    first.kill()
+    reporter.send(steps(1))
+    second = Agent(Path(identity.socket))
+    second.wait_for(2)
+    reporter.close(timeout=5)
+    before, after = (agent.heard[-1].steps[0] for agent in (first, second))
+    assert (before.sequence, after.sequence) == ([0], [1]) and before.part < after.part
+    second.kill()
 
 
 def test_a_process_that_is_refused_says_no_more(identity: Identity) -> None:

@@ -15,7 +15,7 @@ from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 from tfscale.v1 import report_pb2, telemetry_pb2
 
-IDENTITY = Identity("/run/report.sock", "worker:1", generation=3, attempt=2)
+IDENTITY = Identity("/run/report.sock", "worker:1", generation=3, attempt=2, part=77)
 STEPS = UsualSteps(
     first=300,
     end=1000.0 + 0.125 * np.arange(5),
@@ -33,7 +33,7 @@ def test_usual_steps_are_the_same_message_as_any_others(more: dict[str, Any]) ->
     report = ProbeReport(Collective(7, 6, 1000.5), training=Training(loss=0.5), steps=steps, lost=3)
     message = report_pb2.TaskReport.FromString(wire.serialised(IDENTITY, report))
     assert message == wire.message(IDENTITY, report._replace(steps=list(steps)))
-    assert message.steps[0].lost == 3 and message.training.loss == 0.5
+    assert message.steps[0].lost == 3 and message.steps[0].part == 77 and message.training.loss == 0.5
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,18 @@ def test_evaluation_between_steps_is_no_step_and_takes_its_own_batch() -> None:
     assert milliseconds(steps[1]) == (2, 33, 5, 20, 10)
 
 
+def test_without_a_batch_of_tensorflow_the_time_up_to_the_run_is_on_the_host() -> None:
+    program = Program()
+    program.run.begins = program.part.begins = True
+    whole = [span for at in (100, 100.04) for span in program.step(at) if span.site is not program.input]
+    assembler = StepAssembler()
+    assert milliseconds(assembler.feed(whole)[1]) == (2, 8, 0, 20, 10) and assembler.own_input
+    part = Span(program.part, 100.085, 100.090)
+    (step,) = assembler.feed([part, Span(program.gradients, 100.13, 100.14), Span(program.run, 100.11, 100.142)])
+    # The first micro-batch began after 3 ms and took 5, the second began 20 ms later and took 20.
+    assert milliseconds(step) == (2, 23, 0, 25, 10)
+
+
 def test_a_batch_that_python_took_to_build_the_model_is_nobodys() -> None:
     program = Program()
     peeked = Span(Program(eager=True).input, 99.0, 99.5)

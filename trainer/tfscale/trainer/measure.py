@@ -20,11 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tfscale.core.cluster.task import MASTER, Role
+from tfscale.trainer.probe.entry.agent_variables import agent_variable
 from tfscale.trainer.probe.entry.attach import attach, probe
 from tfscale.trainer.probe.entry.imports import after_import
 from tfscale.trainer.probe.report.json_lines import Lines
 
-if not os.environ.get("TFSCALE_REPORT"):
+if not agent_variable("TFSCALE_REPORT"):
     after_import(attach)
 
 
@@ -60,4 +62,5 @@ def measure_callback(path: str | Path) -> Any:
 def _task() -> str:
     """Return this process's task by TF_CONFIG, `worker:0` without."""
     task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {})
-    return f"{task.get('type', 'worker')}:{task.get('index', 0)}"
+    role = task.get("type", "worker")
+    return f"{Role.CHIEF if role == MASTER else role}:{task.get('index', 0)}"

@@ -145,7 +145,6 @@ COORDINATOR = Feature(
     tensorflow.python.distribute.coordinator.cluster_coordinator:Worker.worker_index
     tensorflow.python.distribute.coordinator.cluster_coordinator:Worker.device_name
     tensorflow.python.distribute.coordinator.cluster_coordinator:Worker.executor
-    tensorflow.python.distribute.coordinator.values:RemoteValueImpl._fetched_tensors
     tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2Extended._num_gpus_per_worker
     tensorflow.python.distribute.parameter_server_strategy_v2:ParameterServerStrategyV2Extended._num_workers
     tensorflow.python.eager.context:executor_scope(e)
@@ -253,6 +252,75 @@ CHECKPOINT_MODEL = Feature(
     keras.src.models.model:Model.load_weights(self, filepath)
     """,
 )
+SHARED_PLACES = Feature(
+    "files that all workers write at one path not repaired",
+    """
+    tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended._in_multi_worker_mode(self)
+    tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended.should_checkpoint
+    tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended._task_type
+    tensorflow.python.distribute.collective_all_reduce_strategy:CollectiveAllReduceExtended._task_id
+    """,
+)
+SAVED_MODELS = Feature(
+    "models that all workers save at one path not repaired",
+    """
+    keras.src.saving.saving_api:save_model(model, filepath, overwrite)
+    keras.src.saving.saving_api:save_weights(model, filepath, overwrite)
+    keras.src.saving.saving_api:load_model(filepath)
+    keras.src.saving.saving_api:load_weights(model, filepath)
+    """,
+)
+EXPORTS = Feature(
+    "models that all workers export to one path not repaired",
+    "keras.src.models.model:Model.export(self, filepath)",
+)
+EXPORT_ARCHIVE = Feature(
+    "models that all workers export to one path not repaired",
+    "keras.src.export.saved_model_export_archive:SavedModelExportArchive.write_out(self, filepath)",
+)
+MADE_FOLDERS = Feature(
+    "folders that all workers make at once not repaired",
+    """
+    keras.src.utils.file_utils:makedirs(path)
+    keras.src.utils.file_utils:isdir(path)
+    """,
+)
+BACKUP = Feature(
+    "backups that all workers write at one path not repaired",
+    """
+    keras.src.callbacks.backup_and_restore:BackupAndRestore.on_train_begin(self, logs)
+    keras.src.callbacks.backup_and_restore:BackupAndRestore._save_model(self)
+    keras.src.callbacks.backup_and_restore:BackupAndRestore.on_train_end(self, logs)
+    keras.src.callbacks.backup_and_restore:BackupAndRestore.backup_dir
+    """,
+)
+CSV_FILES = Feature(
+    "CSV files that all workers write at one path not repaired",
+    """
+    keras.src.callbacks.csv_logger:CSVLogger.on_train_begin(self, logs)
+    keras.src.callbacks.csv_logger:CSVLogger.on_epoch_end(self, epoch, logs)
+    keras.src.callbacks.csv_logger:CSVLogger.filename
+    """,
+)
+EVENTS = Feature(
+    "events that all workers write to one folder not repaired",
+    """
+    keras.src.callbacks.tensorboard:TensorBoard.set_model(self, model)
+    keras.src.callbacks.tensorboard:TensorBoard.on_epoch_end(self, epoch, logs)
+    keras.src.callbacks.tensorboard:TensorBoard.on_test_end(self, logs)
+    keras.src.callbacks.tensorboard:TensorBoard.on_train_end(self, logs)
+    keras.src.callbacks.tensorboard:TensorBoard._close_writers(self)
+    keras.src.callbacks.tensorboard:TensorBoard._writers
+    keras.src.callbacks.tensorboard:TensorBoard._log_write_dir
+    keras.src.callbacks.tensorboard:TensorBoard._train_dir
+    keras.src.callbacks.tensorboard:TensorBoard._val_dir
+    keras.src.callbacks.tensorboard:TensorBoard._prev_summary_state
+    keras.src.callbacks.tensorboard:TensorBoard._pop_writer(self)
+    keras.src.callbacks.tensorboard:TensorBoard._push_writer(self, writer, step)
+    keras.src.callbacks.tensorboard:TensorBoard._train_writer
+    keras.src.callbacks.tensorboard:TensorBoard._global_train_batch
+    """,
+)
 RECONNECTION = Feature(
     "a chief that is started again may end while servers reconnect",
     """
@@ -265,7 +333,11 @@ SYMBOLIC_BUILD = Feature(
     keras.src.backend.tensorflow.trainer:TensorFlowTrainer._maybe_symbolic_build(self, iterator, data_batch)
     keras.src.backend.tensorflow.trainer:TensorFlowTrainer._symbolic_build(self, iterator, data_batch)
     keras.src.backend.tensorflow.trainer:TensorFlowTrainer._distribute_strategy
+    keras.src.backend.tensorflow.trainer:TFEpochIterator._distributed_dataset
+    keras.src.backend.tensorflow.trainer:TFEpochIterator.data_adapter
     keras.src.backend.tensorflow.trainer:tree.map_structure
+    keras.src.trainers.data_adapters.generator_data_adapter:GeneratorDataAdapter.generator
+    tensorflow.python.distribute.values:PerReplicaSpec._value_specs
     """,
 )
 REPLICA_METRICS = Feature(
@@ -331,6 +403,8 @@ KERAS_ON_SERVERS = Feature(
     tensorflow.python.distribute.coordinator.values:PerWorkerValues
     tensorflow.python.distribute.coordinator.values:serialize_dataset_to_graph(dataset)
     tensorflow.python.distribute.coordinator.values:deserialize_dataset_from_graph(graph_def, element_spec)
+    tensorflow.python.data.ops.dataset_ops:DatasetV2._functions(self)
+    tensorflow.python.data.ops.dataset_ops:DatasetV2._inputs(self)
     tensorflow.python.distribute.input_lib:DistributedDataset._original_dataset
     tensorflow.python.distribute.input_lib:DistributedDataset._built
     tensorflow.python.distribute.input_lib:get_iterator_spec_from_dataset(strategy, dataset)
@@ -361,12 +435,37 @@ OPTIMIZER_BUILD = Feature(
     keras.src.optimizers.base_optimizer:BaseOptimizer.built
     """,
 )
+OPTIMIZER_UPDATES = Feature(
+    "use_ema, gradient_accumulation_steps and clipping of Keras under strategies not repaired",
+    """
+    keras.src.backend.tensorflow.optimizer:TFOptimizer._distribution_strategy
+    keras.src.backend.tensorflow.optimizer:TFOptimizer._all_reduce_sum_gradients(self, grads_and_vars)
+    keras.src.backend.tensorflow.optimizer:TFOptimizer._distributed_tf_update_step(self, distribution, grads_and_vars)
+    keras.src.backend.tensorflow.optimizer:TFOptimizer._apply_weight_decay(self, variables)
+    keras.src.optimizers.base_optimizer:BaseOptimizer._backend_apply_gradients(self, grads, trainable_variables)
+    keras.src.optimizers.base_optimizer:BaseOptimizer._clip_gradients(self, grads)
+    keras.src.optimizers.base_optimizer:BaseOptimizer._use_weight_decay(self, variable)
+    keras.src.optimizers.base_optimizer:BaseOptimizer._get_variable_index(self, variable)
+    keras.src.optimizers.base_optimizer:BaseOptimizer._accumulated_gradients
+    keras.src.optimizers.base_optimizer:BaseOptimizer._model_variables_moving_average
+    keras.src.optimizers.base_optimizer:BaseOptimizer._trainable_variables
+    keras.src.optimizers.base_optimizer:BaseOptimizer._iterations
+    """,
+)
 LOSS_SCALE = Feature(
     "LossScaleOptimizer of Keras not repaired",
     """
     keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer.apply(self, grads, trainable_variables)
     keras.src.optimizers.loss_scale_optimizer:LossScaleOptimizer.check_finite(self, grads)
     keras.src.backend.tensorflow.optimizer:TFOptimizer._distribution_strategy
+    """,
+)
+LEGACY_LOGS = Feature(
+    "logs of tf_keras under MultiWorkerMirroredStrategy not repaired",
+    """
+    tf_keras.src.engine.training:reduce_per_replica(values, strategy, reduction)
+    tf_keras.src.engine.training:_collective_all_reduce_multi_worker(strategy)
+    tf_keras.src.engine.training:Model.get_metrics_result(self)
     """,
 )
 LEGACY_DATASETS = Feature(

@@ -106,6 +106,16 @@ def _stat(pid: int) -> list[str] | None:
     return text.rpartition(")")[2].split()
 
 
+def _ends_with_line(path: str) -> bool:
+    """Decide whether the next byte of a file begins a line."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+    except OSError:  # it is not there, or empty
+        return True
+
+
 class OutputLog:
     """Append-only file that is rotated at line ends. Writing never fails: bytes that do not fit are counted."""
 
@@ -114,7 +124,7 @@ class OutputLog:
         self._fd: int | None = None
         self._size = 0
         self._gap = 0
-        self._ends_with_line = True
+        self._ends_with_line = _ends_with_line(path)
         self.lost = 0
 
     def write(self, data: bytes) -> None:
@@ -131,8 +141,8 @@ class OutputLog:
     def line(self, text: str) -> None:
         """Write a line of the shim's own, with the time (UTC); a line of the task that has no end gets one."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        end = "" if self._ends_with_line else "\n"
-        self.write(f"{end}--- tfscale: {now} {text}\n".encode())
+        before = "" if self._ends_with_line else "\n"
+        self.write(f"{before}--- tfscale: {now} {text}\n".encode())
 
     def _append(self, data: bytes) -> None:
         try:

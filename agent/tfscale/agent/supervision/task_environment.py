@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import tfscale
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.runtime_folder import make_private, runtime_folders
+from tfscale.core.cluster.tf_config import tf_config
 from tfscale.core.errors import TfscaleError
 
 _SOCKET_PATH_BYTES = 107
@@ -26,11 +29,11 @@ def task_environment(
 ) -> dict[str, str]:
     """Return the whole environment of one start of the task."""
     environment = {"PYTHONUNBUFFERED": "1", **base, **settings.cluster.program.environment}
+    given = ""
     if not settings.cluster.is_alone:
-        environment["TF_CONFIG"] = settings.cluster.tf_config(settings.task)
-    own_tf_config = settings.script_tf_config or settings.cluster.is_alone
+        given = environment["TF_CONFIG"] = tf_config(settings.cluster, settings.task, base.get("TF_CONFIG", ""))
     environment |= {
-        "TFSCALE_TF_CONFIG": "" if own_tf_config else environment["TF_CONFIG"],
+        "TFSCALE_TF_CONFIG": "" if settings.script_tf_config else given,
         "TFSCALE_DATA_SERVICE": f"grpc://{service}" if (service := settings.cluster.data_service) else "",
         "TFSCALE_RUN": settings.run,
         "TFSCALE_TASK": str(settings.task),
@@ -39,10 +42,19 @@ def task_environment(
         "TFSCALE_REPORT": socket,
         "TFSCALE_STACKS": str(settings.files.stacks),
         "TFSCALE_PROBE_PATH": os.pathsep.join(probe_portions()),
+        "TFSCALE_CONSOLE": shlex.join(_console(settings)),
     }
     if (site := probe_site()) is not None:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [site, environment.get("PYTHONPATH")]))
     return environment
+
+
+def _console(settings: AgentSettings) -> list[str]:
+    """Return the command of a console of the task's own cluster, for a program that asks how it does."""
+    file = settings.cluster_file
+    cluster = ["--agent", str(settings.listen)] if file is None else ["--cluster", str(file.absolute())]
+    insecure = ["--insecure"] if settings.insecure else []
+    return [sys.executable, "-m", "tfscale.console.cli", *cluster, *insecure]
 
 
 def probe_portions() -> list[str]:

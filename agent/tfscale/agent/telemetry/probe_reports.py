@@ -1,4 +1,4 @@
-"""Reports of the probe in the training process, over a Unix socket: one connection for each attempt, checked.
+"""Reports of the probe in the training process, over a Unix socket: of one process at a time, the one that trains.
 
 They are read when a frame is made: to wake the agent for each report would take that time from the training, too
 (docs/reference/cost.md).
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from tfscale.agent.on_demand.stack_requests import StackListener
 from tfscale.agent.telemetry.probe_connection import ProbeConnection
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
+from tfscale.core.log_clues import UNMEASURED, UNTRAINED
 from tfscale.core.records import (
     SCHEMA_VERSION,
     Activity,
@@ -28,10 +30,15 @@ from tfscale.core.records import (
     ProbeStatus,
     Training,
 )
+from tfscale.core.text import clock
 from tfscale.core.wire.convert import WireError
 from tfscale.core.wire.framing import FramingError
 
 _logger = logging.getLogger(__name__)
+_PAUSE = 30.0
+"""Seconds without a step after which a process that reports gives way to another one that trains (chosen)."""
+_GONE = 15.0
+"""Seconds after which a process that waits is no longer heard: it asks every five."""
 _WAITING = 10_000
 """Batches kept for the next frame; when there are more, the oldest are dropped."""
 
@@ -40,8 +47,12 @@ class Refusal(TfscaleError):
     """A process whose reports are not accepted."""
 
 
+class Occupied(TfscaleError):
+    """A process whose reports are not accepted while another one of its task reports."""
+
+
 class ProbeReports:
-    """Collection of the reports of an attempt's one reporter; `take_steps` empties it."""
+    """Collection of the reports of an attempt's reporter, the process that trains; `take_steps` empties it."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -49,11 +60,20 @@ class ProbeReports:
         self._connections: dict[ProbeConnection, asyncio.Task[None] | None] = {}
         """Connections, each with the job that sends it orders once its hello is accepted."""
         self._reporter: ProbeConnection | None = None
+        self._reporter_pid = 0
+        self._trained_at: float | None = None
+        """Monotonic seconds of the newest steps of the reporter, None before its first."""
+        self._has_trained = False
+        """True once a process of this attempt has trained."""
+        self._succession = ""
+        """Sentence about the newest change of the process that trains."""
+        self._others: dict[int, float] = {}
+        """Monotonic seconds at which another process, by its id, last said that it trains as well."""
         self.listener: StackListener | None = None
         """The process that reports, where it can be asked for its stacks."""
         self.profiler = Profiler()
         self._steps: list[wire.EncodedSteps] = []
-        self.probe: ProbeStatus | None = None
+        self._probe: ProbeStatus | None = None
         self.collective: Collective | None = None
         self.training: Training | None = None
         self.coordinator: Coordinator | None = None
@@ -67,9 +87,24 @@ class ProbeReports:
         self.hear()
         if (generation, attempt) != self._attempt:
             self._attempt = (generation, attempt)
-            self._reporter = self.listener = self.probe = self.collective = self.training = None
-            self.coordinator = None
-            self._activities = {}
+            self._reporter = self.listener = None
+            self._has_trained, self._succession, self._others = False, "", {}
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget what the process that reported has said: another one begins."""
+        self._probe = self.collective = self.training = self.coordinator = self._trained_at = None
+        self._activities = {}
+
+    @property
+    def probe(self) -> ProbeStatus | None:
+        """Status of the probe in the process that trains, with what is known of the task's other processes."""
+        if self._probe is None:
+            return None
+        heard = time.monotonic() - _GONE
+        others = [_also_trains(pid, self._reporter_pid) for pid, at in self._others.items() if at > heard]
+        notes = [*([self._succession] if self._succession else []), *others]
+        return replace(self._probe, warnings=(*self._probe.warnings, *notes)) if notes else self._probe
 
     def take_steps(self) -> tuple[wire.EncodedSteps, ...]:
         """Return the batches since the last call, oldest first."""
@@ -91,7 +126,8 @@ class ProbeReports:
     def hear(self) -> None:
         """Read the reports that came since the last call."""
         for connection in tuple(self._connections):
-            self._hear(connection)
+            if connection in self._connections:  # it has not just given its place to another one
+                self._hear(connection)
 
     def close(self) -> None:
         """Read the reports that have come, and close all connections."""
@@ -105,7 +141,12 @@ class ProbeReports:
                 report, steps = wire.read_report(message)
                 if self._reporter is not connection:
                     self._greet(connection, self._admitted(report.hello))
+                if steps:
+                    self._note_training()
                 self._collect(report, steps)
+        except Occupied as error:
+            connection.reply(wire.waiting_reply(str(error)))
+            self._let_go(connection)
         except (Refusal, FramingError, WireError) as error:
             _logger.warning("refused the reports of a process: %s", error)
             connection.reply(wire.refusal_reply(str(error)))
@@ -116,11 +157,31 @@ class ProbeReports:
 
     def _greet(self, connection: ProbeConnection, hello: wire.Hello) -> None:
         asyncio.get_running_loop().remove_reader(connection)
-        self._reporter = connection
+        if self._reporter is not None:
+            self._give_place()
+        self._reporter, self._reporter_pid = connection, hello.pid
+        self._others.pop(hello.pid, None)
         self.listener = _listener(hello)
         _logger.info("process %d reports", hello.pid)
         connection.reply(wire.acceptance_reply())
         self._connections[connection] = asyncio.create_task(self._give_orders(connection))
+
+    def _give_place(self) -> None:
+        """Let go of the reporter, which has not trained for long or never, because another process does."""
+        assert self._reporter is not None
+        self._reporter.reply(wire.waiting_reply("another process of the task trains"))
+        self._let_go(self._reporter)
+        self._forget()
+
+    def _note_training(self) -> None:
+        """Note that the reporter has made steps, and whether another process of its attempt did so before."""
+        if self._trained_at is None and self._has_trained:
+            self._succession = (
+                f"process {self._reporter_pid} trains since {clock(time.time())}, after another one of this attempt: "
+                "its steps are counted from 0"
+            )
+            _logger.info("%s", self._succession)
+        self._trained_at, self._has_trained = time.monotonic(), True
 
     def _let_go(self, connection: ProbeConnection) -> None:
         orders = self._connections.pop(connection)
@@ -130,7 +191,7 @@ class ProbeReports:
             orders.cancel()
         if self._reporter is connection:
             _logger.info("the training process has disconnected")
-            self._reporter = self.listener = None
+            self._reporter = self.listener = self._trained_at = None
         connection.close()
 
     async def _give_orders(self, connection: ProbeConnection) -> None:
@@ -139,7 +200,7 @@ class ProbeReports:
                 connection.reply(wire.order_reply(order))
 
     def _admitted(self, hello: wire.Hello | None) -> wire.Hello:
-        """Return the hello if it is of the attempt that runs. Raises Refusal."""
+        """Return the hello of the process that is to report. Raises Refusal and Occupied."""
         if hello is None:
             raise Refusal("no hello, or one of an attempt that has ended")
         if hello.schema_version > SCHEMA_VERSION:
@@ -148,16 +209,28 @@ class ProbeReports:
         if (hello.task, hello.generation, hello.attempt) != (str(self._task), *self._attempt):
             expected = f"{self._task}, generation {self._attempt[0]}, attempt {self._attempt[1]}"
             raise Refusal(f"not the attempt that runs here: {expected}")
-        if self._reporter is not None:
-            raise Refusal(f"another process already reports for {self._task}")
+        if self._reporter is not None and not hello.trains:
+            raise Occupied("another process reports, and this one does not train")
+        if self._reporter is not None and self._is_training:
+            self._hear_other(hello.pid)
+            raise Occupied("another process trains")
         return hello
+
+    @property
+    def _is_training(self) -> bool:
+        return self._trained_at is not None and time.monotonic() - self._trained_at < _PAUSE
+
+    def _hear_other(self, pid: int) -> None:
+        if pid not in self._others:
+            _logger.warning("%s", _also_trains(pid, self._reporter_pid))
+        self._others[pid] = time.monotonic()
 
     def _collect(self, report: wire.ProbeReport, steps: list[wire.EncodedSteps]) -> None:
         if report.probe is not None:
-            probe = self._with_checkpoint(report.probe)
-            _log_problems(self.probe, probe)
-            self.probe = probe
-            self.strategy = self.probe.strategy or self.strategy
+            probe = self._with_what_is_known(report.probe)
+            _log_problems(self._probe, probe)
+            self._probe = probe
+            self.strategy = probe.strategy or self.strategy
         if report.profile is not None:
             self.profiler.report(report.profile)
         self.collective = report.collective or self.collective
@@ -168,10 +241,18 @@ class ProbeReports:
         self._steps.extend(steps)
         del self._steps[:-_WAITING]
 
-    def _with_checkpoint(self, probe: ProbeStatus) -> ProbeStatus:
-        """Return the status with the newest checkpoint of any attempt: a new one goes on from there."""
+    def _with_what_is_known(self, probe: ProbeStatus) -> ProbeStatus:
+        """Return the status with the newest checkpoint of any attempt: a new one goes on from there.
+
+        That a process makes no step is no fault where another one of its attempt has trained.
+        """
         self._checkpoint = probe.checkpoint or self._checkpoint
-        return replace(probe, checkpoint=self._checkpoint)
+        kept = tuple(note for note in probe.warnings if not (self._has_trained and note.startswith(UNTRAINED)))
+        return replace(probe, checkpoint=self._checkpoint, warnings=kept)
+
+
+def _also_trains(pid: int, reporter: int) -> str:
+    return f"{UNMEASURED}process {pid} trains as well, and only process {reporter} of this task is measured"
 
 
 def _log_problems(before: ProbeStatus | None, now: ProbeStatus) -> None:

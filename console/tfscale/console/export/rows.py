@@ -70,6 +70,7 @@ def step_lines(event: FrameArrived) -> Iterator[Json]:
 STEP_COLUMNS: tuple[Column, ...] = (
     ("generation", int),
     ("attempt", int),
+    ("part", int),
     ("reporter", str),
     ("subject", str),
     ("sequence", int),
@@ -78,14 +79,16 @@ STEP_COLUMNS: tuple[Column, ...] = (
     *((phase, float) for phase in PHASES),
     ("pull", float),
 )
+_IDENTITY = 5
+"""Number of the first columns, which are the same in all rows of a batch."""
 
 
 def step_rows(event: FrameArrived) -> Iterator[Json]:
     """Yield one row a step; None where a column is unknown."""
     for batch in event.frame.steps:
-        columns = [_column(batch, name) for name, _ in STEP_COLUMNS[4:]]
-        identity = {name: getattr(batch, name) for name, _ in STEP_COLUMNS[:4]}
-        names = [name for name, _ in STEP_COLUMNS[4:]]
+        columns = [_column(batch, name) for name, _ in STEP_COLUMNS[_IDENTITY:]]
+        identity = {name: getattr(batch, name) for name, _ in STEP_COLUMNS[:_IDENTITY]}
+        names = [name for name, _ in STEP_COLUMNS[_IDENTITY:]]
         for values in zip(*columns, strict=True):
             yield {**identity, **dict(zip(names, values, strict=True))}
 

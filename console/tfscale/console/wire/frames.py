@@ -199,6 +199,7 @@ def _steps(message: telemetry_pb2.PackedSteps) -> StepBatch:
         lost=message.lost,
         clamped=message.clamped,
         pull=column("f", message.pull),
+        part=message.part,
     )
     check_steps(batch)
     return batch

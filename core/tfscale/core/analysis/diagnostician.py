@@ -17,10 +17,12 @@ from tfscale.core.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.core.analysis.tasks.crashes import CrashWatch
 from tfscale.core.analysis.tasks.hangs import hangs
 from tfscale.core.analysis.tasks.non_finite import not_finite
+from tfscale.core.analysis.tasks.not_measured import not_measured
 from tfscale.core.analysis.tasks.not_started import not_started
 from tfscale.core.analysis.tasks.not_trained import not_trained
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.stuck_functions import stuck_functions
+from tfscale.core.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import subject_task
 from tfscale.core.records import Diagnosis, Frame
@@ -74,7 +76,9 @@ class Diagnostician:
             *hangs(tasks),
             *not_started(tasks, now),
             *not_trained(tasks),
+            *not_measured(tasks),
             *stuck_functions(tasks),
+            *unused_gpus(tasks),
         ]
         for group in self._groups:
             group.judge(self._tasks)

@@ -16,6 +16,8 @@ KINDS = (
     "hang",
     "not_started",
     "not_trained",
+    "not_measured",
+    "unused_gpus",
     "not_finite",
     "straggler",
     "slowdown",

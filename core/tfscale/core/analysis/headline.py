@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tfscale.core.analysis.findings import SubjectSummary
+from tfscale.core.analysis.run.saturation import MANNERS
 from tfscale.core.analysis.tasks.hangs import missing, stillness
 from tfscale.core.analysis.tasks.not_started import joined, why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.analysis.tasks.out_of_step import alone_in_evaluation, how_it_evaluates, how_it_left, left_early
 from tfscale.core.cluster.task import Role
 from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus, TaskState
 from tfscale.core.text import duration, listing, no_contact, plural, step_rate
@@ -42,8 +44,14 @@ def headline(
     if trouble := _trouble(tasks):
         return trouble
     if steps_per_second is not None:
-        return _healthy(tasks, steps_per_second, ratios or {}, stages)
+        return _healthy(tasks, steps_per_second, ratios or {}, stages) + _manner(diagnoses)
     return _waiting(tasks)
+
+
+def _manner(diagnoses: Sequence[Diagnosis]) -> str:
+    """Say what takes most of the time of a healthy cluster, where it is not the steps."""
+    told = (each for each in diagnoses if each.end is None and each.evidence.get("resource") in MANNERS)
+    return next((f"; {each.sentence.partition('; what would help')[0]}" for each in told), "")
 
 
 def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
@@ -54,6 +62,8 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
     ended = [task for task in tasks if task.state in (TaskState.EXITED, TaskState.LOST)]
     if ended and len(ended) == len(tasks):
         return "all tasks have ended" if any(_failed(task) for task in ended) else "all tasks have ended well"
+    if (left := left_early(tasks)) is not None:
+        return how_it_left(left)
     if ended:
         return f"{listing([task.name for task in ended])} {'has' if len(ended) == 1 else 'have'} ended"
     return None
@@ -130,7 +140,10 @@ def _stopped(tasks: Sequence[ObservedTask]) -> str:
     """Describe tasks that make no steps, before it counts as a hang: the late ones are known by then."""
     still = [seconds for task in tasks if (seconds := stillness(task)) is not None]
     since = f"for {duration(min(still))}" if still else "in the last seconds"
-    late = missing(meeting) if (meeting := [task for task in tasks if task.meets]) else set()
+    meeting = [task for task in tasks if task.meets]
+    if alone := alone_in_evaluation(meeting):
+        return f"no step {since}: {how_it_evaluates(alone, meeting)}"
+    late = missing(meeting) if meeting else set()
     if late:
         names = listing([task.name for task in meeting if task.name in late])
         has = "has" if len(late) == 1 else "have"

@@ -130,6 +130,19 @@ def for_compute(load: Load) -> tuple[Remedy, ...]:
 
 
 FOR_CPU = (Remedy("more cores a host, fewer tasks on one host, or less preprocessing in the training process"),)
+OUTSIDE = {
+    "compile": (
+        Remedy("tensors instead of Python numbers as arguments of tf.function, or reduce_retracing=True"),
+        Remedy("batches of one shape (drop_remainder=True)"),
+    ),
+    "checkpoint": (Remedy("checkpoints less often, or written in the background (CheckpointOptions)"),),
+    "evaluation": (Remedy("evaluation less often, or by an evaluator beside the training"),),
+    "python": (
+        Remedy("larger batches, or several steps in one call (steps_per_execution)"),
+        Remedy("b on a task's page shows where its Python is"),
+    ),
+}
+"""Remedies of what takes time outside of the steps, by bucket of goodput."""
 FOR_GPU_MEMORY = (Remedy("a smaller batch on each GPU with gradient accumulation, or mixed precision"),)
 
 
@@ -156,7 +169,7 @@ def for_stragglers(names: Sequence[str], slowdown: float) -> Remedy:
 
 _BY_CAUSE: Mapping[str, str] = {
     "input": "prefetch and map in parallel, and look at the storage that it reads from",
-    "host": "do less in its callbacks and logging; its Python stack shows in which",
+    "host": "do less in its callbacks and logging, and load data with tf.data; its Python stack shows what it does",
     "thermal": "mend the cooling of its host, or restart it on another one",
     "power": "check its host's power supply and its GPU's power limit",
     "cpu": "end the other programs on its host, or give it more cores",
@@ -180,7 +193,7 @@ _BY_END: Mapping[str, str] = {
 }
 _BY_SLOWER_PART: Mapping[str, str] = {
     "input": "look at the storage that all read from",
-    "host": "look at what was added between the steps: callbacks, logging",
+    "host": "look at what was added between the steps: callbacks, logging, loading of data without tf.data",
     "transfer": "look at the links between the hosts, and at who else uses them",
     "compute": "look at what changed in the program: batch, lengths, epoch",
     "update": "look at what changed in the program: optimizer, variables",

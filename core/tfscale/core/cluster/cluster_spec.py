@@ -6,20 +6,24 @@ environment as it is. docs/reference/cluster.md shows every key.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
+import socket
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tfscale.core.cluster.task import DATA_SERVICE, Role, Task, parse_role
+from tfscale.core.cluster.task import Role, Task, parse_role
 from tfscale.core.errors import UsageError
 
 DEFAULT_AGENT_PORT = 7070
+_EVALUATOR_PORT = 2222
+"""First port tried for an evaluator whose address nobody has given, and nobody uses."""
 
 
 class ClusterError(UsageError):
@@ -97,15 +101,6 @@ class ClusterSpec:
         """Return the speed of a task's link in bits a second, None where the file has none."""
         return self.link_speeds.get(str(task), self.link_speeds.get("default"))
 
-    def tf_config(self, task: Task) -> str:
-        """Return `TF_CONFIG` for one task, as JSON.
-
-        Only an evaluator's names the evaluators, and only those of the tf.data service name its tasks.
-        """
-        hidden = frozenset() if task.role in DATA_SERVICE else DATA_SERVICE | ({Role.EVALUATOR} - {task.role})
-        cluster = {role: addresses for role, addresses in self._addresses().items() if role not in hidden}
-        return json.dumps({"cluster": cluster, "task": {"type": str(task.role), "index": task.index}})
-
     def to_json(self) -> str:
         """Return the JSON form of the spec's file, without the program and TLS, which stay on this host."""
         document = {
@@ -168,22 +163,37 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tup
     own_keys = {key: document[key] for key in _KEYS if key in document}
     spec = parse_cluster(own_keys, name="tf-config", where="TF_CONFIG", base=Path.cwd())
     own = document.get("task")
-    return spec, None if own is None else _own_task(own, spec)
+    if own is None:
+        return spec, None
+    task = _own_task(own)
+    if task == Task(Role.EVALUATOR, 0) and task not in spec.tasks:
+        spec = _with_evaluator(spec, task)
+    if task not in spec.tasks:
+        raise ClusterError(f"TF_CONFIG: task {task} is not in its cluster, which has {', '.join(map(str, spec.tasks))}")
+    return spec, task
 
 
-def _own_task(own: object, spec: ClusterSpec) -> Task:
+def _own_task(own: object) -> Task:
     if not isinstance(own, dict) or not isinstance(own.get("type"), str):
         raise ClusterError('TF_CONFIG: task must be an object with "type" and "index"')
     index = own.get("index", 0)
     try:
-        task = Task(parse_role(own["type"]), int(index))
+        return Task(parse_role(own["type"]), int(index))
     except UsageError as error:
         raise ClusterError(f"TF_CONFIG: task: {error}") from None
     except (TypeError, ValueError):
         raise ClusterError(f"TF_CONFIG: task index {index!r} is not a number") from None
-    if task not in spec.tasks:
-        raise ClusterError(f"TF_CONFIG: task {task} is not in its cluster, which has {', '.join(map(str, spec.tasks))}")
-    return task
+
+
+def _with_evaluator(spec: ClusterSpec, own: Task) -> ClusterSpec:
+    """Add the evaluator of this host, which TF_CONFIG need not name in its cluster: nobody connects to its address."""
+    host, taken = socket.gethostname(), {*spec.tasks.values(), *spec.agents.values()}
+    place, agent = (
+        next(address for port in itertools.count(first) if (address := Address(host, port)) not in taken)
+        for first in (_EVALUATOR_PORT, DEFAULT_AGENT_PORT)
+    )
+    tasks = dict(sorted({**spec.tasks, own: place}.items()))
+    return replace(spec, tasks=tasks, agents={**spec.agents, own: agent})
 
 
 def parse_cluster(document: object, *, name: str, where: str, base: Path) -> ClusterSpec:

@@ -30,7 +30,9 @@ names another role than chief, worker, ps and evaluator."""
 
 
 _ORDER = {role: position for position, role in enumerate(Role)}
-_ALIASES = {"master": Role.CHIEF}
+MASTER = "master"
+"""Name that AI Platform and other platforms give the chief."""
+_ALIASES = {MASTER: Role.CHIEF}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Task:
 
 
 def parse_role(name: str) -> Role:
-    """Return the Role of a task type; AI Platform's `master` is the chief. Raises UsageError for an unknown one."""
+    """Return the Role of a task type; `master` is the chief. Raises UsageError for an unknown one."""
     if name in _ALIASES:
         return _ALIASES[name]
     try:

@@ -255,3 +255,23 @@ def test_one_worker_has_no_network_to_be_bound_by() -> None:
     alone = replace(LOAD, ranks=1, transfer=0.5)
     found: list[Limit] = limits(alone, {}, {})
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("shares", "resource", "severity"),
+    [
+        ({"compile": 0.61, "python": 0.3, "productive": 0.09}, "compile", "serious"),
+        ({"checkpoint": 0.25, "productive": 0.75}, "checkpoint", "info"),
+        ({"evaluation": 0.6, "productive": 0.4}, "evaluation", "info"),
+        ({"python": 0.95, "productive": 0.05}, "python", "info"),
+    ],
+)
+def test_what_takes_the_time_beside_the_steps_is_told(shares: dict[str, float], resource: str, severity: str) -> None:
+    found = limits(replace(LOAD, ranks=1), {}, {}, shares=shares)[0]
+    assert (found.resource, found.severity, found.remedies != ()) == (resource, severity, True)
+    assert f"{shares[resource]:.0%} of the time" in found.sentence
+
+
+def test_a_run_whose_time_goes_into_steps_has_no_such_limit() -> None:
+    shares = {"compile": 0.05, "checkpoint": 0.05, "evaluation": 0.2, "python": 0.2, "input": 0.0, "productive": 0.5}
+    assert limits(replace(LOAD, ranks=1), {}, {}, shares=shares) == []

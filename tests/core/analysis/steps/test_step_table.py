@@ -97,6 +97,18 @@ def test_a_new_generation_or_attempt_begins_anew_and_older_ones_are_ignored(batc
     assert table.newest("worker:0") == 1
 
 
+def test_a_new_process_of_an_attempt_begins_anew_and_an_older_one_is_ignored(batch: Batch) -> None:
+    table = StepTable()
+    table.add(batch("worker:0", 0, 40, part=7))
+    table.add(batch("worker:1", 0, 40, part=9))
+    assert len(table.aligned(("worker:0", "worker:1"))) == 40
+    assert table.add(batch("worker:0", 0, 10, part=8))
+    assert (table.resets, table.part("worker:0"), table.newest("worker:0")) == (2, 8, 9)
+    assert not table.add(batch("worker:0", 40, 10, part=7))
+    assert table.add(batch("worker:1", 0, 10, part=12)) and table.add(batch("worker:0", 10, 10, part=8))
+    assert table.add(batch("worker:0", 0, 1, part=1, attempt=2))
+
+
 def test_a_new_generation_counts_everybodys_attempts_anew(batch: Batch) -> None:
     table = StepTable()
     table.add(batch("worker:0", 0, 5))

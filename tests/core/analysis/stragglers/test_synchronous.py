@@ -56,6 +56,24 @@ def test_a_subject_whose_frames_do_not_arrive_is_not_waited_for(
     assert subjects.window.subjects == ("worker:0", "worker:2")
 
 
+def test_a_straggler_in_a_later_process_of_its_attempt_is_named_and_the_rate_is_its_own(
+    batch: Batch, view: View
+) -> None:
+    subjects, tasks = SynchronousSubjects(Rule()), [view(f"worker:{index}") for index in range(3)]
+    for index in range(3):
+        subjects.table.add(batch(f"worker:{index}", 0, COUNT, part=1 + index))
+    assert judged(subjects, *tasks) == []
+    assert subjects.rate() == pytest.approx(20.0)
+    for first in range(0, COUNT, 10):
+        for index, compute in enumerate((0.01, 0.01, 0.11)):
+            columns = {"compute": [compute] * 10, "reduce": [0.12 - compute] * 10}
+            ends = [0.05 * COUNT + 10.0 + 0.15 * step for step in range(first, first + 10)]
+            subjects.table.add(batch(f"worker:{index}", first, 10, part=10 + index, end=ends, **columns))
+    assert judged(subjects, *tasks) == ["worker:2"]
+    assert subjects.rate() == pytest.approx(1 / 0.15)
+    assert subjects.table.newest("worker:2") == COUNT - 1
+
+
 def test_without_running_tasks_nothing_is_known(subjects: SynchronousSubjects) -> None:
     assert judged(subjects) == []
     assert (subjects.step_time(), subjects.slowdown(), subjects.rate()) == (None, None, None)

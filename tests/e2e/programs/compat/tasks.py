@@ -37,13 +37,15 @@ class Problem:
             for shape in ((FEATURES, 16), (16,), (16, CLASSES), (CLASSES,))
         ]
 
-    def model(self, **compile_arguments: Any) -> Any:
+    def model(
+        self, optimizer: Callable[[], Any] = lambda: keras.optimizers.Adam(0.01), **compile_arguments: Any
+    ) -> Any:
         with self.strategy.scope():
             model = keras.Sequential(
                 [keras.Input((FEATURES,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(CLASSES)]
             )
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-            model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], **compile_arguments)
+            model.compile(optimizer(), loss, metrics=["accuracy"], **compile_arguments)
         model.set_weights(self.initial)
         return model
 
@@ -168,6 +170,46 @@ def fit_validation_steps(problem: Problem) -> Any:
     return losses(history) + weights(model) + [int(model.optimizer.iterations.numpy())]
 
 
+class Batches(keras.utils.Sequence):
+    """Batches that Python makes, one by one."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__()
+        self.problem = problem
+
+    def __len__(self) -> int:
+        return EXAMPLES // BATCH
+
+    def __getitem__(self, index: int) -> Any:
+        part = slice(index * BATCH, (index + 1) * BATCH)
+        return self.problem.x[part], self.problem.y[part]
+
+
+def fit_sequence(problem: Problem) -> Any:
+    """Fit on data that Python makes, evaluate, predict, and fit again."""
+    model, data = problem.model(), Batches(problem)
+    found = losses(model.fit(data, epochs=2, shuffle=False, verbose=2))
+    found += [float(value) for value in model.evaluate(data, verbose=2)]
+    found += _predicted(model.predict(data, verbose=2))
+    return found + losses(model.fit(data, validation_data=data, shuffle=False, verbose=2)) + weights(model)
+
+
+def fit_generator(problem: Problem) -> Any:
+    """Fit on an endless generator, and evaluate and fit again; then the same by tf.data."""
+    model, batches = problem.model(), Batches(problem)
+
+    def forever() -> Any:
+        while True:
+            yield from (batches[index] for index in range(len(batches)))
+
+    steps, spec = len(batches), tf.nest.map_structure(lambda part: tf.TensorSpec((None, *part.shape[1:])), batches[0])
+    found = losses(model.fit(forever(), epochs=2, steps_per_epoch=steps, verbose=2))
+    found += [float(value) for value in model.evaluate(forever(), steps=steps, verbose=2)]
+    data = tf.data.Dataset.from_generator(forever, output_signature=spec)
+    found += losses(model.fit(data, epochs=2, steps_per_epoch=steps, verbose=2))
+    return found + losses(model.fit(forever(), epochs=1, steps_per_epoch=steps, verbose=2)) + weights(model)
+
+
 def fit_batch_logs(problem: Problem) -> Any:
     """Fit with a progress bar and a callback that reads each batch's logs."""
     model = problem.model()
@@ -176,6 +218,14 @@ def fit_batch_logs(problem: Problem) -> Any:
     model.fit(problem.data(), epochs=2, verbose=1, callbacks=[callback, keras.callbacks.TerminateOnNaN()])
     assert all("loss" in names for names in seen), seen
     return [len(seen), *weights(model)]
+
+
+def logs_of_batches(problem: Problem) -> Any:
+    """Return the losses in the logs of each batch."""
+    model, seen = problem.model(), []
+    callback = keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: seen.append(float(logs["loss"])))  # noqa: ARG005
+    model.fit(problem.data(), epochs=2, verbose=2, callbacks=[callback])
+    return seen
 
 
 def fit_20_seconds(problem: Problem) -> Any:
@@ -272,6 +322,42 @@ def custom_loop(problem: Problem) -> Any:
     return found + weights(model)
 
 
+def moving_average(problem: Problem) -> Any:
+    """Fit with weights that their moving average overwrites, after some steps and in the end."""
+    options = {"use_ema": True, "ema_momentum": 0.8, "ema_overwrite_frequency": 4}
+    model = problem.model(lambda: keras.optimizers.Adam(0.01, **options))
+    return losses(model.fit(problem.data(), epochs=2, verbose=2)) + weights(model)
+
+
+def clipped(problem: Problem) -> Any:
+    """Fit with gradients that are clipped, one by one and all together."""
+    found = []
+    for options in ({"clipnorm": 0.05}, {"global_clipnorm": 0.05}, {"clipvalue": 0.01}):
+        model = problem.model(lambda options=options: keras.optimizers.SGD(0.5, **options))
+        found += losses(model.fit(problem.data(), epochs=2, verbose=2)) + weights(model)
+    return found
+
+
+def accumulated(problem: Problem) -> Any:
+    """Fit with the mean gradients of four batches, of ten: the last two batches change nothing yet."""
+    found = []
+    for options in (
+        {},
+        {
+            "weight_decay": 0.1,
+            "global_clipnorm": 0.05,
+            "use_ema": True,
+            "ema_momentum": 0.8,
+            "ema_overwrite_frequency": 2,
+        },
+    ):
+        model = problem.model(
+            lambda options=options: keras.optimizers.SGD(0.5, gradient_accumulation_steps=4, **options)
+        )
+        found += losses(model.fit(problem.data(), epochs=2, verbose=2)) + weights(model)
+    return found
+
+
 def overflow(problem: Problem) -> Any:
     """Train on a batch in whose second half gradients are not finite: all replicas must leave out that step."""
     with problem.strategy.scope():
@@ -303,7 +389,10 @@ TASKS = {
         fit_from_function,
         fit_creator,
         fit_validation_steps,
+        fit_sequence,
+        fit_generator,
         fit_batch_logs,
+        logs_of_batches,
         checkpoints,
         evaluate,
         evaluate_arrays,
@@ -315,6 +404,9 @@ TASKS = {
         predict_steps_per_execution,
         on_batch,
         custom_loop,
+        moving_average,
+        clipped,
+        accumulated,
         overflow,
     )
 }

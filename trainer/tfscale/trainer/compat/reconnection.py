@@ -8,11 +8,11 @@ ends the chief: two of eleven chiefs that were restarted together with their ser
 from __future__ import annotations
 
 import functools
-import os
 import time
 from typing import Any
 
 import tensorflow as tf
+from tfscale.trainer.probe.entry.agent_variables import agent_variable
 
 _RETRY_SECONDS = 1.2
 _ANSWER_SECONDS = 0.3
@@ -34,4 +34,4 @@ def repair(tensorflow: Any) -> None:  # noqa: ARG001
 
 
 def _is_restarted() -> bool:
-    return any(int(os.environ.get(name, "1")) > 1 for name in ("TFSCALE_GENERATION", "TFSCALE_ATTEMPT"))
+    return any(int(agent_variable(name) or "1") > 1 for name in ("TFSCALE_GENERATION", "TFSCALE_ATTEMPT"))

@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from tfscale.trainer.compat.keras3.dataset_creator import DatasetCreator
-from tfscale.trainer.compat.keras3.side_car import SidecarEvaluator
+from tfscale.trainer.compat.side_car import SidecarEvaluator
 
 
 def strategies(tensorflow: Any) -> None:

@@ -6,12 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from tfscale.trainer import tf_internals
-from tfscale.trainer.compat import reconnection, removed_names, tf_keras_datasets
-from tfscale.trainer.compat.keras3 import across_workers, on_servers, optimizers, steps_per_execution, variables
+from tfscale.trainer.compat import reconnection, removed_names, tf_keras_datasets, tf_keras_logs
+from tfscale.trainer.compat.keras3 import (
+    across_workers,
+    on_servers,
+    optimizers,
+    saved_models,
+    shared_places,
+    steps_per_execution,
+    variables,
+    written_by_callbacks,
+)
 from tfscale.trainer.compat.listings import (
     checkpoint_names,
     claimed_places,
     device_names,
+    master_role,
     no_training,
     without_chief,
 )
@@ -39,7 +49,10 @@ _REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
         (tf_internals.ATOMIC_VARIABLES, variables.repair),
         (tf_internals.CENTRAL_STATES, variables.repair_aggregation),
     ),
-    "keras.src.backend.tensorflow.optimizer": ((tf_internals.OPTIMIZER_BUILD, optimizers.repair),),
+    "keras.src.backend.tensorflow.optimizer": (
+        (tf_internals.OPTIMIZER_BUILD, optimizers.repair),
+        (tf_internals.OPTIMIZER_UPDATES, optimizers.repair_updates),
+    ),
     "keras.src.backend.tensorflow.trainer": (
         (tf_internals.SYMBOLIC_BUILD, across_workers.repair_symbolic_build),
         (tf_internals.REPLICA_METRICS, across_workers.repair_reduce_per_replica),
@@ -48,12 +61,23 @@ _REPAIRS: dict[str, tuple[tuple[Feature, Repair], ...]] = {
         (tf_internals.KERAS_ON_SERVERS, on_servers.repair),
     ),
     "keras.src.optimizers.loss_scale_optimizer": ((tf_internals.LOSS_SCALE, optimizers.repair_loss_scale),),
+    "keras.src.callbacks.backup_and_restore": ((tf_internals.BACKUP, written_by_callbacks.repair_backup),),
+    "keras.src.callbacks.csv_logger": ((tf_internals.CSV_FILES, written_by_callbacks.repair_csv),),
+    "keras.src.callbacks.tensorboard": ((tf_internals.EVENTS, written_by_callbacks.repair_events),),
+    "keras.src.export.saved_model_export_archive": ((tf_internals.EXPORT_ARCHIVE, saved_models.repair_archive),),
+    "keras.src.saving.saving_api": ((tf_internals.SAVED_MODELS, saved_models.repair),),
+    "keras.src.utils.file_utils": ((tf_internals.MADE_FOLDERS, saved_models.repair_folders),),
     "keras.src.callbacks.model_checkpoint": ((tf_internals.CHECKPOINT_CALLBACK, checkpoint_names.repair_callback),),
-    "keras.src.models.model": ((tf_internals.CHECKPOINT_MODEL, checkpoint_names.repair_model),),
+    "keras.src.models.model": (
+        (tf_internals.CHECKPOINT_MODEL, checkpoint_names.repair_model),
+        (tf_internals.EXPORTS, saved_models.repair_export),
+    ),
     "tensorflow": (
+        (tf_internals.SHARED_PLACES, shared_places.watch),
         (tf_internals.RECONNECTION, reconnection.repair),
         (tf_internals.DEVICE_NAMES, device_names.repair_names),
     ),
+    "tf_keras.src.engine.training": ((tf_internals.LEGACY_LOGS, tf_keras_logs.repair),),
     "tf_keras.src.engine.data_adapter": ((tf_internals.LEGACY_DATASETS, tf_keras_datasets.repair),),
 }
 """In the order in which they are put in place, each with the names that it needs."""
@@ -74,6 +98,7 @@ _PUBLIC: dict[str, tuple[Repair, ...]] = {
     "tensorflow": (
         removed_names.strategies,
         device_names.refuse_absent,
+        master_role.repair,
         claimed_places.repair,
         checkpoint_names.repair_search,
         without_chief.repair,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tfscale.core.cluster.task import DATA_SERVICE
+from tfscale.core.cluster.task import DATA_SERVICE, MASTER, Role
 from tfscale.core.errors import UsageError
 from tfscale.core.settings.precedence import CommandLine
 from tfscale.trainer.program_flags import new_file
@@ -34,8 +34,8 @@ def read_place(environment: Mapping[str, str]) -> Place:
     try:
         document = json.loads(environment["TF_CONFIG"])
         task, cluster = document.get("task", {}), document.get("cluster", {}) or {"worker": [""]}
-        tasks = {role: _count(addresses) for role, addresses in cluster.items()}
-        place = Place(task.get("type", "worker"), int(task.get("index", 0)), tasks)
+        tasks = {_role(name): _count(addresses) for name, addresses in cluster.items()}
+        place = Place(_role(task.get("type", "worker")), int(task.get("index", 0)), tasks)
     except (AttributeError, TypeError, ValueError):
         example = '{"cluster": {"worker": ["HOST:PORT"]}, "task": {"type": "worker", "index": 0}}'
         raise UsageError(f"TF_CONFIG: is not of the form {example}") from None
@@ -43,6 +43,10 @@ def read_place(environment: Mapping[str, str]) -> Place:
         there = ", ".join(f"{number} {role}" for role, number in tasks.items())
         raise UsageError(f"TF_CONFIG: task {place.role}:{place.index} is not in its cluster, which has {there}")
     return place
+
+
+def _role(name: str) -> str:
+    return str(Role.CHIEF) if name == MASTER else name
 
 
 def _count(addresses: Sequence[str] | Mapping[str, str]) -> int:

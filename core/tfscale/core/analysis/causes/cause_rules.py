@@ -140,7 +140,10 @@ def _host(case: Case) -> Reason | None:
     if case.share("host") < _HALF:
         return None
     extra = case.figures.excess["host"]
-    return Reason(f"its Python between steps (callbacks, logging) takes {duration(extra)} longer", {"host": extra})
+    return Reason(
+        f"its Python between steps (callbacks, logging, input without tf.data) takes {duration(extra)} longer",
+        {"host": extra},
+    )
 
 
 def _thermal(case: Case) -> Reason | None:

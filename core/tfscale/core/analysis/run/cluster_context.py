@@ -14,6 +14,7 @@ from tfscale.core.analysis.run.goodput import Goodput
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.saturation import SaturationWatch
 from tfscale.core.analysis.run.shared_slowdowns import SharedSlowdownWatch
+from tfscale.core.analysis.run.time_shares import TimeShares
 from tfscale.core.analysis.steps.impute import impute
 from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
@@ -57,6 +58,7 @@ class ClusterContext:
         self._ran = 0.0
         """Newest time at which a task ran, Unix seconds."""
         self._goodput = Goodput()
+        self._shares = TimeShares()
 
     def fold(self, task: str, frame: Frame) -> None:
         """Take in the counters and the activities of a frame of a task that the spec knows."""
@@ -100,7 +102,8 @@ class ClusterContext:
             # The counters of a task that has ended, or whose agent is silent, are no longer those of now.
             vitals = {name: newest for name, newest in self._vitals.items() if not _has_gone(tasks.get(name))}
             load = self._load(recent, tasks, vitals) if len(recent) >= _FEWEST_ROWS else None
-            limits = self._saturation.diagnose(load, vitals, {name: self._link_speed(name) for name in vitals}, now)
+            speeds = {name: self._link_speed(name) for name in vitals}
+            limits = self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
         return [*self._shared_slowdown.diagnose(recent, now), *limits]
 
     def _condense(self, batches: Sequence[Sequence[str]]) -> None:
@@ -113,12 +116,13 @@ class ClusterContext:
         """
         if not subjects:
             return
-        attempt = (*table.attempt(subjects[0]), numbering)
+        attempt = (*table.attempt(subjects[0]), table.part(subjects[0]), numbering)
         fresh = table.aligned(subjects, first=self._goodput.next_step(attempt))
         newest, number = table.newest(subjects[0]), table.global_step(subjects[0])
         if len(fresh) and newest is not None:
             ahead = newest - int(fresh.sequence[-1])
             self._goodput.steps(attempt, fresh, None if number is None else number - ahead)
+            self._shares.note(self._goodput)
 
     def _load(self, recent: AlignedSteps, tasks: Mapping[str, ObservedTask], vitals: Mapping[str, Vitals]) -> Load:
         lag, network = recent.lag, transfer(recent.reduce)

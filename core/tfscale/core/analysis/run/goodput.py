@@ -15,7 +15,7 @@ from tfscale.core.analysis.steps.phases import waits
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
 from tfscale.core.records import Activity, ActivityKind
 
-PRODUCTIVE = "productive"
+PRODUCTIVE, PYTHON = "productive", "python"
 BUCKETS = (
     PRODUCTIVE,
     "start",
@@ -40,7 +40,7 @@ _KINDS = {
 Interval = tuple[float, float]
 """(begin, end), Unix seconds."""
 Attempt = tuple[int | str, ...]
-"""The scope of step numbers: (generation, attempt), and the worker where each worker has numbers of its own."""
+"""The scope of step numbers: (generation, attempt, part), and the worker where each worker has numbers of its own."""
 
 _SHORT_GAP, _SHORT_GAP_SHARE = 0.02, 0.05
 """Seconds, and share of the step, up to which the time between two steps belongs to the step (chosen)."""
@@ -53,6 +53,8 @@ class Goodput:
     begin: float | None = None
     """Start of the first task, Unix seconds."""
     _spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BUCKETS, 0.0))
+    _host: float = 0.0
+    """Seconds of the productive ones in which the program's own Python held up its worker."""
     _reached: float | None = None
     """Unix seconds up to which all time is in a bucket."""
     _attempt: Attempt | None = None
@@ -73,6 +75,12 @@ class Goodput:
         for activity in activities:
             self._activities[task, activity.kind, activity.begin] = activity
 
+    def _otherwise(self, attempt: Attempt) -> str:
+        """Return the bucket of the time before the newest steps, as far as no activity explains it."""
+        if self._attempt is None:
+            return "start"
+        return "unknown" if attempt == self._attempt else "recovery" if attempt[:2] != self._attempt[:2] else "start"
+
     def next_step(self, attempt: Attempt) -> int:
         """Return the first collective of this attempt that is not in a bucket."""
         return self._consumed + 1 if attempt == self._attempt else 0
@@ -86,7 +94,7 @@ class Goodput:
             fresh = fresh.since(self._reached)
         if len(fresh) == 0 or self.begin is None:
             return
-        otherwise = "unknown" if attempt == self._attempt else "recovery" if self._attempt else "start"
+        otherwise = self._otherwise(attempt)
         begin = self.begin if self._reached is None else self._reached
         length = _length(fresh)
         self._add(self._gap(begin, float(fresh.end[0] - length[0]), otherwise))
@@ -99,6 +107,19 @@ class Goodput:
             for key, activity in self._activities.items()
             if activity.end is None or activity.end > self._reached
         }
+
+    @property
+    def settled(self) -> tuple[float, Mapping[str, float]] | None:
+        """The end of the newest step, Unix seconds, and the seconds by bucket up to it; None before a step.
+
+        `python` is what of the steps is the program's own Python, and the time that nothing else explains.
+        """
+        if self._reached is None:
+            return None
+        spent = dict(self._spent)
+        spent[PRODUCTIVE] -= self._host
+        spent[PYTHON] = self._host + spent.pop("unknown")
+        return self._reached, spent
 
     def spent(self, now: float) -> Mapping[str, float]:
         """Return seconds by bucket up to `now`; empty before anything started."""
@@ -126,8 +147,11 @@ class Goodput:
         self._spent["input"] += float(fetch[once].sum())
         self._spent["stragglers"] += float(waited[once].sum())
         self._spent[PRODUCTIVE] += float((length - fetch - waited)[once].sum())
+        self._host += float(fresh.phases[1].mean(axis=1)[once].sum())
         gaps = np.diff(fresh.end) - length[1:]
-        for row in np.flatnonzero(gaps > np.maximum(_SHORT_GAP_SHARE * length[1:], _SHORT_GAP)):
+        is_long = gaps > np.maximum(_SHORT_GAP_SHARE * length[1:], _SHORT_GAP)
+        self._spent[PRODUCTIVE] += float(gaps[~is_long].sum())
+        for row in np.flatnonzero(is_long):
             stop = float(fresh.end[row + 1] - length[row + 1])
             self._add(self._gap(float(fresh.end[row]), stop, "unknown"))
         if numbers is not None:

@@ -38,6 +38,16 @@ SETTLE = 10.0
 _NEWS = 0.1
 """Change of the fraction from which on a limit is reported with new numbers (chosen)."""
 
+MANNERS = ("evaluation", "python")
+"""Limits that may be what the program is meant to do: they are told, and the cluster is healthy."""
+_OUTSIDE = {
+    "compile": ("compile", 0.2, "compiling takes {:.0%} of the time, and goes on: functions are traced anew"),
+    "checkpoint": ("checkpoint", 0.2, "writing checkpoints takes {:.0%} of the time"),
+    "evaluation": ("evaluation", 0.5, "evaluation takes {:.0%} of the time"),
+    "python": ("python", 0.5, "the program's own Python, before and between the steps, takes {:.0%} of the time"),
+}
+"""By bucket of goodput: resource, share of the time from which on it is told (chosen), sentence."""
+
 Evidence = dict[str, float | str | None]
 
 
@@ -60,14 +70,20 @@ class Limit:
 
 
 def limits(
-    load: Load | None, vitals: Mapping[str, Vitals], speeds: Mapping[str, float | None], strictness: float = 1.0
+    load: Load | None,
+    vitals: Mapping[str, Vitals],
+    speeds: Mapping[str, float | None],
+    strictness: float = 1.0,
+    shares: Mapping[str, float] | None = None,
 ) -> list[Limit]:
     """Return every resource at its limit (times `strictness`), the largest share of the step first.
 
-    `vitals` and `speeds`, bits a second of their links, are by task; `load` is None where no step is measured.
+    `vitals` and `speeds`, bits a second of their links, are by task; `load` is None where no step is measured. `shares`
+    are those of the time, by bucket of goodput.
     """
     hosts = list(vitals.values())
     candidates = [_cpu(hosts), _gpu_memory(hosts)]
+    candidates += [_outside(bucket, share) for bucket, share in (shares or {}).items() if bucket in _OUTSIDE]
     candidates += [_link(name, host_vitals, speeds.get(name)) for name, host_vitals in vitals.items()]
     if load is not None:
         candidates += [_communication(load), _input(load), _compute(load, hosts)]
@@ -132,6 +148,14 @@ def _cpu(hosts: Sequence[Vitals]) -> Limit | None:
     return Limit("cpu", CLUSTER, use, CPU_BUSY, sentence, 0.0, severity, remedies.FOR_CPU, {"cpu": use})
 
 
+def _outside(bucket: str, share: float) -> Limit:
+    """Return the limit of what takes time outside of the steps; `share` is that of all time."""
+    resource, threshold, sentence = _OUTSIDE[bucket]
+    severity = "info" if bucket in MANNERS else _severity(share)
+    helps = remedies.OUTSIDE[bucket]
+    return Limit(resource, CLUSTER, share, threshold, sentence.format(share), share, severity, helps, {"share": share})
+
+
 def _gpu_memory(hosts: Sequence[Vitals]) -> Limit | None:
     use = middle(host.gpu_memory for host in hosts)
     if use is None:
@@ -177,10 +201,15 @@ class SaturationWatch:
     _held: dict[tuple[str, str], _Held] = field(default_factory=dict)
 
     def diagnose(
-        self, load: Load | None, vitals: Mapping[str, Vitals], speeds: Mapping[str, float | None], now: float
+        self,
+        load: Load | None,
+        vitals: Mapping[str, Vitals],
+        speeds: Mapping[str, float | None],
+        now: float,
+        shares: Mapping[str, float] | None = None,
     ) -> list[Diagnosis]:
         """Judge the present limits (see `limits`) at `now`, Unix seconds, and return what is open."""
-        for limit in limits(load, vitals, speeds, HYSTERESIS):
+        for limit in limits(load, vitals, speeds, HYSTERESIS, shares):
             self._note(limit, now)
         self._held = {key: held for key, held in self._held.items() if now - held.newest < SETTLE}
         for held in self._held.values():

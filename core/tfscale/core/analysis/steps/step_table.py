@@ -90,6 +90,8 @@ class _SubjectRow:
     """Index of the row."""
     attempt: int = 0
     """0 before its first step of this generation."""
+    part: int = 0
+    """Process of the attempt whose steps these are."""
     newest: int = -1
     """Sequence of the newest step, -1 before the first."""
     global_step: int | None = None
@@ -108,7 +110,7 @@ class StepTable:
     """Bounds on the steps of each subject."""
     generation: int = -1
     resets: int = 0
-    """Number of times that a new attempt made all older steps void."""
+    """Number of times that a new attempt, or a new process in one, made all older steps void."""
     base: int = 0
     """Sequence of the collective in column 0."""
     _rows: dict[str, _SubjectRow] = field(default_factory=dict)
@@ -126,12 +128,12 @@ class StepTable:
     def add(self, batch: StepBatch) -> bool:
         """Write a batch where it belongs, and return whether it is of the current attempt.
 
-        Steps of older generations and attempts, and steps too old to keep, are left out.
+        Steps of older generations, attempts and processes, and steps too old to keep, are left out.
         """
         if len(batch.sequence) == 0 or not self._is_current(batch):
             return False
         row = self._row(batch.subject)
-        row.attempt = batch.attempt
+        row.attempt, row.part = batch.attempt, batch.part
         if batch.sequence is not self._gapless and _has_gaps(batch.sequence):
             self._add_scattered(row, batch)
             return True
@@ -159,6 +161,10 @@ class StepTable:
     def attempt(self, subject: str) -> tuple[int, int]:
         """Return (generation, attempt) of the subject's steps."""
         return self.generation, self._rows[subject].attempt
+
+    def part(self, subject: str) -> int:
+        """Return the process of its attempt that measured the subject's steps."""
+        return self._rows[subject].part
 
     def newest(self, subject: str) -> int | None:
         """Return the sequence of the subject's newest step, None before its first."""
@@ -331,15 +337,19 @@ class StepTable:
 
     def _is_current(self, batch: StepBatch) -> bool:
         row = self._rows.get(batch.subject)
-        attempt = row.attempt if row and batch.generation == self.generation else 0
-        if batch.generation < self.generation or batch.attempt < attempt:
+        known = (row.attempt, row.part) if row and row.attempt and batch.generation == self.generation else (0, 0)
+        told = (batch.attempt, batch.part)
+        if batch.generation < self.generation or told < known:
             return False
-        if batch.generation > self.generation or 0 < attempt < batch.attempt:
+        if batch.generation > self.generation or (0, 0) < known < told:
             self._reset(batch.generation)
         return True
 
     def _reset(self, generation: int) -> None:
-        """Forget all steps: a new attempt numbers its collectives anew, so that older steps are not aligned with it."""
+        """Forget all steps: a new attempt, or a new process in it, numbers its collectives anew.
+
+        So older steps are not aligned with it.
+        """
         is_generation, self.generation = generation > self.generation, generation
         self.resets += 1
         self._unwritten, self._cached_key = [], None
@@ -349,7 +359,7 @@ class StepTable:
             row.newest, row.global_step = -1, None
             if is_generation:
                 # Attempts are counted within a generation.
-                row.attempt = 0
+                row.attempt = row.part = 0
 
     def _row(self, subject: str) -> _SubjectRow:
         if subject not in self._rows:

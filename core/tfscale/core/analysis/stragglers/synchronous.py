@@ -33,7 +33,8 @@ class SynchronousSubjects:
         self.diagnoses: list[Diagnosis] = []
         self.ends = np.empty(0)
         """(k,) ends of the newest steps of the subject that is furthest, Unix seconds."""
-        self._attempts: dict[str, tuple[int, int]] = {}
+        self._attempts: dict[str, tuple[int, int, int]] = {}
+        """(generation, attempt, part) of each subject when it was last judged."""
 
     @property
     def figures(self) -> Mapping[str, StragglerFigures]:
@@ -92,7 +93,7 @@ class SynchronousSubjects:
         return [subject for subject in running if newest[subject] >= silent]
 
     def _forget_restarted(self, running: list[str], tasks: Mapping[str, ObservedTask]) -> None:
-        current = {subject: tasks[subject_owner(subject)].attempt for subject in running}
+        current = {subject: (*tasks[subject_owner(subject)].attempt, self.table.part(subject)) for subject in running}
         changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
         if changed:
             self.watch.restart(changed)

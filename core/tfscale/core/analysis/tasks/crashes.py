@@ -7,10 +7,11 @@ The first failure is the culprit; the others are reported as its consequences.
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.tasks.observed_task import ALIVE, ObservedTask
-from tfscale.core.log_clues import EXPLAINED, PEER, Clue, find_clue
+from tfscale.core.analysis.tasks.out_of_step import how_it_left, left_early
+from tfscale.core.log_clues import EXPLAINED, OUT_OF_STEP, PEER, Clue, find_clue
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
 from tfscale.core.text import clock, duration, listing, signal_name
 
@@ -110,7 +111,7 @@ class CrashWatch:
         settled = [incident for incident in self._incidents if now - incident.noticed >= SETTLE]
         for incident in settled:
             incident.is_reported = True
-        return [_describe(incident) for incident in settled if not _was_requested(incident, tasks)]
+        return [_described(incident, tasks) for incident in settled if not _was_requested(incident, tasks)]
 
     def _note(self, task: ObservedTask, now: float) -> None:
         if task.status is None or task.at is None or self._seen.get(task.name) == task.attempt:
@@ -138,6 +139,19 @@ def _was_requested(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
     ends = (task.status.exit for task in tasks.values() if task.status and task.attempt[0] == first.generation)
     asked = (end.at for end in ends if end and end.requested)
     return not first.primary and any(first.at - TOGETHER <= at <= first.at + CLOCK_DOUBT for at in asked)
+
+
+def _described(incident: _Incident, tasks: dict[str, ObservedTask]) -> Diagnosis:
+    """Return the crash; a worker that left well is its cause where the others failed for want of it."""
+    crash, first = _describe(incident), culprit(incident.failures)
+    left = left_early(list(tasks.values()))
+    if left is None or first.primary or not first.followed or left.attempt[0] != first.generation:
+        return crash
+    failures = sorted(incident.failures, key=lambda failure: failure.at)
+    sentence = f"{how_it_left(left)}; {listing([f'{failure.task} {failure.how}' for failure in failures])} for that"
+    followers = ", ".join(failure.task for failure in failures)
+    evidence = {**crash.evidence, "code": 0, "signal": None, "followers": followers, "reason": OUT_OF_STEP}
+    return replace(crash, subject=left.name, sentence=sentence, evidence=evidence)
 
 
 def _describe(incident: _Incident) -> Diagnosis:
@@ -186,7 +200,11 @@ def _why(first: Failure) -> str:
 
 def _is_alike(first: Failure, other: Failure) -> bool:
     """Decide whether a task failed by itself as the first one did: all run the same script."""
-    return first.clue is not None and first.clue == other.clue and first.clue.kind in ("explained", "exception")
+    if first.clue is None or other.clue is None or first.clue.kind != other.clue.kind:
+        return False
+    same = first.clue == other.clue and first.clue.kind in ("explained", "exception")
+    # Each of them names its own shapes.
+    return same or first.clue.kind == OUT_OF_STEP
 
 
 def _peers_gone(followers: list[Failure]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.analysis.tasks.out_of_step import alone_in_evaluation, how_it_evaluates
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import ActivityKind, Diagnosis
 from tfscale.core.text import clock, duration, listing, plural
@@ -20,7 +21,7 @@ GAPS = 5.0
 def limit(tasks: Sequence[ObservedTask]) -> float:
     """Return the seconds without a step after which it is a hang."""
     # A stuck process is idle, too: being idle is no reason to wait longer.
-    is_busy = any(task.activity not in (None, ActivityKind.IDLE) for task in tasks)
+    is_busy = any(task.activity not in (None, ActivityKind.IDLE) for task in tasks) and not alone_in_evaluation(tasks)
     shortest = BUSY if is_busy else SHORTEST
     return max(shortest, GAPS * max((task.longest_gap for task in tasks), default=0.0))
 
@@ -38,6 +39,8 @@ def hangs(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
     if quiet <= limit(tasks):
         return []
     begin = max(task.active or 0.0 for task in tasks)
+    if alone := alone_in_evaluation(tasks):
+        return [_of_evaluation(task, alone, tasks, begin, quiet) for task in alone]
     culprits = [task for task in tasks if task.name in missing(tasks)]
     if not culprits:
         return [_of_cluster(tasks, begin, quiet)]
@@ -65,6 +68,16 @@ def _of_task(task: ObservedTask, waiting: list[str], begin: float, quiet: float)
     sentence = (
         f"{task.name} is stuck since {clock(begin)} ({duration(quiet)}): it has not entered the all-reduce in which "
         f"{listing(waiting)} {'waits' if len(waiting) == 1 else 'wait'}; see its log and its stack"
+    )
+    return Diagnosis("hang", task.name, begin, None, "critical", sentence, {"quiet": quiet})
+
+
+def _of_evaluation(
+    task: ObservedTask, alone: Sequence[ObservedTask], tasks: Sequence[ObservedTask], begin: float, quiet: float
+) -> Diagnosis:
+    sentence = (
+        f"{how_it_evaluates(alone, tasks)}: no step since {clock(begin)} ({duration(quiet)}); all workers evaluate, or "
+        "none of them under the strategy"
     )
     return Diagnosis("hang", task.name, begin, None, "critical", sentence, {"quiet": quiet})
 

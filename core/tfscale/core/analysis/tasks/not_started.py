@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import Diagnosis, TaskState
+from tfscale.core.records import Diagnosis, ProbeState, TaskState
 from tfscale.core.text import clock, duration, listing
 
 PATIENCE = 30.0
@@ -24,7 +24,7 @@ _WHY = {
 
 def joined(task: ObservedTask) -> bool:
     """Decide whether the training process runs and reports."""
-    return task.up and task.running and task.probe is not None
+    return task.up and task.running and task.probe is not None and task.probe.state is not ProbeState.ABSENT
 
 
 def why_missing(task: ObservedTask) -> str | None:

@@ -26,6 +26,9 @@ WARM_UP_STEPS = 5
 _GAP = 1.0
 """Seconds of a batch below which its steps are not read one by one: shorter gaps decide no hang."""
 
+_GPU_FRAMES = 16
+"""Frames of which one is asked for the number of the host's GPUs; NVML may answer late."""
+
 ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
 
 
@@ -51,6 +54,8 @@ class ObservedTask:
     """True while a signal has stopped its process."""
     progressed: float | None = None
     """End of its newest step in this attempt."""
+    steps: int = 0
+    """Steps that it has made in this attempt."""
     longest_gap: float = 0.0
     """The longest time from one step to the next, after the warm-up, seconds."""
     activity: ActivityKind | None = None
@@ -60,6 +65,8 @@ class ObservedTask:
     not_finite_since: float | None = None
     """Time at which its loss was first no finite number, None while it is one."""
     not_finite_step: int | None = None
+    gpus: int = 0
+    """GPUs of its host, by NVML; counted once the probe has told what TensorFlow sees."""
 
     def __post_init__(self) -> None:
         self.name = str(self.task)
@@ -89,9 +96,10 @@ class ObservedTask:
     def fold(self, frame: Frame) -> None:
         """Take in a frame of the task's agent."""
         before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
+        self._count_gpus(frame)
         self.at, self.status, self.probe = frame.at, frame.status, frame.probe
         if attempt != before:
-            self.progressed, self.longest_gap, self.collective = None, 0.0, None
+            self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
             self.not_finite_since = self.not_finite_step = self.occupied = None
         self._fold_activities(frame)
         self._fold_loss(frame)
@@ -102,6 +110,12 @@ class ObservedTask:
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
                 self._fold_steps(batch)
+
+    def _count_gpus(self, frame: Frame) -> None:
+        """Count the host's GPUs, in few frames: to decode them in each would be work for nothing."""
+        is_due = frame.probe != self.probe or frame.sequence % _GPU_FRAMES == 0
+        if frame.probe is not None and frame.probe.devices is not None and is_due:
+            self.gpus = max(self.gpus, len(frame.gpus))
 
     def _fold_activities(self, frame: Frame) -> None:
         if not frame.activities:
@@ -121,6 +135,7 @@ class ObservedTask:
             self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
 
     def _fold_steps(self, batch: StepBatch) -> None:
+        self.steps = max(self.steps, int(batch.sequence[-1]) + 1)
         ends: Sequence[float] = batch.end
         if not (is_moment(ends[0]) and is_moment(ends[-1])):
             ends = _valid(ends)

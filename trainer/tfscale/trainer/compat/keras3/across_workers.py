@@ -1,4 +1,4 @@
-"""Repairs of Keras 3 under MultiWorkerMirroredStrategy, each of one step of Keras's own TensorFlow trainer.
+"""Repairs of Keras 3 under MirroredStrategy and its like, each of one step of Keras's own TensorFlow trainer.
 
 Seen with Keras 3.15.1 on TensorFlow 2.21.0. Each gets the module `keras.src.backend.tensorflow.trainer`.
 """
@@ -9,13 +9,16 @@ import functools
 from typing import Any
 
 import tensorflow as tf
+from tfscale.trainer import tf_internals
 
 
 def repair_symbolic_build(trainer: Any) -> None:
-    """Learn the shapes of a batch from its local part.
+    """Learn the shapes of a batch from its local part, and those of a generator's batches without reading one.
 
-    Keras averages a PerReplica batch eagerly for that, which raises.
+    Under several workers Keras averages a PerReplica batch eagerly for that, which raises. A generator does not begin
+    anew: the batch, and those that were fetched ahead of it, were never trained on.
     """
+    generated = tf_internals.SYMBOLIC_BUILD["GeneratorDataAdapter.generator"].owner
 
     def maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
         if self._distribute_strategy is None:
@@ -24,7 +27,9 @@ def repair_symbolic_build(trainer: Any) -> None:
         def first_part(value: Any) -> Any:
             return self.distribute_strategy.experimental_local_results(value)[0]
 
-        if iterator is not None:
+        if iterator is not None and isinstance(iterator.data_adapter, generated):
+            data_batch = batch_spec(iterator)
+        elif iterator is not None:
             for _, _, batches in iterator:
                 data_batch = trainer.tree.map_structure(first_part, next(batches))
                 break
@@ -32,6 +37,15 @@ def repair_symbolic_build(trainer: Any) -> None:
             self._symbolic_build(data_batch=data_batch)
 
     trainer.TensorFlowTrainer._maybe_symbolic_build = maybe_symbolic_build
+
+
+def batch_spec(iterator: Any) -> Any:
+    """Return the specification of one replica's batch, of Keras's iterator."""
+    return tf.nest.map_structure(_first_replica, iterator._distributed_dataset.element_spec)
+
+
+def _first_replica(spec: Any) -> Any:
+    return getattr(spec, "_value_specs", (spec,))[0]
 
 
 def repair_reduce_per_replica(trainer: Any) -> None:

@@ -30,6 +30,10 @@ class DatasetCreator:
             )
         return dataset
 
+    def whole(self) -> tf.data.Dataset:
+        """Return the data of a program that has one worker."""
+        return self(tf.distribute.InputContext())
+
     def distributed(self, strategy: tf.distribute.Strategy) -> Any:
         """Return the data of all workers."""
         return strategy.distribute_datasets_from_function(self, options=self.input_options)

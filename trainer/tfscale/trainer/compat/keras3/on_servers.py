@@ -6,21 +6,19 @@ runs its steps on the chief.
 
 from __future__ import annotations
 
-import collections
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from tfscale.trainer.compat.keras3.across_workers import batch_spec
 from tfscale.trainer.compat.keras3.chief_only import ChiefOnlyStrategy, on_the_chief, strategy_of
 from tfscale.trainer.compat.keras3.dataset_creator import DatasetCreator
-from tfscale.trainer.compat.keras3.steps_per_execution import PartialExecution, loop, one_step
-from tfscale.trainer.compat.keras3.worker_data import WorkerData
+from tfscale.trainer.compat.keras3.scheduler import PendingLogs, Scheduler
+from tfscale.trainer.compat.keras3.steps_per_execution import PartialExecution, each, loop, one_step
+from tfscale.trainer.compat.keras3.worker_data import FedExecution, WorkerData, read_here
 from tfscale.trainer.tf_internals import KERAS_ON_SERVERS
-
-IN_FLIGHT = 8
-"""Scheduled executions per worker beyond which the oldest is waited for, so that callbacks are not far ahead."""
 
 
 def repair(trainer: Any) -> None:
@@ -42,63 +40,6 @@ def has_servers(strategy: Any) -> bool:
     return isinstance(strategy, tf.distribute.ParameterServerStrategy)
 
 
-class PendingLogs(Mapping[str, Any]):
-    """Logs of the newest step that has ended, looked up when they are used.
-
-    A step that has just been scheduled has none yet; waiting for each would make the workers take turns.
-    """
-
-    def __init__(self, scheduled: collections.deque[Any]) -> None:
-        self._scheduled = scheduled
-
-    def names(self) -> set[str]:
-        """Return the names of the logs without fetching any; empty where no step has ended well."""
-        return next((set(value._values) for value in self._ended() if value._values), set())
-
-    def _ended(self) -> list[Any]:
-        """Return the executions that have ended, newest first."""
-        return [value for value in reversed(self._scheduled.copy()) if value._status_available_event.is_set()]
-
-    @functools.cached_property
-    def _logs(self) -> dict[str, Any]:
-        for value in [*self._ended(), *self._scheduled.copy()]:
-            try:
-                fetched: dict[str, Any] = value.fetch()
-            except tf.errors.OpError:
-                # The worker that holds it has gone; another failure is raised when the next step is scheduled.
-                continue
-            return fetched
-        return {}
-
-    def __getitem__(self, name: str) -> Any:
-        return self._logs[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._logs)
-
-    def __len__(self) -> int:
-        return len(self._logs)
-
-
-class Scheduler:
-    """Scheduler of executions of one function on the workers."""
-
-    def __init__(self, strategy: tf.distribute.Strategy, function: Any) -> None:
-        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        self._function = function
-        self._window = IN_FLIGHT * len(self._coordinator._cluster.workers)
-        self._scheduled: collections.deque[Any] = collections.deque()
-
-    def __call__(self, iterator: Any, steps: int) -> PendingLogs:
-        while len(self._scheduled) >= self._window:
-            # Only to wait: what an execution raises is raised by `schedule` or `join`. The value has to be held
-            # meanwhile, because without it the end of the execution sets no event.
-            oldest = self._scheduled.popleft()
-            oldest._status_available_event.wait()
-        self._scheduled.append(self._coordinator.schedule(self._function, args=(iterator, tf.constant(steps))))
-        return PendingLogs(self._scheduled)
-
-
 def _repair_size() -> None:
     """Give data that are on no worker yet no size; Keras asks for it, which raises."""
     adapter = KERAS_ON_SERVERS["TFDatasetAdapter.num_batches"].owner
@@ -116,20 +57,26 @@ def _repair_epochs(kind: Any) -> None:
 
     def init(self: Any, distribute_strategy: Any = None, x: Any = None, *args: Any, **kwargs: Any) -> None:
         if isinstance(x, DatasetCreator):
-            x = x.distributed(distribute_strategy)
+            x = _of_creator(x, distribute_strategy)
         if not has_servers(distribute_strategy):
             initialise(self, distribute_strategy, x, *args, **kwargs)
             return
         super(kind, self).__init__(x, *args, **kwargs)
         self._distribute_strategy = distribute_strategy
-        data = WorkerData(
-            distribute_strategy, self.data_adapter.get_tf_dataset(), self._num_batches, self.steps_per_epoch
-        )
+        data = self.data_adapter.get_tf_dataset()
+        if (here := read_here(data)) is not None:
+            self._distributed_dataset = here
+            return
+        data = WorkerData(distribute_strategy, data, self._num_batches, self.steps_per_epoch)
         self._distributed_dataset, self._num_batches = data, data.steps
 
     def epoch(self: Any) -> Iterator[tuple[int, int, Any]]:
-        if not isinstance(self._distributed_dataset, WorkerData):
+        if not has_servers(self._distribute_strategy):
             yield from enumerate_iterator(self)
+            return
+        if not isinstance(self._distributed_dataset, WorkerData):
+            for begin, end, batches in enumerate_iterator(self):
+                yield begin, end, FedExecution(batches, self.steps_per_execution)
             return
         self.data_adapter.on_epoch_begin()
         # The workers' iterators stay: a new epoch continues where the last one ended.
@@ -148,6 +95,11 @@ def _repair_epochs(kind: Any) -> None:
     kind.__init__, kind._enumerate_iterator, kind.tf_sync = init, epoch, tf_sync
 
 
+def _of_creator(creator: DatasetCreator, strategy: tf.distribute.Strategy) -> Any:
+    here = read_here(creator.whole()) if has_servers(strategy) else None
+    return creator.distributed(strategy) if here is None else here
+
+
 def _repair_symbolic_build(kind: Any) -> None:
     """Take shapes from the specification of the data: the chief has no batch to learn them from."""
     original = kind._maybe_symbolic_build
@@ -156,15 +108,10 @@ def _repair_symbolic_build(kind: Any) -> None:
         if not has_servers(self._distribute_strategy) or iterator is None:
             original(self, iterator=iterator, data_batch=data_batch)
             return
-        spec = tf.nest.map_structure(_first_replica, iterator._distributed_dataset.element_spec)
         with self._distribute_strategy.scope():
-            self._symbolic_build(data_batch=spec)
+            self._symbolic_build(data_batch=batch_spec(iterator))
 
     kind._maybe_symbolic_build = maybe_symbolic_build
-
-
-def _first_replica(spec: Any) -> Any:
-    return getattr(spec, "_value_specs", (spec,))[0]
 
 
 def _repair_functions(trainer: Any, kind: Any) -> None:
@@ -179,12 +126,15 @@ def _repair_functions(trainer: Any, kind: Any) -> None:
             )
         here = one_step(trainer, self, step_function)
         scheduler = Scheduler(self._distribute_strategy, loop(one_step(trainer, self, step_function)))
+        feeder = Scheduler(self._distribute_strategy, each(one_step(trainer, self, step_function)))
 
         def function(iterator: Any) -> Any:
+            if isinstance(iterator, FedExecution):
+                return feeder(*feeder.unless_over(iterator))
             if isinstance(iterator, PartialExecution) and isinstance(
                 iterator.iterator, tf.distribute.experimental.coordinator.PerWorkerValues
             ):
-                return scheduler(iterator.iterator, iterator.steps)
+                return scheduler(iterator.iterator, tf.constant(iterator.steps))
             return _here(self, here, iterator)
 
         return function
@@ -214,7 +164,7 @@ def _repair_logs(kind: Any) -> None:
         names = dict.fromkeys(logs.names())
         fetched = original(self, names)
         # A train step that the user has written has other logs than the metrics.
-        return dict(logs) if fetched is names else fetched
+        return {name: logs[name] for name in logs} if fetched is names else fetched
 
     kind._get_metrics_result_or_logs = get_metrics_result_or_logs
 

@@ -41,6 +41,18 @@ def loop(step: Callable[[Any], Any]) -> Any:
     return tf.function(tf.autograph.experimental.do_not_convert(steps), reduce_retracing=True)
 
 
+def each(step: Callable[[Any], Any]) -> Any:
+    """Return a traced function of batches; it makes a step with each and returns the last one's output."""
+
+    def steps(*batches: Any) -> Any:
+        outputs = None
+        for batch in batches:
+            outputs = step(batch)
+        return outputs
+
+    return tf.function(tf.autograph.experimental.do_not_convert(steps), reduce_retracing=True)
+
+
 def repair(trainer: Any) -> None:
     """Put the repairs into the module `keras.src.backend.tensorflow.trainer`."""
     _repair_last_execution(trainer)

@@ -1,15 +1,53 @@
-"""Data on the workers of ParameterServerStrategy for `fit` and `evaluate` of Keras 3.
+"""Data for the workers of ParameterServerStrategy in `fit` and `evaluate` of Keras 3.
 
 Keras gives a strategy's data set to its loop, but under ParameterServerStrategy (TensorFlow 2.21.0) only
 `ClusterCoordinator.create_per_worker_dataset` makes one on the workers.
+
+Data that Python makes (a generator, a PyDataset, `tf.py_function`) are read on the chief, which gives each batch to a
+worker. On a worker, each batch would be a call back to the chief's Python. While such a call is under way, the chief
+cannot make its next function known to that worker: it holds Python's lock and waits for the worker, and the worker
+waits for the lock. So `evaluate` after `fit` hung for ever.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 from tfscale.trainer.tf_internals import coordinator_values, input_lib
+
+_PYTHON = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
+"""Operations that call Python."""
+
+
+class FedExecution:
+    """Batches of one execution, which the chief reads."""
+
+    def __init__(self, iterator: Iterator[Any], steps: int) -> None:
+        self._iterator = iterator
+        self._steps = steps
+
+    def batches(self) -> list[Any]:
+        """Return the next batches, fewer where the data end."""
+        return list(itertools.islice(self._iterator, self._steps))
+
+
+def read_here(data: Any) -> tf.data.Dataset | None:
+    """Return the data set if it has to be read on the chief, because Python makes it; None for any other."""
+    data = data._original_dataset if isinstance(data, input_lib.DistributedDataset) else data
+    return data if isinstance(data, tf.data.Dataset) and _runs_python(data) else None
+
+
+def _runs_python(data: Any) -> bool:
+    graphs = (function.function.graph.as_graph_def() for function in data._functions())
+    return any(map(_calls_python, graphs)) or any(map(_runs_python, data._inputs()))
+
+
+def _calls_python(graph: Any) -> bool:
+    nodes = itertools.chain(graph.node, *(function.node_def for function in graph.library.function))
+    return not _PYTHON.isdisjoint(node.op for node in nodes)
 
 
 class WorkerData:

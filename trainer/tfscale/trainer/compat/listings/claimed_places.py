@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from typing import Any
 
 import tensorflow as tf
 from tfscale.trainer.compat.listings.erratum import Erratum
+from tfscale.trainer.probe.entry.agent_variables import agent_variable
 
 
 def repair(tensorflow: Any) -> None:
@@ -19,7 +19,7 @@ def repair(tensorflow: Any) -> None:
     @functools.wraps(make)
     def made(self: Any, cluster_resolver: Any = None, *args: Any, **kwargs: Any) -> None:
         resolver = cluster_resolver or tf.distribute.cluster_resolver.TFConfigClusterResolver()
-        if (refusal := doubt(resolver.task_type, resolver.task_id, os.environ.get("TFSCALE_TASK"))) is not None:
+        if (refusal := doubt(resolver.task_type, resolver.task_id, agent_variable("TFSCALE_TASK"))) is not None:
             raise Erratum(refusal)
         make(self, cluster_resolver, *args, **kwargs)
 

@@ -7,6 +7,7 @@ import sys
 
 from tfscale.trainer.compat import repairs
 from tfscale.trainer.compat.listings import erratum, last_error
+from tfscale.trainer.probe.entry.agent_variables import agent_variable
 from tfscale.trainer.probe.entry.identity import Identity
 from tfscale.trainer.probe.entry.imports import REPAIRED
 from tfscale.trainer.probe.on_demand import profiling
@@ -14,6 +15,7 @@ from tfscale.trainer.probe.report.probe import Probe
 from tfscale.trainer.probe.report.reporter import Reporter
 
 _probe: Probe | None = None
+_ALONE = "TF_CONFIG is no longer in the environment of the training process: it trains outside of its cluster"
 
 
 def attach(module: str) -> None:
@@ -23,6 +25,8 @@ def attach(module: str) -> None:
         if sys.excepthook is sys.__excepthook__:
             sys.excepthook = last_error.show
         erratum.listeners.append(lambda sentence: probe().note(sentence))
+        if agent_variable("TFSCALE_TF_CONFIG") and "TF_CONFIG" not in os.environ:
+            probe().note(_ALONE)
         probe().install()
     elif module not in REPAIRED:
         probe().install_keras(module)
@@ -32,10 +36,10 @@ def probe() -> Probe:
     """Return the probe of this process, which reports to its agent where there is one."""
     global _probe
     if _probe is None:
-        identity = Identity.from_environment() if os.environ.get("TFSCALE_REPORT") else None
+        identity = Identity.from_environment() if agent_variable("TFSCALE_REPORT") else None
         _probe = Probe()
         if identity is not None:
-            _probe.report_to(lambda: Reporter(identity, profiling.obey))
+            _probe.report_to(lambda: Reporter(identity.begun(), profiling.obey))
     return _probe
 
 

@@ -1,9 +1,11 @@
-"""Attempt of a task that this process is."""
+"""Attempt of a task that this process is, or is a part of."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
+
+from tfscale.trainer.probe.entry.agent_variables import agent_variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,16 +16,21 @@ class Identity:
     task: str
     generation: int
     attempt: int
+    part: int = 0
+    """Milliseconds from the host's boot until this process began to report; a later process has a larger one."""
+
+    def begun(self) -> Identity:
+        """Return the identity of a process that begins to report now."""
+        return replace(self, part=int(time.monotonic() * 1000))
 
     @classmethod
     def from_environment(cls) -> Identity:
         """Read the variables of the agent.
 
-        Raises KeyError or ValueError where no agent, or one of another version, has set them.
+        Raises ValueError where no agent, or one of another version, has set them.
         """
-        return cls(
-            socket=os.environ["TFSCALE_REPORT"],
-            task=os.environ["TFSCALE_TASK"],
-            generation=int(os.environ["TFSCALE_GENERATION"]),
-            attempt=int(os.environ["TFSCALE_ATTEMPT"]),
-        )
+        found = [agent_variable(f"TFSCALE_{name}") for name in ("REPORT", "TASK", "GENERATION", "ATTEMPT")]
+        if None in found:
+            raise ValueError("the environment has no variables of an agent, or those of another version")
+        socket, task, generation, attempt = map(str, found)
+        return cls(socket, task, int(generation), int(attempt))

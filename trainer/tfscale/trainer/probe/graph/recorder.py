@@ -7,11 +7,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tfscale.core.cluster.strategy import LOCAL
+from tfscale.trainer.probe.graph.awaited_ops import collectives
 from tfscale.trainer.probe.graph.row_writer import RowWriter
 from tfscale.trainer.probe.graph.structures import (
     after,
@@ -29,7 +31,7 @@ from tfscale.trainer.probe.graph.structures import (
     updates_fed_by,
     wire_type,
 )
-from tfscale.trainer.probe.graph.traced_run import Reduction, TracedRun, reduced_updates
+from tfscale.trainer.probe.graph.traced_run import Reduction, TracedRun, changes_variables, reduced_updates
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import SpanTable
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS
@@ -73,6 +75,8 @@ class Recorder:
         self._around = _Surroundings()
         self._eager_run: TracedRun | None = None
         self._graph_runs: dict[int, TracedRun] = {}
+        self._compiled: dict[Hashable, TracedRun] = {}
+        """Runs of functions that XLA compiles, as they were traced."""
         self._unresolved: list[Reduction] = []
         self._lock = threading.Lock()
         self._enabled = True
@@ -126,10 +130,13 @@ class Recorder:
                 return self._reduce_eagerly(call, handed, distribution, gathers)
             return self._in_graph(call, Kind.REDUCE, handed, distribution, gathers)
 
-    def run(self, call: Call, distribution: Distribution, key: Hashable, standalone: bool = False) -> Any:
-        """Record `call`, which is a step or a part of one; in eager code `key` identifies the place in the program.
+    def run(
+        self, call: Call, distribution: Distribution, key: Hashable, standalone: bool = False, compiled: bool = False
+    ) -> Any:
+        """Record `call`, which is a step or a part of one; `key` identifies the place in the program.
 
-        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run.
+        A run inside a run belongs to it. An optimizer outside of `Strategy.run` is a `standalone` run. What XLA has
+        `compiled` is a run if it updates variables from gradients; else it may only compute gradients.
         """
         if not self._enabled:
             # The probe reports why nothing is recorded.
@@ -138,10 +145,10 @@ class Recorder:
             return call()
         self._note_run()
         if tf.executing_eagerly():
-            return self._run_eagerly(call, distribution, key)
+            return self._run_eagerly(call, distribution, key, standalone, compiled)
         if not self._can_stamp():
             return call()
-        return self._run_in_graph(call, distribution, standalone)
+        return self._run_in_graph(call, distribution, standalone, key if compiled else None)
 
     def gradient(self, call: Call) -> Any:
         """Record `call`, which computes gradients."""
@@ -249,7 +256,9 @@ class Recorder:
             self.eager.append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))
         return result
 
-    def _run_eagerly(self, call: Call, distribution: Distribution, key: Hashable) -> Any:
+    def _run_eagerly(
+        self, call: Call, distribution: Distribution, key: Hashable, standalone: bool, compiled: bool
+    ) -> Any:
         run = self._eager_run = TracedRun(unsplit=not self.splits(distribution))
         begin = time.time()
         try:
@@ -258,7 +267,9 @@ class Recorder:
             self._eager_run = None
         end = time.time()
         with self.own_work():
-            site = self.sites.eager(Kind.RUN, key, distribution=distribution)
+            site = self.sites.eager(Kind.RUN, key, distribution=distribution, begins=not standalone)
+            if compiled:
+                self._note_compiled(run)
             # What was traced in the first pass is not seen again in the next ones.
             site.trains |= run.trains
             site.applies |= run.applies
@@ -266,7 +277,10 @@ class Recorder:
             site.unsplit |= run.unsplit
             site.counter = run.counter or site.counter
             self._unresolved += run.reductions
-            self.eager.append(Span(site, begin, end))
+            if compiled and site.trains and not site.unsplit:
+                self._note_gradient(result)
+            else:
+                self.eager.append(Span(site, begin, end))
         return result
 
     def _note_gradient(self, result: Any) -> None:
@@ -302,12 +316,14 @@ class Recorder:
             site = self.sites.traced(kind, looped=is_looped(tf.compat.v1.get_default_graph()), **traits)
             ready = [*dense_tensors(handed), *self._stamp_replicas(buffer, site, handed)]
             begun = buffer, site, buffer.stamp(ready, enters=site.collective)
+        before = len(tf.compat.v1.get_default_graph().get_operations())
         result = call()
         if begun is None:
             return result
         with self.own_work():
             if kind is Kind.REDUCE:
-                self._end_reduction(*begun, handed, result)
+                added = tf.compat.v1.get_default_graph().get_operations()[before:]
+                self._end_reduction(*begun, handed, result, collectives(added))
             else:
                 return self._end_input(*begun, result)
         return result
@@ -334,11 +350,19 @@ class Recorder:
         self._writer.add(site, begin, end, *more)
         return after(end, result, whole=buffer.delays_whole_batch(made))
 
-    def _end_reduction(self, buffer: RowBuffer, site: Site, begin: tf.Operation, handed: Any, result: Any) -> None:
-        waited_for = _made_in(begin.graph, result)
-        end = buffer.stamp([*waited_for, begin]) if site.collective else begin
+    def _end_reduction(
+        self,
+        buffer: RowBuffer,
+        site: Site,
+        begin: tf.Operation,
+        handed: Any,
+        result: Any,
+        exchanges: list[tf.Operation],
+    ) -> None:
+        made = _made_in(begin.graph, result)
+        end = buffer.stamp([*(exchanges or made), begin]) if site.collective else begin
         if (run := self._current_run()) is not None:
-            run.reductions.append(Reduction(site, {tensor.op for tensor in waited_for}, end))
+            run.reductions.append(Reduction(site, {tensor.op for tensor in made}, end))
         replica = replica_tensors(handed)[0]
         # Variables that are handed over are read inside the reduction, so it is unknown when they were ready. Between
         # hosts it was the end of the collective before.
@@ -362,23 +386,46 @@ class Recorder:
             self._writer.add(self.sites.traced(Kind.READY, replica=index, reduction=site), ready)
         return stamps
 
-    def _run_in_graph(self, call: Call, distribution: Distribution, standalone: bool) -> Any:
+    def _run_in_graph(self, call: Call, distribution: Distribution, standalone: bool, compiled: Hashable | None) -> Any:
         graph = tf.compat.v1.get_default_graph()
+        begun: list[tf.Operation] = []
+        with self.own_work():
+            # Where the graph asks for the batch itself, the run begins with that.
+            begun += [] if self._writer.has_input(graph) else [self._made_buffer().stamp([])]
         before = len(graph.get_operations())
-        run = self._graph_runs[id(graph)] = TracedRun(unsplit=not self.splits(distribution))
+        run = self._graph_runs[id(graph)] = TracedRun(unsplit=not self.splits(distribution), begun=begun)
         try:
             result = call()
         finally:
             del self._graph_runs[id(graph)]
         with self.own_work():
+            if compiled is not None:
+                run = self._compiled_run(compiled, run)
+                if not run.unsplit:
+                    if run.trains:
+                        self._note_gradient(result)
+                    return result
             site = self.sites.traced(
                 Kind.RUN, looped=is_looped(graph), standalone_optimizer=standalone, distribution=distribution
             )
             self._end_run(site, graph, run, result, graph.get_operations()[before:])
         return result
 
+    def _note_compiled(self, run: TracedRun) -> None:
+        run.unsplit = changes_variables(run)
+        self.xla_seen |= run.unsplit
+
+    def _compiled_run(self, key: Hashable, run: TracedRun) -> TracedRun:
+        """Return the run with what was seen when its function was traced, which may have been earlier."""
+        self._note_compiled(run)
+        traced = self._compiled.get(key)
+        if traced is None or run.trains:
+            self._compiled[key] = traced = replace(run, gradients={})
+        return replace(traced, begun=run.begun)
+
     def _end_run(self, site: Site, graph: Any, run: TracedRun, result: Any, added: list[tf.Operation]) -> None:
         site.trains, site.unsplit, site.counter = run.trains, run.unsplit, run.counter
+        site.begins = bool(run.begun)
         site.applies, site.micro_batches = run.applies, _micro_batches(run)
         largest = max((reduction.site for reduction in run.reductions), key=lambda site: site.bytes, default=None)
         site.wire_type = largest.wire_type if largest else ""
@@ -389,7 +436,8 @@ class Recorder:
         waited_for = reduced_updates(here, added) or _made_in(graph, result)
         # A run ends after the stamps of its reductions, too: on a busy machine they may come late.
         awaited = [reduction for reduction in here if not reduction.site.overlaps_updates] or here
-        self._writer.add(site, self._made_buffer().stamp([*waited_for, *(reduction.stamp for reduction in awaited)]))
+        end = self._made_buffer().stamp([*waited_for, *(reduction.stamp for reduction in awaited)])
+        self._writer.add(site, *run.begun, end)
 
     def _is_xla(self) -> bool:
         return self.stamps_graphs and bool(is_in_xla(tf.compat.v1.get_default_graph()))

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfscale.trainer.probe.rows.row_buffer import RowBuffer
 from tfscale.trainer.probe.rows.row_kinds import Member, RowKinds
 from tfscale.trainer.probe.rows.row_layout import WIDTH
-from tfscale.trainer.probe.steps.spans import Site
+from tfscale.trainer.probe.steps.spans import Kind, Site
 
 
 class StampedSpan(NamedTuple):
@@ -30,6 +30,14 @@ class RowWriter:
     def add(self, site: Site, *values: tf.Operation | tf.Tensor) -> None:
         """Have a span written when its graph has been traced."""
         self._unwritten.setdefault(id(values[0].graph), []).append(StampedSpan(site, list(values)))
+
+    def has_input(self, graph: Any) -> bool:
+        """Return whether this graph that is being traced, or one around it, has asked for a batch so far."""
+        while graph is not None:
+            if any(span.site.kind is Kind.INPUT for span in self._unwritten.get(id(graph), [])):
+                return True
+            graph = getattr(graph, "outer_graph", None)
+        return False
 
     def write(self, graph: Any, row_buffer: Callable[[], RowBuffer]) -> None:
         """Write the spans of a graph that has been traced.

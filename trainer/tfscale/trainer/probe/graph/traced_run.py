@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tfscale.trainer.probe.graph.structures import descendants, variable_updates
+from tfscale.trainer.probe.graph.structures import descendants, updates_fed_by, variable_updates
 from tfscale.trainer.probe.steps.spans import Counter, Site
 
 
@@ -28,9 +28,16 @@ class TracedRun:
     """Graph of the loop inside of the run in which gradients are computed; None without one."""
     unsplit: bool = False
     counter: Counter | None = None
+    begun: list[tf.Operation] = field(default_factory=list)
+    """Stamp of its begin in a graph that asks for no batch itself."""
     reductions: list[Reduction] = field(default_factory=list)
     gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
     """Gradients of each local replica."""
+
+
+def changes_variables(run: TracedRun) -> bool:
+    """Return whether a run changes variables by the gradients that it computes: with an optimizer, or by hand."""
+    return run.applies or any(updates_fed_by({tensor.op for tensor in tensors}) for tensors in run.gradients.values())
 
 
 def reduced_updates(reductions: list[Reduction], added: list[tf.Operation]) -> list[tf.Operation]:

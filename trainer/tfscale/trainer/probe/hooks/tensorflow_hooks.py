@@ -76,6 +76,21 @@ def _code_of(function: Any) -> Hashable:
     return code or type(function).__qualname__
 
 
+def _codes_of(function: Any, depth: int = 3) -> Hashable:
+    """Return what tells a function from others of the same lines: Keras trains and evaluates in the same ones."""
+    plain = getattr(function, "python_function", function)
+    inside = [cell.cell_contents for cell in getattr(plain, "__closure__", None) or () if _is_filled(cell)]
+    callables = [each for each in inside if hasattr(each, "__code__")] if depth else []
+    return _code_of(function), *(_codes_of(each, depth - 1) for each in callables)
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
 def _hook_input(patches: Patches, recorder: Recorder) -> None:
     def get_next(method: Method, *args: Any, **kwargs: Any) -> Any:
         return recorder.input(lambda: method(*args, **kwargs))
@@ -117,10 +132,10 @@ def _hook_training(patches: Patches, recorder: Recorder) -> None:
         return recorder.gradient(lambda: method(*args, **kwargs))
 
     def call(method: Method, function: Any, *args: Any, **kwargs: Any) -> Any:
-        if not function._jit_compile or not tf.executing_eagerly():
+        if not function._jit_compile:
             return method(function, *args, **kwargs)
-        distribution = distribution_of(tf.distribute.get_strategy())
-        return recorder.run(lambda: method(function, *args, **kwargs), distribution, _code_of(function))
+        distribution, key = distribution_of(tf.distribute.get_strategy()), _codes_of(function)
+        return recorder.run(lambda: method(function, *args, **kwargs), distribution, key, compiled=True)
 
     patches.put(tf_internals.GRADIENTS, {"GradientTape.gradient": gradient})
     patches.put(tf_internals.XLA, {"Function.__call__": call})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import faulthandler
-import os
 import signal
 from typing import IO
+
+from tfscale.trainer.probe.entry.agent_variables import agent_variable
 
 SIGNAL = signal.SIGRTMIN + 5
 """Signal on which the stacks are written; nothing uses the real-time signals by default."""
@@ -20,7 +21,7 @@ def listen() -> int | None:
     The handler is `faulthandler`'s, in C: it needs no turn of the interpreter.
     """
     global _file
-    path = os.environ.get("TFSCALE_STACKS")
+    path = agent_variable("TFSCALE_STACKS")
     if not path or signal.getsignal(SIGNAL) is not signal.SIG_DFL:
         return None
     try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tfscale.core.records import Activity, ActivityKind
 
 _BRIEF = 0.05
-"""Seconds; an activity that was over sooner, before it was reported, is never reported."""
+"""Seconds; brief activities of one kind that took less together, and were over before a report, are in none."""
 
 _REMEMBERED = 16
 """Activities noted by hooks with which inferred ones are compared."""
@@ -38,7 +39,10 @@ class Announcer:
         self._ends = dict(list(self._ends.items())[-_REMEMBERED:])
         changes = [*noted, *(activity for activity in inferred if not self._is_noted(activity))]
         over = {_key(activity) for activity in changes if activity.end is not None}
-        return [activity for activity in changes if self._is_reported(activity, over)]
+        brief: defaultdict[ActivityKind, float] = defaultdict(float)
+        for activity in changes:
+            brief[activity.kind] += seconds if (seconds := _seconds(activity)) < _BRIEF else 0.0
+        return [activity for activity in changes if self._is_reported(activity, over, brief[activity.kind])]
 
     def _is_noted(self, inferred: Activity) -> bool:
         return any(
@@ -46,14 +50,14 @@ class Announcer:
             for (kind, begin), end in self._ends.items()
         )
 
-    def _is_reported(self, activity: Activity, over: set[_Key]) -> bool:
+    def _is_reported(self, activity: Activity, over: set[_Key], brief: float) -> bool:
         key = _key(activity)
         if activity.end is None:
             self._lasting |= {key} - over
             return key not in over
         was_reported = key in self._lasting
         self._lasting.discard(key)
-        return was_reported or activity.end - activity.begin >= _BRIEF
+        return was_reported or max(_seconds(activity), brief) >= _BRIEF
 
 
 class Activities:
@@ -99,6 +103,10 @@ class Activities:
         begun = sorted(lasting - self._drained, key=lambda activity: activity.begin)
         self._drained = lasting
         return ended + begun
+
+
+def _seconds(activity: Activity) -> float:
+    return math.inf if activity.end is None else activity.end - activity.begin
 
 
 def _key(activity: Activity) -> _Key:

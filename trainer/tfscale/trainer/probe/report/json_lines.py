@@ -48,6 +48,9 @@ class Lines:
         if not self._is_broken:
             self._write(frame_to_json(self._task, self._frame(report)))
 
+    def settle(self, _timeout: float) -> None:
+        """Do nothing: a line is written at once."""
+
     def close(self, _timeout: float) -> None:
         """Close the file."""
         # Closing tries again to write what could not be written, which was reported then.

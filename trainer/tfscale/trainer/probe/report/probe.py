@@ -25,8 +25,11 @@ from tfscale.trainer.probe.hooks import tensorflow_hooks, tpu_hooks
 from tfscale.trainer.probe.hooks.keras_hooks import KerasHooks
 from tfscale.trainer.probe.hooks.parameter_server_hooks import ParameterServer
 from tfscale.trainer.probe.hooks.patches import Patches
+from tfscale.trainer.probe.hooks.process_ends import before_sudden_end
+from tfscale.trainer.probe.process.clock import ClockWatch
+from tfscale.trainer.probe.process.no_step import no_step
+from tfscale.trainer.probe.process.seen_devices import seen_devices
 from tfscale.trainer.probe.report.activities import Activities, Announcer
-from tfscale.trainer.probe.report.clock import ClockWatch
 from tfscale.trainer.probe.report.progress import Progress
 from tfscale.trainer.probe.report.sink import ProbeReport, Sink
 from tfscale.trainer.probe.report.status import Status, dtype_policy, keras_version, tensorflow_version
@@ -39,6 +42,8 @@ from tfscale.trainer.probe.steps.step_reader import StepReader
 
 _SETTLING_SECONDS = 0.02
 """Seconds. Younger spans wait for the next read: a span with an earlier end may still be on its way."""
+_HURRY_SECONDS = 1.0
+"""Seconds by which `os._exit` may come later, so that the steps of the last second are reported."""
 _CLOSING_SECONDS = 2 * PERIOD
 """Seconds for reports that do not fit into the socket until the agent makes its next frame."""
 
@@ -76,6 +81,7 @@ class Probe:
         self._reading = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        os.register_at_fork(after_in_child=self._disown)
 
     def install(self) -> None:
         """Put the hooks into TensorFlow, before the script makes its strategy."""
@@ -122,8 +128,7 @@ class Probe:
             self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
             self._thread.start()
             atexit.register(self._finish, self._thread)
-            # A forked child has the rows, but neither the thread nor the connection is its own.
-            os.register_at_fork(after_in_child=lambda: atexit.unregister(self._finish))
+            before_sudden_end(self._deliver, _HURRY_SECONDS)
 
     def fail(self, error: Exception) -> None:
         """Stop measuring because of a failure of the probe's own, and report it once, on stderr and to the sinks."""
@@ -198,10 +203,27 @@ class Probe:
             assert self._thread is not None
             self._finish(self._thread)
 
+    def _disown(self) -> None:
+        """Report nothing from a forked child: it has the rows, but neither thread nor connection are its own.
+
+        A child of a process that has not run anything yet begins anew with its own first run.
+        """
+        atexit.unregister(self._end_untrained)
+        atexit.unregister(self._finish)
+        self._sinks = []
+
+    def _deliver(self) -> None:
+        self.flush()
+        for sink in self._sinks:
+            sink.settle(_HURRY_SECONDS)
+
     def _finish(self, thread: threading.Thread) -> None:
         self._stop.set()
         thread.join(1.0)
         self.flush()
+        if sentence := no_step(self._status, self._progress.has_fit, self.recorder.has_run, self.recorder.trains):
+            self.note(sentence)
+            self.flush()
         for sink in self._sinks:
             sink.close(_CLOSING_SECONDS)
 
@@ -246,9 +268,12 @@ class Probe:
         return self._parameter_server.workers.coordinator()
 
     def _update_status(self, steps: Sequence[Step]) -> None:
+        if steps and self._status.devices is None:
+            self._status = replace(self._status, devices=seen_devices())
         self._status = replace(
             self._status.after(steps),
             xla=self.recorder.xla_seen,
+            own_input=self._assembler.own_input,
             dtensor=self.recorder.dtensor_seen,
             tensorflow=tensorflow_version(),
             keras=keras_version(),

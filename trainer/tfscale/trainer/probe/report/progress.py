@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from tfscale.core.records import Training
+from tfscale.trainer.probe.report.remote_logs import RemoteReader, fetched, is_remote
 
 
 @dataclass
@@ -27,11 +28,18 @@ class _Fit:
     def optimizer(self) -> Any:
         return getattr(self.model, "optimizer", None)
 
-    def logged(self, name: str) -> float | None:
-        """Return the number that was logged under this name, None without one."""
-        # The result of a function on a worker holds what the coordinator has fetched of it so far.
-        logs = getattr(self.logs, "_fetched_tensors", self.logs)
-        return _number(logs.get(name), float) if isinstance(logs, dict) else None
+    def training(self) -> Training:
+        """Return its state. Waits for a tensor that is still computed, and for a worker that has it."""
+        logs = fetched(self.logs)
+        loss, norm = (_number(logs.get(name), float) for name in ("loss", "grad_norm"))
+        return Training(
+            epoch=self.epoch,
+            global_step=_number(getattr(self.optimizer, "iterations", None), int),
+            loss=_finite(loss),
+            finite=None if loss is None else math.isfinite(loss),
+            learning_rate=_number(getattr(self.optimizer, "learning_rate", None), float),
+            grad_norm=_finite(norm),
+        )
 
 
 class Progress:
@@ -39,6 +47,12 @@ class Progress:
 
     def __init__(self) -> None:
         self._fit: _Fit | None = None
+        self._elsewhere = RemoteReader()
+
+    @property
+    def has_fit(self) -> bool:
+        """True once a `fit` has begun an epoch."""
+        return self._fit is not None
 
     def epoch_begun(self, epoch: int) -> None:
         """Note that this epoch of a `fit` begins."""
@@ -59,20 +73,13 @@ class Progress:
     def read(self) -> Training | None:
         """Return the newest state, None where a `fit` is over and was read, or none has begun.
 
-        Waits for a tensor that is still computed.
+        Waits for a tensor that is still computed in this process.
         """
         fit = self._fit
         if fit is None or fit.is_read:
             return None
-        is_last, loss = fit.is_over, fit.logged("loss")
-        training = Training(
-            epoch=fit.epoch,
-            global_step=_number(getattr(fit.optimizer, "iterations", None), int),
-            loss=_finite(loss),
-            finite=None if loss is None else math.isfinite(loss),
-            learning_rate=_number(getattr(fit.optimizer, "learning_rate", None), float),
-            grad_norm=_finite(fit.logged("grad_norm")),
-        )
+        is_last = fit.is_over
+        training = self._elsewhere.read(fit.training) if is_remote(fit.logs) else fit.training()
         if is_last:
             # A reference would keep the model from being freed.
             fit.is_read, fit.logs, fit.model = True, None, None

@@ -18,6 +18,8 @@ from tfscale.trainer.probe.report import wire
 from tfscale.trainer.probe.report.sink import ProbeReport
 
 _RETRY_SECONDS = 0.5
+_WAITING_SECONDS = 5.0
+"""Seconds between two tries while another process of the task reports."""
 
 
 class ProfileHandler(Protocol):
@@ -57,23 +59,35 @@ class Reporter:
         self._probe: ProbeStatus | None = None
         self._agent: socket.socket | None = None
         """Connection to the agent that has accepted this process; None without one."""
+        self._trains = False
+        """True once it has made steps, since it last gave way to another process."""
+        self._told_training = False
+        """True if the last hello said that this process trains."""
+        self._must_wait = False
+        """True if another process reports, by the agent's last answer."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._deliver, name="tfscale-reporter", daemon=True)
         self._thread.start()
 
     def send(self, report: ProbeReport) -> None:
         """Queue a report; the oldest gives way when the queue is full. Never blocks."""
-        message = wire.serialised(self._identity, report)
         with self._changed:
+            message = wire.serialised(self._identity, report)
             if report.status is not None:
                 self._probe = report.status
+            self._trains = self._trains or bool(report.steps or report.workers or report.stages)
             self._queue(message)
+
+    def settle(self, timeout: float) -> None:
+        """Wait until nothing is queued, for at most `timeout` seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._reports and not self._is_sending, timeout)
 
     def close(self, timeout: float) -> None:
         """Deliver what is queued, for at most `timeout` seconds."""
         with self._changed:
             self._closing.set()
-            self._changed.notify()
+            self._changed.notify_all()
         self._thread.join(timeout)
 
     def _queue(self, message: bytes) -> None:
@@ -83,7 +97,7 @@ class Reporter:
             message, self._lost = with_lost, 0
         if self._agent is None or self._reports or self._is_sending or not _is_sent(self._agent, framed(message)):
             self._reports.append(message)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def _deliver(self) -> None:
         while self.refused is None:
@@ -91,18 +105,38 @@ class Reporter:
                 agent.connect(self._identity.socket)
                 if self._report_to(agent):
                     return
-            if self._closing.wait(_RETRY_SECONDS):
+            if self._is_over_before_next_try():
                 return
+
+    def _is_over_before_next_try(self) -> bool:
+        """Wait until it is time to connect again, and return whether the process ends before that.
+
+        A process that has begun to train since its last hello takes the place of one that does not.
+        """
+        if not self._must_wait:
+            return self._closing.wait(_RETRY_SECONDS)
+        with self._changed:
+            self._changed.wait_for(lambda: self._trains_untold or self._closing.is_set(), _WAITING_SECONDS)
+            return self._closing.is_set() and not self._trains_untold
+
+    @property
+    def _trains_untold(self) -> bool:
+        return self._trains and not self._told_training
 
     def _report_to(self, agent: socket.socket) -> bool:
         """Return True when finished (all delivered, or refused), False when the agent disconnected.
 
         Raises OSError when it disconnected while something was sent, FramingError and WireError when it is no agent.
         """
+        self._must_wait = False
+        self._told_training = self._trains
         # The probe's status is reported only when it changes; an earlier agent may have heard that.
-        agent.sendall(framed(wire.hello(self._identity, self._stack_signal, self._probe)))
+        agent.sendall(framed(wire.hello(self._identity, self._stack_signal, self._probe, self._told_training)))
         replies = agent.makefile("rb")
         first = _next(replies)
+        if first is not None and first.waits is not None:
+            self._must_wait = True
+            return False
         if first is None or not first.accepted:
             self.refused = first.refused if first else None
             return first is not None
@@ -122,10 +156,17 @@ class Reporter:
         agent.shutdown(socket.SHUT_WR)
         return True
 
+    def _give_way(self) -> None:
+        """Wait as long as another process reports; steps that this one makes later are a part of their own."""
+        with self._changed:
+            self._must_wait, self._trains = True, False
+            self._identity = self._identity.begun()
+
     def _oldest(self, agent: socket.socket) -> bytes | None:
         """Wait for the next report and return it; None at the end, or when the agent has disconnected."""
         with self._changed:
             self._is_sending = False
+            self._changed.notify_all()
             self._changed.wait_for(lambda: self._reports or self._closing.is_set() or self._agent is not agent)
             self._is_sending = bool(self._reports) and self._agent is agent
             return self._reports.popleft() if self._is_sending else None
@@ -144,13 +185,15 @@ class Reporter:
                 while reply := _next(replies):
                     if reply.refused is not None:
                         self.refused = reply.refused
+                    elif reply.waits is not None:
+                        self._give_way()
                     elif reply.profile is not None:
                         self._on_order(reply.profile, send, self._closing.wait)
         finally:
             with self._changed:
                 if self._agent is agent:
                     self._agent = None
-                self._changed.notify()
+                self._changed.notify_all()
 
 
 def _is_sent(agent: socket.socket, frame: bytes) -> bool:

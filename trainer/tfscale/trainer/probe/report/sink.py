@@ -37,5 +37,8 @@ class Sink(Protocol):
     def send(self, report: ProbeReport) -> None:
         """Take a report; never blocks."""
 
+    def settle(self, timeout: float, /) -> None:
+        """Wait until what was taken is delivered, for at most `timeout` seconds."""
+
     def close(self, timeout: float, /) -> None:
         """Deliver what was taken, for at most `timeout` seconds."""

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 
-from tfscale.core.records import ProbeState, ProbeStatus
+from tfscale.core.records import Devices, ProbeState, ProbeStatus
 from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 
 _XLA = "parts of the program are compiled by XLA, which has no clock: their steps are shown whole"
+_OWN_INPUT = (
+    "the program brings its batches itself, and does not ask tf.data: loading them is in `host`, not in `input`"
+)
 _DTENSOR = "the program uses DTensor, whose graphs take none of the probe's ops: its steps are not measured"
 
 
@@ -34,6 +37,7 @@ class Status:
     keras: str | None = None
     dtype_policy: str | None = None
     xla: bool = False
+    own_input: bool = False
     dtensor: bool = False
     faults: tuple[str, ...] = ()
     """Hooks and repairs that this TensorFlow or Keras does not allow, a line for each."""
@@ -41,6 +45,7 @@ class Status:
     """Sentences about what was done in the place of what the script says."""
     checkpoint: float | None = None
     """Time at which the newest checkpoint was written, Unix seconds."""
+    devices: Devices | None = None
 
     def after(self, steps: Sequence[Step]) -> Status:
         """Return the status once these steps were seen."""
@@ -93,10 +98,16 @@ class Status:
             tensorflow=self.tensorflow,
             keras=self.keras,
             dtype_policy=self.dtype_policy,
-            warnings=(*([_XLA] if self.xla else []), *self.faults, *self.notes),
+            warnings=(*self._limits, *self.faults, *self.notes),
             collective=distribution.collective if distribution else None,
             checkpoint=self.checkpoint,
+            devices=self.devices,
         )
+
+    @property
+    def _limits(self) -> list[str]:
+        """Sentences about what cannot be measured in this program."""
+        return [_XLA] * self.xla + [_OWN_INPUT] * self.own_input
 
     @property
     def _unmeasured(self) -> str:

@@ -43,11 +43,11 @@ def report_batches(task: str, report: ProbeReport) -> Iterator[Columns]:
         yield {**_columns(measured.worker, measured.steps, measured.lost), "pull": _column(measured.pulls)}
 
 
-def step_batches(task: str, generation: int, attempt: int, report: ProbeReport) -> Iterator[StepBatch]:
+def step_batches(task: str, generation: int, attempt: int, report: ProbeReport, part: int = 0) -> Iterator[StepBatch]:
     """Yield all batches in a report of `task`, as `report_batches` does."""
     for columns in report_batches(task, report):
         phases: dict[str, Any] = {name: array("f", columns.pop(name)) for name in (*PHASES, "pull") if name in columns}
-        yield StepBatch(generation, attempt, task, **columns, **phases)
+        yield StepBatch(generation, attempt, task, **columns, **phases, part=part)
 
 
 def _alike(steps: Sequence[Step]) -> Iterator[Sequence[Step]]:

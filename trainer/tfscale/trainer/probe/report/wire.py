@@ -30,11 +30,12 @@ from tfscale.v1 import report_pb2, telemetry_pb2
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """Reply of the agent: one of the three."""
+    """Reply of the agent: one of the four."""
 
     accepted: bool
     refused: str | None
     profile: ProfileOrder | None
+    waits: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class _TaskReport:
 
 def message(identity: Identity, report: ProbeReport) -> report_pb2.TaskReport:
     """Return the report's message."""
-    batches = step_batches(identity.task, identity.generation, identity.attempt, report)
+    batches = step_batches(identity.task, identity.generation, identity.attempt, report, identity.part)
     activities = tuple(report.activities)
     others = report.status, report.collective, report.training, activities, report.coordinator
     return message_of(report_pb2.TaskReport, _TaskReport(*others, tuple(batches)))
@@ -84,6 +85,7 @@ def _packed(identity: Identity, steps: UsualSteps, lost: int) -> telemetry_pb2.P
         global_step=b"" if steps.global_step is None else consecutive(steps.global_step.start, len(steps)),
         end=steps.end.astype("<f8").tobytes(),
         lost=lost,
+        part=identity.part,
         **phases,
     )
 
@@ -103,7 +105,7 @@ def with_lost(message: bytes, lost: int) -> bytes | None:
     return report.SerializeToString()
 
 
-def hello(identity: Identity, stack_signal: int | None, probe: ProbeStatus | None) -> bytes:
+def hello(identity: Identity, stack_signal: int | None, probe: ProbeStatus | None, trains: bool) -> bytes:
     """Return the first report on a connection."""
     hello = report_pb2.Hello(
         schema_version=SCHEMA_VERSION,
@@ -112,6 +114,7 @@ def hello(identity: Identity, stack_signal: int | None, probe: ProbeStatus | Non
         attempt=identity.attempt,
         pid=os.getpid(),
         stack_signal=stack_signal,
+        trains=trains,
     )
     status = None if probe is None else message_of(telemetry_pb2.ProbeStatus, probe)
     return report_pb2.TaskReport(hello=hello, probe=status).SerializeToString()
@@ -129,4 +132,5 @@ def reply(data: bytes) -> AgentReply:
         accepted=message.HasField("accepted"),
         refused=message.refused if message.HasField("refused") else None,
         profile=record_of(ProfileOrder, message.profile) if message.HasField("profile") else None,
+        waits=message.waits if message.HasField("waits") else None,
     )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
+from tfscale.trainer.probe.graph.awaited_ops import awaited
 from tfscale.trainer.probe.graph.independent_ops import independent, outside
 from tfscale.trainer.probe.rows.ring import Ring, ring
 from tfscale.trainer.probe.rows.staging_area import StagingArea
@@ -46,7 +47,7 @@ class RowBuffer:
             enters: True if a collective is entered, and counted, at that time.
             carrier: the tensor of `after` that the stamp takes.
         """
-        with outside(self._done_on_devices(after)):
+        with outside(self._done_on_devices(awaited(after))):
             return self._rows.stamp(enters, None if carrier is None or not self._is_here(carrier) else carrier)
 
     def delays_whole_batch(self, batch: Sequence[tf.Tensor]) -> bool:

@@ -33,6 +33,8 @@ class _Part(NamedTuple):
     batches: list[Span]
     done: float
     in_run: bool
+    begun: float = UNKNOWN
+    """Begin of its run, where the program brings the batch itself."""
     earlier: tuple[float, ...] = ()
     passes: int = 1
     """Micro-batches in it, where a loop of the graph computes several."""
@@ -52,6 +54,10 @@ class StepAssembler:
 
     sequence: int = 0
     evaluation: Evaluation = field(default_factory=Evaluation)
+    own_input: bool = False
+    """True if the newest step had no batch that TensorFlow was asked for: the program brings it itself, as `host`."""
+    _asks: bool = False
+    """True once TensorFlow was asked for a batch."""
     _batches: list[Span] = field(default_factory=list)
     _parts: list[_Part] = field(default_factory=list)
     _reductions: list[Span] = field(default_factory=list)
@@ -85,6 +91,7 @@ class StepAssembler:
 
         They lasted `durations` seconds and reduced at most `most_bytes` each.
         """
+        self._asks, self.own_input = True, False
         self._durations.extend(durations)
         self._usual_bytes = max(self._usual_bytes, most_bytes)
         self._reductions = []
@@ -122,6 +129,7 @@ class StepAssembler:
         return None
 
     def _add_batch(self, batch: Span) -> None:
+        self._asks = True
         if not batch.site.looped:
             self._batches = [older for older in self._batches if self._is_pending(older, batch)]
             if self._batches and self.sequence and batch.begin - self._batches[-1].end > _SAME_BATCH_SECONDS:
@@ -204,9 +212,9 @@ class StepAssembler:
         if run.site.trains:
             self._end_evaluation()
             self._count(run)
-            if self._batches:
-                batches, site = self._take_batches(run), run.site
-                part = _Part(batches, run.end, True, self._earlier(site), site.micro_batches, site.applies)
+            if self._batches or not self._asks:
+                batches, begun, site = self._take_batches(run), _begin_of(run), run.site
+                part = _Part(batches, run.end, True, begun, self._earlier(site), site.micro_batches, site.applies)
                 self._parts.append(part)
             elif self._parts:
                 self._parts[-1] = self._parts[-1]._replace(done=run.end)
@@ -244,7 +252,7 @@ class StepAssembler:
         gradients = max(large, key=lambda span: span.end)
         others = [span for span in self._reductions if span.end < gradients.end]
         line = self._line(final, [(span.begin, span.end) for span in others])
-        self._lead_to_compute(line, final, min(run.begin, gradients.begin))
+        self._lead_to_compute(line, final, run._replace(begin=min(run.begin, gradients.begin)))
         line.go(COMPUTE, gradients.begin)
         self._find_idle(line)
         collective = gradients.site.collective
@@ -269,7 +277,7 @@ class StepAssembler:
     def _whole(self, run: Span, final: list[Span]) -> Step:
         """Return the step of a run that XLA compiled: there are no stamps between its batch and its updates."""
         line = self._line(final, [])
-        self._lead_to_compute(line, final, run.begin)
+        self._lead_to_compute(line, final, run)
         self._find_idle(line)
         return Step(
             sequence=self.sequence,
@@ -291,18 +299,16 @@ class StepAssembler:
         else:
             line.go(UPDATE, self._updated)
         for part in self._parts:
-            _fetch(line, part.batches)
+            _fetch(line, part.batches, part.begun)
             line.go(COMPUTE, part.done)
         return line
 
-    def _lead_to_compute(self, line: Timeline, final: list[Span], begun: float) -> None:
-        if final:
-            _fetch(line, final)
-        elif self._parts:
-            line.go(HOST, begun)
+    def _lead_to_compute(self, line: Timeline, final: list[Span], run: Span) -> None:
+        self.own_input = not final and not any(part.batches for part in self._parts)
+        if final or not self._parts:
+            _fetch(line, final, _begin_of(run))
         else:
-            line.go(HOST, UNKNOWN)
-            line.go(INPUT, UNKNOWN)
+            line.go(HOST, run.begin)
 
     def _find_idle(self, line: Timeline) -> None:
         for phase, begin, end, net in line.legs:
@@ -351,7 +357,15 @@ def _gathered(reduction: Span) -> float:
     return reduction.site.gathered + (reduction.amount if reduction.site.gathers_more else 0.0)
 
 
-def _fetch(line: Timeline, batches: list[Span]) -> None:
+def _begin_of(run: Span) -> float:
+    return run.begin if run.site.begins else UNKNOWN
+
+
+def _fetch(line: Timeline, batches: list[Span], begun: float) -> None:
+    """Go on to the end of these batches or, without any, to `begun`: the program has brought the batch itself."""
+    if not batches:
+        line.go(HOST, begun)
+        line.go(INPUT, begun)
     for batch in batches:
         line.go(HOST, batch.begin)
         line.go(INPUT, batch.end)

@@ -83,6 +83,11 @@ class Site:
     """Reduction that a READY belongs to, or run that reduces nothing."""
     standalone_optimizer: bool = False
     """True if a run is an optimizer outside of `Strategy.run`."""
+    begins: bool = False
+    """True if all that a run computes is between its two stamps.
+
+    In a graph that asks for the batch itself the two are one, and an optimizer in eager code applies what was computed
+    before."""
     trains: bool = False
     """True if a run computes or applies gradients."""
     applies: bool = False

@@ -1,6 +1,6 @@
 """The wall clock, compared with the monotonic one."""
 
-from tfscale.trainer.probe.report.clock import ClockWatch
+from tfscale.trainer.probe.process.clock import ClockWatch
 
 
 def test_a_clock_that_was_set_is_seen_once() -> None:

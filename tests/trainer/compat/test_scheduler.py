@@ -1,7 +1,8 @@
-"""Number of executions that the chief of a ParameterServerStrategy schedules before it waits."""
+"""Executions that the chief of a ParameterServerStrategy schedules before it waits, and their logs."""
 
 from __future__ import annotations
 
+import collections
 import threading
 import weakref
 from types import SimpleNamespace
@@ -42,19 +43,30 @@ class Coordinator:
 
 def test_a_full_window_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
-    from tfscale.trainer.compat.keras3 import on_servers
+    from tfscale.trainer.compat.keras3 import scheduler
 
     monkeypatch.setattr(tf.distribute.coordinator, "ClusterCoordinator", Coordinator)
-    scheduler = on_servers.Scheduler(None, None)
+    of_one = scheduler.Scheduler(None, None)
     ahead = []
 
     def schedule() -> None:
-        for _ in range(3 * on_servers.IN_FLIGHT):
-            scheduler(None, 1)
-            ahead.append(scheduler._coordinator.scheduled - scheduler._coordinator.finished)
+        for _ in range(3 * scheduler.IN_FLIGHT):
+            of_one(None, 1)
+            ahead.append(of_one._coordinator.scheduled - of_one._coordinator.finished)
 
     thread = threading.Thread(target=schedule, daemon=True)
     thread.start()
     thread.join(20)
-    assert len(ahead) == 3 * on_servers.IN_FLIGHT
-    assert max(ahead) <= on_servers.IN_FLIGHT
+    assert len(ahead) == 3 * scheduler.IN_FLIGHT
+    assert max(ahead) <= scheduler.IN_FLIGHT
+
+
+def test_logs_that_are_looked_up_are_a_dict_as_keras_wants_them() -> None:
+    from tfscale.trainer.compat.keras3.scheduler import PendingLogs
+
+    value: Any = SimpleNamespace(_status_available_event=threading.Event(), fetch=lambda: {"loss": 0.5})
+    logs = PendingLogs(collections.deque([value]))
+    assert isinstance(logs, dict)
+    logs["rate"] = 0.1
+    assert {**logs} == dict(logs.items()) == {"loss": 0.5, "rate": 0.1}
+    assert (logs.get("loss"), "mae" in logs, len(logs)) == (0.5, False, 2)

@@ -1,0 +1,26 @@
+"""Tasks of which a process trains that is not measured: without a probe, or beside the one that reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.log_clues import UNMEASURED
+from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus
+
+
+def not_measured(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
+    """Return one diagnosis for each such task; a restart ends it."""
+    return [_describe(task, why) for task in tasks if task.running and task.probe and (why := _why(task.probe))]
+
+
+def _why(probe: ProbeStatus) -> str | None:
+    if probe.state is ProbeState.ABSENT:
+        return f"is neither measured nor repaired: {probe.message}"
+    beside = next((note for note in probe.warnings if note.startswith(UNMEASURED)), None)
+    return None if beside is None else f"is measured in part: {beside.removeprefix(UNMEASURED)}"
+
+
+def _describe(task: ObservedTask, why: str) -> Diagnosis:
+    begin = task.status.started if task.status and task.status.started is not None else task.at or 0.0
+    return Diagnosis("not_measured", task.name, begin, None, "warning", f"{task.name} {why}", {})

@@ -1,0 +1,62 @@
+"""Workers that do not do the same: one has left the training, or is in a collective that the others do not enter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.records import ActivityKind, TaskState
+from tfscale.core.text import listing
+
+
+def left_early(tasks: Sequence[ObservedTask]) -> ObservedTask | None:
+    """Return the first worker that ended well by itself while another one waits in a collective, or failed later."""
+    meeting = [task for task in tasks if task.meets]
+    left = [task for task in meeting if _has_left(task)]
+    first = min(left, key=_ended, default=None)
+    if first is None or not any(_goes_on(task, first) for task in meeting if task not in left):
+        return None
+    return first
+
+
+def _has_left(task: ObservedTask) -> bool:
+    end = task.status.exit if task.status else None
+    return task.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested
+
+
+def _ended(task: ObservedTask) -> float:
+    return task.status.exit.at if task.status and task.status.exit else 0.0
+
+
+def _goes_on(task: ObservedTask, left: ObservedTask) -> bool:
+    """Decide whether a worker of the same start has entered a collective more than the one that left."""
+    if task.attempt[0] != left.attempt[0] or task.collective is None or left.collective is None:
+        return False
+    return task.collective.entered > max(left.collective.entered, task.collective.left)
+
+
+def how_it_left(task: ObservedTask) -> str:
+    """Say when a worker left, and why that stops the others."""
+    step = f" after step {task.steps}" if task.steps else ""
+    return (
+        f"{task.name} left the training{step} (exit 0) while the others went on: it has fewer batches, or ends its "
+        "loop earlier"
+    )
+
+
+def alone_in_evaluation(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
+    """Return the workers that evaluate, and wait in a collective, while others do not evaluate; none of all."""
+    inside = [task for task in tasks if task.activity is ActivityKind.EVALUATION and _is_inside(task)]
+    others = [task for task in tasks if task.activity is not ActivityKind.EVALUATION]
+    return inside if others and len(inside) + len(others) == len(tasks) else []
+
+
+def _is_inside(task: ObservedTask) -> bool:
+    return task.collective is not None and task.collective.entered > task.collective.left
+
+
+def how_it_evaluates(alone: Sequence[ObservedTask], tasks: Sequence[ObservedTask]) -> str:
+    """Say that some evaluate, and the others do not."""
+    others = listing([task.name for task in tasks if task not in alone])
+    verb = "runs" if len(alone) == 1 else "run"
+    return f"{listing([task.name for task in alone])} {verb} another collective (evaluation) than {others}"

@@ -1,0 +1,133 @@
+"""Reasons for which no probe reports, found in real processes that have mapped a file of TensorFlow's name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tfscale.agent.supervision.task_environment import probe_site
+from tfscale.agent.telemetry.absent_probe import AbsentProbe, absent_probe
+from tfscale.core.records import ProbeState
+
+SITE = str(probe_site())
+COMPLETE = {"TFSCALE_REPORT": "/nowhere", "TFSCALE_PROBE_PATH": "/nothing", "PYTHONPATH": f"{SITE}:/mine"}
+PROGRAM = """
+import mmap, sys
+library = open(sys.argv[1])
+mapped = mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def started(
+    folder: Path,
+    flags: Sequence[str] = (),
+    variables: Mapping[str, str] = COMPLETE,
+    library: str = "libtensorflow_framework.so.2",
+    launcher: Sequence[str] = (),
+) -> Iterator[int]:
+    """Start a Python that has loaded a library, and yield its process id, or its launcher's."""
+    path = folder / library
+    path.write_text("not really")
+    environment = {"PATH": os.environ["PATH"], **variables}
+    command = [*launcher, sys.executable, *flags, "-c", PROGRAM, str(path)]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.readline() == b"ready\n"
+        try:
+            yield process.pid
+        finally:
+            process.stdin.close()
+
+
+def message(pid: int) -> str:
+    status = absent_probe(pid)
+    assert status is not None and status.state is ProbeState.ABSENT
+    return status.message
+
+
+def test_a_process_with_all_that_the_probe_needs_may_still_report(tmp_path: Path) -> None:
+    with started(tmp_path) as pid:
+        assert absent_probe(pid) is None
+
+
+@pytest.mark.parametrize("flags", [["-I"], ["-uE"], ["-W", "ignore", "-E"]], ids=" ".join)
+def test_flags_that_ignore_pythonpath_are_named(tmp_path: Path, flags: list[str]) -> None:
+    with started(tmp_path, flags) as pid:
+        assert message(pid) == (
+            f"Python of its process {pid} was started with -{flags[-1][-1]}, which ignores PYTHONPATH: leave that out, "
+            f"or run 'tfscale-agent install-probe --python {sys.executable}' once; then restart it"
+        )
+
+
+def test_options_of_the_script_are_not_those_of_python(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(PROGRAM.replace("argv[1]", "argv[-1]"))
+    with started(tmp_path, [str(script), "-I"]) as pid:
+        assert absent_probe(pid) is None
+
+
+def test_a_python_without_packages_has_no_second_way_in(tmp_path: Path) -> None:
+    with started(tmp_path, ["-IS"]) as pid:
+        assert message(pid).endswith("was started with -S, which reads no packages: leave that out")
+
+
+def test_a_path_that_was_set_anew_is_shown_with_what_to_write(tmp_path: Path) -> None:
+    with started(tmp_path, variables=COMPLETE | {"PYTHONPATH": "src"}) as pid:
+        assert f"PYTHONPATH of its process {pid} was set to 'src' anew" in message(pid)
+        assert "write PYTHONPATH=src:$PYTHONPATH in its launcher, or run" in message(pid)
+
+
+def test_a_path_that_was_removed_is_told(tmp_path: Path) -> None:
+    without = {name: value for name, value in COMPLETE.items() if name != "PYTHONPATH"}
+    with started(tmp_path, variables=without) as pid:
+        assert f"PYTHONPATH of its process {pid} was removed" in message(pid)
+
+
+def test_a_cleaned_environment_is_told_with_the_first_variable_that_is_missing(tmp_path: Path) -> None:
+    with started(tmp_path, variables={}) as pid:
+        assert f"the environment of its process {pid} was cleaned, and lacks TFSCALE_REPORT" in message(pid)
+
+
+def test_a_sitecustomize_before_the_probes_is_named(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").touch()
+    with started(tmp_path, variables=COMPLETE | {"PYTHONPATH": f"{tmp_path}:{SITE}"}) as pid:
+        assert f"has {tmp_path}/sitecustomize.py before the probe's: put that folder last" in message(pid)
+
+
+def test_the_process_that_a_launcher_has_started_is_looked_at(tmp_path: Path) -> None:
+    with started(tmp_path, ["-I"], launcher=["sh", "-c", '"$@"; true', "sh"]) as pid:
+        assert "was started with -I" in message(pid)
+        assert f"process {pid} " not in message(pid)
+
+
+def test_a_python_that_has_not_loaded_tensorflow_is_no_trainer(tmp_path: Path) -> None:
+    with started(tmp_path, ["-I"], library="libother.so") as pid:
+        assert absent_probe(pid) is None
+
+
+def test_the_python_is_named_as_its_launcher_named_it(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python9").symlink_to(shutil.which(sys.executable) or "")
+    variables = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    with started(tmp_path, variables=variables, launcher=["sh", "-c", 'shift; python9 "$@"; true', "sh"]) as pid:
+        assert f"install-probe --python {tmp_path}/bin/python9'" in message(pid)
+
+
+def test_nothing_is_said_of_a_task_that_has_ended_or_reports(tmp_path: Path) -> None:
+    watch = AbsentProbe()
+    with started(tmp_path, ["-I"]) as pid:
+        watch.look(pid)
+        assert watch.status is not None
+        watch.look(None)
+        assert watch.status is None
+    watch.look(pid)
+    assert watch.status is None

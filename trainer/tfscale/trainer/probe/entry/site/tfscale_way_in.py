@@ -1,0 +1,104 @@
+"""Entry of the probe into this process, once: at the import of this module, where an agent's variables are set.
+
+Every Python program that the task starts imports this module, so it imports the standard library alone, and the rest
+of the probe only after TensorFlow. In a process that no agent started it does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import ModuleSpec
+
+TYPE_CHECKING = False  # as type checkers understand it, without the cost of importing typing
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_PACKAGE = "tfscale"
+_putenv = os.putenv
+_warned: list[str] = []
+"""The first TF_CONFIG that the script assigned and that was overruled."""
+variables: dict[str, str] = {}
+"""Variables of the agent as they were when this process was started; the script may remove them from `os.environ`."""
+
+
+class _Portions:
+    """Finder of `tfscale` in the agent's installation, for scripts that run in another environment."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        if name != _PACKAGE:
+            return None
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = variables["TFSCALE_PROBE_PATH"].split(os.pathsep)
+        return spec
+
+
+def _attach(module: str) -> None:
+    from tfscale.trainer.probe.entry.attach import attach
+
+    attach(module)
+
+
+def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the error that ends the script, and what to write instead where that is known."""
+    try:
+        from tfscale.trainer.compat.listings.last_error import show
+    except Exception:
+        sys.__excepthook__(kind, error, trace)
+    else:
+        show(kind, error, trace)
+
+
+class _AgentEnvironment(os._Environ):  # type: ignore[type-arg]
+    """`os.environ` in which a TF_CONFIG that the script assigns stays the agent's: books assign index 0 everywhere.
+
+    What the script removes is gone for it, as it expects, also of the agent's variables. Programs that it starts
+    inherit these all the same, because they report, too.
+    """
+
+    def __setitem__(self, key: str, value: str) -> None:
+        super().__setitem__(key, _overruled(key, value))
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        if key in variables:
+            _putenv(key, variables[key])
+
+
+def _overruled(key: str, value: str) -> str:
+    """Return the agent's TF_CONFIG in the place of another one, with one warning; any other value as it is."""
+    given = variables.get("TFSCALE_TF_CONFIG")
+    if key != "TF_CONFIG" or not given or value == given:
+        return value
+    if not _warned:
+        _warned.append(value)
+        print(
+            f"tfscale: the script assigns TF_CONFIG; the agent's is used instead: {given} "
+            "(start the agent with --script-tf-config to let the script's win)",
+            file=sys.stderr,
+        )
+    return given
+
+
+def _put(key: str | bytes, value: str | bytes) -> None:
+    """Do as `os.putenv`, which changes the environment of programs that are started, and not `os.environ`."""
+    name, kept = os.fsdecode(key), os.fsdecode(value)
+    overruled = _overruled(name, kept)
+    _putenv(key, value if overruled == kept else overruled)
+
+
+def _enter() -> None:
+    if not os.environ.get("TFSCALE_REPORT") or not os.environ.get("TFSCALE_PROBE_PATH"):
+        return
+    variables.update((name, value) for name, value in os.environ.items() if name.startswith("TFSCALE_"))
+    os.environ.__class__ = _AgentEnvironment
+    os.putenv = _put  # type: ignore[assignment]  # os.fsdecode takes paths, too
+    sys.excepthook = _show
+    sys.meta_path.insert(0, _Portions)
+    from tfscale.trainer.probe.entry.imports import after_import
+
+    after_import(_attach)
+
+
+_enter()

@@ -1,0 +1,73 @@
+"""Ops that a stamp waits for, so that it means what it says once TensorFlow has optimised the graph.
+
+Grappler keeps values and effects, not nodes. Of `rate * (sum * (1/n))` it makes `sum * (rate/n)`: the node that was
+`sum * (1/n)` is the constant `rate/n` then, and whatever only waits for that node goes on at once. A call of a function
+becomes the ops of the function, and whatever only waits for the call waits for the effects among them alone. A
+stateful op stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import tensorflow as tf
+
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_CONDITIONS = frozenset({"If", "Case", "While"})
+_FOLDED = frozenset({"Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "BiasAdd", "Conv2D", "Conv3D"})
+"""Ops whose node grappler may give to a constant, or to another op, if one of their inputs is a constant."""
+_KNOWN = frozenset({"Const", "Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs"})
+"""Ops of which grappler makes constants: shapes are mostly known."""
+_MOST_KNOWN = 64
+"""Ops that are looked at to tell whether a tensor is a constant."""
+
+
+def awaited(after: Iterable[tf.Tensor | tf.Operation]) -> list[tf.Tensor | tf.Operation]:
+    """Return what a stamp in the graph that is being traced waits for, so that it waits for these."""
+    graph = tf.compat.v1.get_default_graph()
+    waited_for: list[tf.Tensor | tf.Operation] = []
+    seen: dict[int, tf.Tensor | tf.Operation] = {}
+    todo = list(after)
+    while todo:
+        one = todo.pop()
+        if id(one) in seen:
+            continue
+        seen[id(one)] = one
+        is_made_here = tf.is_symbolic_tensor(one) and one.graph is graph
+        waited_for.append(_of_call(one) if is_made_here and one.op.type in _CALLS else one)
+        todo += _unfolded(one.op) if is_made_here else []
+    return waited_for
+
+
+def collectives(added: Iterable[tf.Operation]) -> list[tf.Operation]:
+    """Return the ops among those that a reduction has added that exchange data, themselves or in what they call."""
+    return [op for op in added if op.type.startswith("Collective") or op.type in _CONDITIONS]
+
+
+def _of_call(tensor: tf.Tensor) -> tf.Operation:
+    """Return an op that is done when this tensor of a function is there, and not only the effects of the function."""
+    with tf.control_dependencies(None), tf.device(None):
+        return tf.identity(tensor).op
+
+
+def _unfolded(op: tf.Operation) -> Sequence[tf.Tensor]:
+    """Return the inputs that remain before an op of whose node grappler makes something else; else none."""
+    if op.type not in _FOLDED:
+        return []
+    unknown = [tensor for tensor in op.inputs if not _may_be_constant(tensor)]
+    return unknown if len(unknown) < len(op.inputs) else []
+
+
+def _may_be_constant(tensor: tf.Tensor) -> bool:
+    """Decide whether grappler may know the value of a tensor before the graph runs."""
+    seen: set[tf.Operation] = set()
+    todo = [tensor.op]
+    while todo and len(seen) < _MOST_KNOWN:
+        op = todo.pop()
+        if op in seen or op.type in _KNOWN:
+            continue
+        if not op.inputs or op.op_def is None or op.op_def.is_stateful:
+            return False
+        seen.add(op)
+        todo += [source.op for source in op.inputs]
+    return not todo
