@@ -185,13 +185,14 @@ def _differences(program: Program, stock: Outcome, ours: Outcome) -> Iterator[st
             yield f"output: lost {sorted(lost)[:3]}, added {sorted(added)[:3] if not lost else ''}"
 
 
-def _untrue_steps(program: Program, recording: Recording, subject: str, steps: int | None) -> Iterator[str]:
+def _untrue_steps(program: Program, recording: Recording, subject: str, steps: int | list[int]) -> Iterator[str]:
+    parts = [steps] if isinstance(steps, int) else steps
     columns = recording.steps.get(subject)
     if columns is None:
         if steps:
             yield f"{subject}: none of {steps} steps"
         return
-    if columns["sequence"] != list(range(steps or 0)):
+    if columns["sequence"] != [number for part in parts for number in range(part)]:
         yield f"{subject}: {len(columns['sequence'])} steps of {steps}, {_order(columns['sequence'])}"
     for phase in PHASES:
         if phase in program.unknown or (phase == "reduce" and program.workers == 1):

@@ -88,8 +88,8 @@ def moving_average_of_weights():
 
 @program(keras=("keras 3",))
 def accumulation_by_keras():
-    """Keras's own accumulation: an update after each fourth batch, and each is a step of Keras."""
-    return told(_fit(optimizers.SGD(0.01, gradient_accumulation_steps=4)))
+    """Keras's own accumulation: an update after each fourth batch."""
+    return told(_fit(optimizers.SGD(0.01, gradient_accumulation_steps=4)), STEPS // 4)
 
 
 @program()

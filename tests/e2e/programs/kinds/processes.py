@@ -56,13 +56,13 @@ def evaluated_by_another_process():
 @program()
 def helper_that_trains_before_the_training():
     """A process that pretrains, and imports TensorFlow before this one trains."""
-    return told([float(_python(_TRAINS)), *_fit(2)], 2 * STEPS)
+    return told([float(_python(_TRAINS)), *_fit(2)], [10, 2 * STEPS])
 
 
-@program(quick=False, said="no step")
+@program(quick=False)
 def each_fold_in_a_process():
     """A parent without a step of its own: each of its children trains, one after the other."""
-    return told([float(_python(_TRAINS)) for _ in range(3)], None)
+    return told([float(_python(_TRAINS)) for _ in range(3)], [10, 10, 10])
 
 
 @program(quick=False)

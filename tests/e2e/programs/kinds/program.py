@@ -92,8 +92,8 @@ def learn(network: Any, optimizer: Any, x: Any, y: Any) -> Any:
     return loss
 
 
-def told(numbers: Any, steps: int | None = STEPS) -> dict[str, Any]:
-    """Return what a program reports: its numbers, and its own count of steps."""
+def told(numbers: Any, steps: int | list[int] | None = STEPS) -> dict[str, Any]:
+    """Return what a program reports: its numbers, and its own count of steps, or one for each process that trains."""
     return {"numbers": [float(number) for number in numbers], "steps": steps}
 
 

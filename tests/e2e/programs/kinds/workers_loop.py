@@ -29,7 +29,7 @@ def _step(strategy, network, optimizer):
     return step
 
 
-@program(workers=2, slow="host", unknown=("input", "compute"))
+@program(workers=2, slow="host")
 def arrays_into_a_step():
     """Hand NumPy arrays to a `tf.function` on each worker; no tf.data is in it."""
     step = _step(*_parts())
