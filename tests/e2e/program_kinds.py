@@ -279,4 +279,6 @@ def _outcome(folder: Path, exits: list[int | None], logs: list[Path]) -> Outcome
 def _lines(text: str) -> list[str]:
     """Return the lines of the program itself, without numbers, which differ from run to run."""
     lines = [line for line in text.replace("\r", "\n").splitlines() if not _NOISE.match(line)]
-    return [re.sub(r"0x[\da-f]+|[\d.e+-]+", "#", line) for line in lines if not line.startswith(("--- tfscale", "result "))]
+    return [
+        re.sub(r"0x[\da-f]+|[\d.e+-]+", "#", line) for line in lines if not line.startswith(("--- tfscale", "result "))
+    ]

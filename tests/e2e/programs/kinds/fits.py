@@ -11,13 +11,13 @@ from program import BATCH, STEPS, arrays, batches, compiled, main, model, progra
 callbacks = tf.keras.callbacks
 
 
-@program()
+@program(quick=False)
 def several_fits():
     network = compiled()
     return told([network.fit(batches(), verbose=0).history["loss"][0] for _ in range(4)], 4 * STEPS)
 
 
-@program()
+@program(quick=False)
 def validation_while_fitting():
     network = compiled(metrics=["mae"])
     history = network.fit(batches(), validation_data=arrays(64), epochs=3, verbose=0).history
@@ -56,7 +56,7 @@ def fit_run_eagerly():
     return told(compiled(run_eagerly=True).fit(batches(), verbose=0).history["loss"])
 
 
-@program()
+@program(quick=False)
 def stopped_early():
     x, y = arrays()
     stop = callbacks.EarlyStopping("loss", patience=0, min_delta=1e9, restore_best_weights=True)
@@ -87,7 +87,7 @@ def own_train_step():
     return told(network.fit(batches(), epochs=2, verbose=0).history["own"], 2 * STEPS)
 
 
-@program()
+@program(quick=False)
 def train_step_with_two_optimizers():
     """The GAN of Keras's guide: a model whose `compile` takes two optimizers."""
     layers = tf.keras.layers
@@ -159,7 +159,7 @@ def fits_in_threads():
     return told(numbers, 2 * STEPS)
 
 
-@program()
+@program(quick=False)
 def fit_in_a_thread_of_its_own():
     found = []
     thread = threading.Thread(target=lambda: found.append(compiled().fit(batches(), epochs=2, verbose=0)))
@@ -177,7 +177,7 @@ def fit_inside_of_a_callback():
     return told(history["loss"], 2 * STEPS + 2 * 10)
 
 
-@program()
+@program(quick=False)
 def only_evaluated():
     """A program that trains nothing has no steps."""
     network, (x, y) = compiled(), arrays()

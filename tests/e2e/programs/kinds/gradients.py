@@ -23,7 +23,7 @@ def _error(network, x, y):
     return tf.reduce_mean((network(x, training=True) - y) ** 2)
 
 
-@program()
+@program(quick=False)
 def persistent_tape():
     def both(network, x, y):
         with tf.GradientTape(persistent=True) as tape:
@@ -91,7 +91,7 @@ def vectorized_map():
     return told(_trained(mapped))
 
 
-@program()
+@program(quick=False)
 def through_a_while_loop():
     """Unrolled by tf.while_loop in the graph, and differentiated."""
 
@@ -141,7 +141,7 @@ def stopped_target():
     return told(_trained(follow))
 
 
-@program()
+@program(quick=False)
 def two_steps_each_batch():
     """Sharpness-aware: climb, take the gradient there, come back, and apply it."""
 

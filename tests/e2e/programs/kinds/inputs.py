@@ -40,7 +40,7 @@ def fit_generator():
     return told(compiled().fit(endless(), steps_per_epoch=STEPS, verbose=0).history["loss"])
 
 
-@program()
+@program(quick=False)
 def fit_own_sequence():
     """Batches by number, from a class that people derive; both Keras have it under this name."""
 
@@ -98,7 +98,7 @@ def fit_memory_mapped_file():
     return told(compiled().fit(mapped, y, batch_size=BATCH, shuffle=False, verbose=0).history["loss"])
 
 
-@program()
+@program(quick=False)
 def loop_over_files():
     """Hand each file of a folder to `fit`, as people do whose data set does not fit in memory."""
     x, y = arrays()
@@ -112,7 +112,7 @@ def loop_over_files():
     return told(losses, 5 * -(-size // BATCH))
 
 
-@program()
+@program(quick=False)
 def numpy_iterator_into_a_step():
     """Take batches out of a data set as arrays, and hand them to a `tf.function`."""
     network, optimizer = model(), tf.keras.optimizers.SGD(0.01)

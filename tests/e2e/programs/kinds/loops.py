@@ -32,7 +32,7 @@ def traced_step():
     return told([float(step(x, y)) for _ in range(3) for x, y in batches()], 3 * STEPS)
 
 
-@program(unknown=("host", "input", "compute"))
+@program(unknown=("host", "input", "compute"), quick=False)
 def whole_epoch_traced():
     """`for batch in dataset` inside of a function, as the documentation of tf.function advises."""
     network, optimizer = _parts()
@@ -47,7 +47,7 @@ def whole_epoch_traced():
     return told([float(epoch(batches())) for _ in range(3)], 3 * STEPS)
 
 
-@program()
+@program(quick=False)
 def steps_of_an_iterator_traced():
     network, optimizer = _parts()
 
@@ -185,7 +185,7 @@ def metrics_and_validation_each_epoch():
     return told(numbers, 3 * STEPS)
 
 
-@program()
+@program(quick=False)
 def model_as_a_module():
     """Weights in a tf.Module, trained by an optimizer of Keras."""
 

@@ -24,7 +24,7 @@ def _classes(random, number):
     return random.integers(0, number, STEPS * BATCH)
 
 
-@program()
+@program(quick=False)
 def functional():
     _seeded()
     inputs = layers.Input((8,))
@@ -49,7 +49,7 @@ def subclassed():
     return _fit(Own(), *arrays())
 
 
-@program()
+@program(quick=False)
 def convolutions():
     random = _seeded()
     network = tf.keras.Sequential([layers.Input((12, 12, 1)), layers.Conv2D(4, 3, activation="relu")])
@@ -94,7 +94,7 @@ def embeddings():
     return _fit(network, ids, arrays()[1], optimizer="adam")
 
 
-@program()
+@program(quick=False)
 def attention():
     random = _seeded()
     inputs = layers.Input((6, 8))
@@ -104,7 +104,7 @@ def attention():
     return _fit(network, random.random((STEPS * BATCH, 6, 8), "float32"), arrays()[1], optimizer="adam")
 
 
-@program()
+@program(quick=False)
 def several_inputs_and_outputs():
     x, y = arrays()
     _seeded()
@@ -112,7 +112,9 @@ def several_inputs_and_outputs():
     both = layers.Dense(8, "relu")(layers.Concatenate()([left, right]))
     network = tf.keras.Model([left, right], {"sum": layers.Dense(1, name="sum")(both), "big": layers.Dense(1)(both)})
     targets = {"sum": y, "big": (y > 4).astype("float32")}
-    return _fit(network, [x[:, :4], x[:, 4:]], targets, loss={"sum": "mse", "big": "mae"}, loss_weights={"sum": 0.5, "big": 2.0})
+    return _fit(
+        network, [x[:, :4], x[:, 4:]], targets, loss={"sum": "mse", "big": "mae"}, loss_weights={"sum": 0.5, "big": 2.0}
+    )
 
 
 @program(quick=False)
@@ -126,7 +128,7 @@ def shared_layers():
     return _fit(network, [x[:, :4], x[:, 4:]], y)
 
 
-@program()
+@program(quick=False)
 def own_layers_and_losses():
     class Scaled(layers.Layer):
         def build(self, shape):
@@ -161,7 +163,7 @@ def normalization_adapted_first():
     return _fit(tf.keras.Sequential([layers.Input((8,)), normal, layers.Dense(1)]), x, y)
 
 
-@program()
+@program(quick=False)
 def text_in_the_model():
     """Sentences as strings, split and looked up inside of the pipeline."""
     random = _seeded()

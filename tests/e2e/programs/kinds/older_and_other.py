@@ -22,7 +22,9 @@ def session_of_version_1():
         loss = tf.reduce_mean((x @ kernel - y) ** 2)
         train = v1.train.GradientDescentOptimizer(0.05).minimize(loss)
         session.run(v1.global_variables_initializer())
-        return told([session.run([loss, train], dict(zip((x, y), _rows(n), strict=True)))[0] for n in range(STEPS)], None)
+        return told(
+            [session.run([loss, train], dict(zip((x, y), _rows(n), strict=True)))[0] for n in range(STEPS)], None
+        )
 
 
 @program(keras=("none",), said="no step", quick=False)
@@ -49,7 +51,7 @@ def fit_without_eager_code():
     return told(network.fit(*arrays(), batch_size=BATCH, shuffle=False, verbose=0).history["loss"], None)
 
 
-@program(keras=("none",), said="no step")
+@program(keras=("none",), said="no step", quick=False)
 def mesh_of_dtensor():
     from tensorflow.experimental import dtensor
 

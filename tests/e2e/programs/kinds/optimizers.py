@@ -45,7 +45,7 @@ def clipped_by_the_optimizer():
     return told(_fit(optimizers.SGD(0.01, clipnorm=0.5)) + _fit(optimizers.Adam(global_clipnorm=1.0)), 2 * STEPS)
 
 
-@program()
+@program(quick=False)
 def clipped_by_hand():
     network, optimizer = model(), optimizers.Adam(0.01)
 
@@ -81,12 +81,12 @@ def weight_decay():
     return told(_fit(optimizers.AdamW(0.01, weight_decay=0.01)))
 
 
-@program()
+@program(quick=False)
 def moving_average_of_weights():
     return told(_fit(optimizers.SGD(0.01, use_ema=True, ema_momentum=0.9)))
 
 
-@program(keras=("keras 3",))
+@program(keras=("keras 3",), quick=False)
 def accumulation_by_keras():
     """Keras's own accumulation: an update after each fourth batch."""
     return told(_fit(optimizers.SGD(0.01, gradient_accumulation_steps=4)), STEPS // 4)
@@ -138,7 +138,7 @@ def double_precision():
     return told(_fit(optimizers.SGD(0.01)))
 
 
-@program()
+@program(quick=False)
 def learning_rate_set_between_epochs():
     network = compiled(optimizer=optimizers.SGD(0.02))
     losses = []
@@ -148,7 +148,7 @@ def learning_rate_set_between_epochs():
     return told(losses, 3 * STEPS)
 
 
-@program()
+@program(quick=False)
 def constant_rate_in_a_loop():
     return told(_loop(optimizers.SGD(0.001)))
 
@@ -171,7 +171,7 @@ def two_optimizers():
     return told([float(step(x, y)) for x, y in batches()])
 
 
-@program()
+@program(quick=False)
 def own_optimizer_class():
     class Halving(optimizers.SGD):
         def apply_gradients(self, pairs, **others):
@@ -180,7 +180,7 @@ def own_optimizer_class():
     return told(_loop(Halving(0.02)))
 
 
-@program(said="no step", keras=("none",))
+@program(said="no step", keras=("none",), quick=False)
 def weights_subtracted_by_hand():
     """A loop without any optimizer: what it does to weights is not seen, as the documentation says."""
     kernel = tf.Variable(tf.zeros((8, 1)))
@@ -195,7 +195,7 @@ def weights_subtracted_by_hand():
     return told([float(step(x, y)) for _ in range(10) for x, y in batches()], None)
 
 
-@program(said="no step", keras=("none",))
+@program(said="no step", keras=("none",), quick=False)
 def optimizer_of_version_1():
     """An optimizer of tf.compat.v1 in eager code is none of Keras's."""
     kernel, optimizer = tf.Variable(tf.zeros((8, 1))), tf.compat.v1.train.GradientDescentOptimizer(0.05)

@@ -21,7 +21,9 @@ def _records(path, part=slice(None)):
     with tf.io.TFRecordWriter(str(path)) as writer:
         for x, y in zip(*(each[part] for each in arrays()), strict=True):
             lists = {"x": x, "y": y}
-            features = {name: tf.train.Feature(float_list=tf.train.FloatList(value=each)) for name, each in lists.items()}
+            features = {
+                name: tf.train.Feature(float_list=tf.train.FloatList(value=each)) for name, each in lists.items()
+            }
             writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
 
 
@@ -84,7 +86,7 @@ def cached_in_memory_for_epochs():
     return told(_fit(data.prefetch(tf.data.AUTOTUNE), epochs=3), 3 * STEPS)
 
 
-@program()
+@program(quick=False)
 def cached_in_a_file():
     return told(_fit(batches().cache("cache"), epochs=2), 2 * STEPS)
 
@@ -100,7 +102,7 @@ def python_in_map():
     return told(_fit(slowly(batches())))
 
 
-@program(same_numbers=False)
+@program(same_numbers=False, quick=False)
 def any_order():
     data = batches().map(lambda x, y: (x, y), num_parallel_calls=4).with_options(ANY_ORDER)
     return told(_fit(data))
@@ -151,7 +153,7 @@ def bucketed_by_length():
     return told(network.fit(data, verbose=0).history["loss"], steps)
 
 
-@program()
+@program(quick=False)
 def sparse_batches():
     """Sparse rows, multiplied by a dense kernel in a hand-written step."""
     x, y = arrays()
@@ -169,7 +171,7 @@ def sparse_batches():
     return told([float(step(x, y)) for x, y in data])
 
 
-@program()
+@program(quick=False)
 def features_by_name():
     x, y = arrays()
     layers = tf.keras.layers
@@ -200,7 +202,7 @@ def snapshot_and_saved_copy():
     return told(losses)
 
 
-@program(same_numbers=False)
+@program(same_numbers=False, quick=False)
 def data_service():
     """Let a tf.data service of this process read."""
     dispatcher = tf.data.experimental.service.DispatchServer()

@@ -53,7 +53,7 @@ def evaluated_by_another_process():
     return told([*losses, score, *network.fit(batches(), verbose=0).history["loss"]], 2 * STEPS)
 
 
-@program()
+@program(quick=False)
 def helper_that_trains_before_the_training():
     """A process that pretrains, and imports TensorFlow before this one trains."""
     return told([float(_python(_TRAINS)), *_fit(2)], [10, 2 * STEPS])
@@ -84,7 +84,7 @@ def begun_anew_by_exec():
     return told(_fit(2), 2 * STEPS)
 
 
-@program()
+@program(quick=False)
 def loaders_in_processes():
     """Examples made by a pool of processes that were spawned."""
     with multiprocessing.get_context("spawn").Pool(2) as pool:
@@ -149,7 +149,7 @@ def stopped_by_an_alarm():
     time.sleep(10)
 
 
-@program()
+@program(quick=False)
 def output_without_a_last_newline():
     losses = _fit(2)
     report(told(losses, 2 * STEPS))
@@ -182,7 +182,7 @@ def output_to_a_file_of_its_own():
     return told(losses, 2 * STEPS)
 
 
-@program()
+@program(quick=False)
 def variables_changed():
     """Change the environment and the folder while it runs."""
     os.environ["OMP_NUM_THREADS"] = "1"

@@ -31,7 +31,7 @@ def progress_bar():
     return _fit(verbose=1, metrics=["mae"])
 
 
-@program()
+@program(quick=False)
 def bar_of_ones_own():
     network, optimizer = model(), tf.keras.optimizers.SGD(0.01)
     step = tf.function(lambda x, y: learn(network, optimizer, x, y))
@@ -42,7 +42,7 @@ def bar_of_ones_own():
     return told(losses)
 
 
-@program()
+@program(quick=False)
 def small_functions_as_callbacks():
     seen = []
     log = callbacks.LambdaCallback(
@@ -64,7 +64,7 @@ def rate_reduced_on_a_plateau():
     return _fit(callbacks.ReduceLROnPlateau("loss", patience=0, min_delta=1e9), epochs=3)
 
 
-@program()
+@program(quick=False)
 def callback_that_sleeps():
     class Sleeps(callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -73,7 +73,7 @@ def callback_that_sleeps():
     return _fit(Sleeps(), epochs=1)
 
 
-@program()
+@program(quick=False)
 def callback_that_evaluates():
     class Score(callbacks.Callback):
         def on_epoch_end(self, epoch, logs=None):

@@ -63,7 +63,7 @@ def log_as_csv():
     return told(_fit(compiled(), callbacks.CSVLogger("log.csv")), 2 * STEPS)
 
 
-@program()
+@program(quick=False)
 def tensorboard():
     losses = _fit(compiled(), callbacks.TensorBoard("logs", histogram_freq=1, profile_batch=0))
     _without("logs")
@@ -105,7 +105,7 @@ def checkpoint_manager():
     return told([*losses, float(number)])
 
 
-@program()
+@program(quick=False)
 def iterator_in_the_checkpoint():
     network, optimizer = model(), tf.keras.optimizers.SGD(0.01)
     step = tf.function(lambda x, y: learn(network, optimizer, x, y))
@@ -173,7 +173,7 @@ def weights_carried_over():
     return told(losses + _fit(second) + _fit(third), 6 * STEPS)
 
 
-@program()
+@program(quick=False)
 def loaded_with_its_optimizer():
     """Save a compiled model in the middle, load it, and go on."""
     network = compiled(optimizer="adam")

@@ -19,7 +19,7 @@ def two_hundred_short_fits():
     return told(losses, 400)
 
 
-@program()
+@program(quick=False)
 def grid_of_models():
     """A new model for each choice, and the session cleared between them."""
     best = []
@@ -97,7 +97,7 @@ def features_of_a_frozen_body():
     return told(head.fit(features, y, batch_size=BATCH, shuffle=False, verbose=0).history["loss"])
 
 
-@program()
+@program(quick=False)
 def agent_that_learns_by_predicting():
     """Q-learning as in most tutorials: predict in each move, and fit one batch of memories after it."""
     random, network = np.random.default_rng(1), compiled(optimizer="adam")

@@ -1,4 +1,4 @@
-"""Strategies of one process: Mirrored with two logical CPUs, OneDevice, CentralStorage, the default, experimental ones."""
+"""Strategies of one process: Mirrored with two logical CPUs, OneDevice, CentralStorage, the default."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def loop_mirrored_on_one_cpu():
     return told(_loop(tf.distribute.MirroredStrategy(["CPU:0"])))
 
 
-@program()
+@program(quick=False)
 def fit_on_one_device():
     return told(_fit(tf.distribute.OneDeviceStrategy("CPU:0"), epochs=2), 2 * STEPS)
 
@@ -119,7 +119,9 @@ def mirrored_with_dropout_and_metrics():
     with strategy.scope():
         tf.keras.utils.set_random_seed(1)
         layers = tf.keras.layers
-        network = tf.keras.Sequential([layers.Input((8,)), layers.Dense(8), layers.BatchNormalization(), layers.Dense(1)])
+        network = tf.keras.Sequential(
+            [layers.Input((8,)), layers.Dense(8), layers.BatchNormalization(), layers.Dense(1)]
+        )
         network.compile(tf.keras.optimizers.Adam(0.01), "mse", metrics=["mae"])
     history = network.fit(batches(), validation_data=batches(64), epochs=2, verbose=0).history
     return told([*history["loss"], *history["val_mae"]], 2 * STEPS)

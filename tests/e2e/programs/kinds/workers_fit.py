@@ -54,7 +54,7 @@ def evaluated_and_predicted_on_two_workers():
     return told([*losses, *numbers])
 
 
-@program(workers=2, repaired=True)
+@program(workers=2, repaired=True, quick=False)
 def repeated_on_two_workers():
     data = batches().repeat()
     return told(_compiled().fit(data, epochs=3, steps_per_epoch=STEPS, verbose=0).history["loss"], 3 * STEPS)
@@ -85,7 +85,7 @@ def logs_of_the_chief_alone():
     return told(_compiled().fit(batches(), epochs=2, verbose=0, callbacks=chief).history["loss"], 2 * STEPS)
 
 
-@program(workers=2, repaired=True, quick=False, exit=3)
+@program(workers=2, repaired=True, exit=3, quick=False)
 def both_exit_with_a_status():
     losses = _compiled().fit(batches(), verbose=0).history["loss"]
     report(told(losses))

@@ -65,7 +65,9 @@ def data_set_of_a_function():
     strategy, network, optimizer = _parts()
 
     def own(context):
-        data = tf.data.Dataset.from_tensor_slices(arrays()).shard(context.num_input_pipelines, context.input_pipeline_id)
+        data = tf.data.Dataset.from_tensor_slices(arrays()).shard(
+            context.num_input_pipelines, context.input_pipeline_id
+        )
         return slowly(data.batch(context.get_per_replica_batch_size(BATCH)))
 
     step = _step(strategy, network, optimizer)
@@ -103,7 +105,7 @@ def steps_of_an_iterator_in_one_function():
     return told([float(some(source)) for _ in range(STEPS // 10)])
 
 
-@program(workers=2, slow="host")
+@program(workers=2, slow="host", quick=False)
 def gradients_reduced_by_hand():
     """All-reduce in the replica, and subtract from the weights without an optimizer."""
     strategy, network, _ = _parts()
@@ -148,7 +150,7 @@ def gradients_clipped_after_the_reduction():
     return told([float(step(x, y)) for x, y in strategy.experimental_distribute_dataset(batches())])
 
 
-@program(workers=2)
+@program(workers=2, quick=False)
 def updates_in_a_merge_call():
     strategy, _, _ = _parts()
     with strategy.scope():
@@ -287,7 +289,7 @@ def rows_of_a_table():
     return told([float(step(ids, y)) for ids, y in strategy.experimental_distribute_dataset(data)])
 
 
-@program(workers=2, quick=False, slow="host")
+@program(workers=2, slow="host", quick=False)
 def waits_between_steps():
     """Sleep in the program itself, on both workers; only the slowed one is slower."""
     strategy, network, optimizer = _parts()
