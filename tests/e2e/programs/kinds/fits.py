@@ -89,7 +89,7 @@ def own_train_step():
 
 @program(quick=False)
 def train_step_with_two_optimizers():
-    """The GAN of Keras's guide: a model whose `compile` takes two optimizers."""
+    """Train the GAN of Keras's guide: a model whose `compile` takes two optimizers."""
     layers = tf.keras.layers
     tf.keras.utils.set_random_seed(1)
 
@@ -179,7 +179,7 @@ def fit_inside_of_a_callback():
 
 @program(quick=False)
 def only_evaluated():
-    """A program that trains nothing has no steps."""
+    """Train nothing: no steps."""
     network, (x, y) = compiled(), arrays()
     return told([network.evaluate(x, y, verbose=0), float(network.predict(x, verbose=0).sum())], 0)
 

@@ -37,7 +37,7 @@ def persistent_tape():
 
 @program()
 def gradient_of_a_gradient():
-    """The penalty of a WGAN: how steep the network is in its inputs."""
+    """Add the penalty of a WGAN: how steep the network is in its inputs."""
 
     def penal(network, x, y):
         with tf.GradientTape() as outer:

@@ -91,7 +91,7 @@ def fit_with_sample_and_class_weights():
 
 @program(quick=False)
 def fit_memory_mapped_file():
-    """A file larger than memory, as NumPy reads it."""
+    """Read a file as NumPy reads those that are larger than memory."""
     x, y = arrays()
     np.save("x.npy", x)
     mapped = np.load("x.npy", mmap_mode="r")

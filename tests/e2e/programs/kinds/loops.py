@@ -111,7 +111,7 @@ def compiled_by_xla():
 
 @program()
 def retraced_at_every_step():
-    """A Python number as an argument makes a function of its own for each value."""
+    """Hand over a Python number, of which each value makes a function of its own."""
     network, optimizer = _parts()
     step = tf.function(lambda x, y, number: learn(network, optimizer, x, y) + 0 * number)
     return told([float(step(x, y, number)) for number, (x, y) in enumerate(batches())])
@@ -136,7 +136,7 @@ def functions_run_eagerly():
 
 @program()
 def adversaries():
-    """A GAN: discriminator and generator in one traced step, an optimizer each."""
+    """Train a GAN: discriminator and generator in one traced step, an optimizer each."""
     tf.keras.utils.set_random_seed(1)
     layers = tf.keras.layers
     maker = tf.keras.Sequential([layers.Input((4,)), layers.Dense(16, "relu"), layers.Dense(8)])

@@ -35,7 +35,7 @@ def functional():
 
 @program()
 def subclassed():
-    """A model whose weights are made by its first batch."""
+    """Leave the making of weights to the first batch."""
 
     class Own(tf.keras.Model):
         def __init__(self):
@@ -119,7 +119,7 @@ def several_inputs_and_outputs():
 
 @program(quick=False)
 def shared_layers():
-    """A Siamese network: the same layers for both inputs."""
+    """Put both inputs through the same layers: a Siamese network."""
     x, y = arrays()
     _seeded()
     tower = tf.keras.Sequential([layers.Input((4,)), layers.Dense(8, "relu"), layers.Dense(4)])

@@ -96,7 +96,7 @@ def graph_mode_beside_eager_code():
 
 @program(quick=False)
 def wrapped_function_of_version_1():
-    """A function that was written for version 1, wrapped, in the pipeline."""
+    """Wrap a function that was written for version 1, in the pipeline."""
     scale = v1.wrap_function(lambda x: x * v1.constant(2.0), [tf.TensorSpec((None, 8), tf.float32)])
     data = batches().map(lambda x, y: (scale(x), y))
     return told(compiled().fit(data, epochs=2, verbose=0).history["loss"], 2 * STEPS)

@@ -182,7 +182,7 @@ def own_optimizer_class():
 
 @program(said="no step", keras=("none",), quick=False)
 def weights_subtracted_by_hand():
-    """A loop without any optimizer: what it does to weights is not seen, as the documentation says."""
+    """Change weights without any optimizer, which is not seen, as the documentation says."""
     kernel = tf.Variable(tf.zeros((8, 1)))
 
     @tf.function
@@ -197,7 +197,7 @@ def weights_subtracted_by_hand():
 
 @program(said="no step", keras=("none",), quick=False)
 def optimizer_of_version_1():
-    """An optimizer of tf.compat.v1 in eager code is none of Keras's."""
+    """Apply an optimizer of tf.compat.v1 in eager code, which is none of Keras's."""
     kernel, optimizer = tf.Variable(tf.zeros((8, 1))), tf.compat.v1.train.GradientDescentOptimizer(0.05)
 
     def step(x, y):

@@ -55,13 +55,13 @@ def evaluated_by_another_process():
 
 @program(quick=False)
 def helper_that_trains_before_the_training():
-    """A process that pretrains, and imports TensorFlow before this one trains."""
+    """Let another process pretrain before this one trains."""
     return told([float(_python(_TRAINS)), *_fit(2)], [10, 2 * STEPS])
 
 
 @program(quick=False)
 def each_fold_in_a_process():
-    """A parent without a step of its own: each of its children trains, one after the other."""
+    """Let children train, one after the other; the parent makes no step of its own."""
     return told([float(_python(_TRAINS)) for _ in range(3)], [10, 10, 10])
 
 
@@ -122,7 +122,7 @@ def ends_in_an_error_of_tensorflow():
 
 @program(quick=False)
 def catches_a_signal_and_saves():
-    """A handler for SIGTERM, as on machines that can be taken away; here the program sends it to itself."""
+    """Handle SIGTERM, as on machines that can be taken away; here the program sends it to itself."""
     network, optimizer, asked = model(), tf.keras.optimizers.SGD(0.01), []
     signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
     step, losses = tf.function(lambda x, y: learn(network, optimizer, x, y)), []
@@ -138,7 +138,7 @@ def catches_a_signal_and_saves():
 
 @program(exit=1, quick=False)
 def stopped_by_an_alarm():
-    """A limit of time by SIGALRM, whose handler raises."""
+    """Limit the time by SIGALRM, whose handler raises."""
 
     def over(number, frame):
         raise TimeoutError("time is over")
@@ -196,7 +196,7 @@ def variables_changed():
 
 @program(quick=False)
 def threads_that_go_on():
-    """A thread that watches while the main thread trains, and is still there at the end."""
+    """Watch by a thread, which is still there at the end."""
     seen = []
 
     def watch():

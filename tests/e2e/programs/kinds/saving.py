@@ -43,7 +43,7 @@ def checkpoint_every_ten_batches():
 
 @program()
 def backup_and_restore():
-    """A fit that breaks off, and a second one that goes on from its backup."""
+    """Break off a fit, and go on from its backup by a second one."""
 
     class Break(callbacks.Callback):
         def on_epoch_begin(self, epoch, logs=None):

@@ -21,7 +21,7 @@ def two_hundred_short_fits():
 
 @program(quick=False)
 def grid_of_models():
-    """A new model for each choice, and the session cleared between them."""
+    """Make a model for each choice, and clear the session between them."""
     best = []
     for rate in (0.001, 0.01):
         for units in (4, 8, 16):
@@ -50,7 +50,7 @@ def folds():
 
 @program(quick=False)
 def estimator_of_scikit_learn():
-    """A Keras model in a class with `fit` and `predict`, in scikit-learn's pipeline."""
+    """Put a Keras model into scikit-learn's pipeline, in a class with `fit` and `predict`."""
     from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

@@ -62,7 +62,7 @@ def repeated_on_two_workers():
 
 @program(workers=2, repaired=True)
 def model_checkpoints_of_two_workers():
-    """Both workers save into one folder, as most people write it first."""
+    """Save into one folder from both workers, as most people write it first."""
     save = callbacks.ModelCheckpoint("best.keras", "loss", save_best_only=True)
     return told(_compiled().fit(batches(), epochs=2, verbose=0, callbacks=[save]).history["loss"], 2 * STEPS)
 

@@ -61,7 +61,7 @@ def slow_reader_of_a_data_set():
 
 @program(workers=2, slow="input")
 def data_set_of_a_function():
-    """Each worker makes its own data set, and shards by hand."""
+    """Make a data set on each worker, and shard by hand."""
     strategy, network, optimizer = _parts()
 
     def own(context):
@@ -230,7 +230,7 @@ def only_the_chief_evaluates():
 
 @program(workers=2)
 def one_worker_has_fewer_batches():
-    """The worker that has no more data goes on with empty batches, until nobody has any."""
+    """Give one worker fewer batches: it goes on with empty ones, until nobody has any."""
     strategy, network, optimizer = _parts()
 
     def own(context):
@@ -251,7 +251,7 @@ def one_worker_has_fewer_batches():
 
 @program(workers=2, quick=False)
 def checkpoints_as_in_the_tutorial():
-    """The chief saves for all; the others save, too, beside it, and remove what they saved."""
+    """Save on each worker, in a folder of its own."""
     strategy, network, optimizer = _parts()
     step, data = _step(strategy, network, optimizer), strategy.experimental_distribute_dataset(batches())
     epoch = tf.Variable(0)
