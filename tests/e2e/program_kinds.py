@@ -29,7 +29,10 @@ PATIENCE = 150
 SLOW = {"SLOW": "0.05", "STEPS": "300"}
 """Variables of a run whose second worker is slowed."""
 _CONSOLE = (sys.executable, "-m", "tfscale.console.cli")
-_NOISE = re.compile(r"^(WARNING: All log|I0000|W0000|E0000|To enable the following|\d{4}-\d\d-\d\d \d\d:|\s*$)")
+_NOISE = re.compile(
+    r"^(WARNING: All log|I0000|W0000|E0000|To enable the following|:UNKNOWN:|Additional GRPC"
+    r"|\d{4}-\d\d-\d\d \d\d:|\s*$)"
+)
 """Lines that TensorFlow itself writes, in an order and number of its own."""
 
 

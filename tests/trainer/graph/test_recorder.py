@@ -70,6 +70,35 @@ def test_a_graph_writes_all_spans_of_a_step_in_one_row(recorder: Any, ring: Any)
     assert np.all(table.begin <= table.end)
 
 
+def test_an_update_under_a_condition_waits_for_gradients_of_the_graph_around_it(recorder: Any, ring: Any) -> None:
+    import tensorflow as tf
+    from tfscale.trainer.probe.rows.row_buffer import RowBuffer
+
+    recorder.buffer = RowBuffer([], ring)
+    variable = tf.Variable(0.0)
+
+    @tf.function
+    def step() -> Any:
+        gradients = [tf.reduce_mean(tf.ones([4, 2]))]
+
+        def apply() -> Any:
+            recorder.note_applied(Counter(7))
+            return variable.assign_add(recorder.reduction(lambda: gradients, gradients, ONE)[0])
+
+        def branch() -> tf.Tensor:
+            updated = recorder.run(apply, ONE, key="apply", standalone=True)
+            recorder.write_stamps(tf.compat.v1.get_default_graph())
+            return tf.identity(updated)
+
+        return tf.cond(variable < 1.5, branch, lambda: tf.constant(0.0))
+
+    for _ in range(3):
+        step()
+    sites = [recorder.sites.all[number] for number in recorder.table_of(recorder.drain()[0]).site]
+    assert [site.kind for site in sites] == 2 * [Kind.REDUCE, Kind.RUN]
+    assert not any(site.overlaps_updates for site in sites)
+
+
 def test_a_paused_recorder_records_nothing(recorder: Any) -> None:
     import tensorflow as tf
 

@@ -210,7 +210,7 @@ class Recorder:
         """Decide whether updates wait for reductions that lie in another graph than their run; all are traced now."""
         unresolved, self._unresolved = self._unresolved, []
         for reduction in unresolved:
-            reduction.site.overlaps_updates = not updates_fed_by(reduction.results)
+            reduction.site.overlaps_updates = not updates_fed_by(reduction.ops)
 
     @contextmanager
     def _within(self, kind: Kind) -> Iterator[bool]:
@@ -362,7 +362,7 @@ class Recorder:
         made = _made_in(begin.graph, result)
         end = buffer.stamp([*(exchanges or made), begin]) if site.collective else begin
         if (run := self._current_run()) is not None:
-            run.reductions.append(Reduction(site, {tensor.op for tensor in made}, end))
+            run.reductions.append(Reduction(site, dense_tensors(result), end))
         replica = replica_tensors(handed)[0]
         # Variables that are handed over are read inside the reduction, so it is unknown when they were ready. Between
         # hosts it was the end of the collective before.

@@ -147,6 +147,13 @@ def descendants(ops: Iterable[tf.Operation]) -> set[tf.Operation]:
     return seen
 
 
+def ops_in(graph: Any, tensors: Iterable[tf.Tensor]) -> set[tf.Operation]:
+    """Return the ops from which a graph has these tensors; it has captured those of a graph around it that it uses."""
+    captured = {id(outside): inside for outside, inside in getattr(graph, "captures", ())}
+    found = [tensor if tensor.graph is graph else captured.get(id(tensor)) for tensor in tensors]
+    return {tensor.op for tensor in found if tensor is not None}
+
+
 def updates_fed_by(results: set[tf.Operation]) -> bool:
     """Return whether a variable is updated from these results, in their own graph."""
     if not results:

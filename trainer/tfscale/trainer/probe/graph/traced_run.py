@@ -6,16 +6,24 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-from tfscale.trainer.probe.graph.structures import descendants, updates_fed_by, variable_updates
+from tfscale.trainer.probe.graph.structures import descendants, ops_in, updates_fed_by, variable_updates
 from tfscale.trainer.probe.steps.spans import Counter, Site
 
 
 class Reduction(NamedTuple):
-    """Reduction in a graph: the ops of its results, and the stamp of its end."""
+    """Reduction in a graph: its results, and the stamp of its end.
+
+    One replica reduces nothing: under a condition (`tf.cond`) its results may be gradients of the graph around it.
+    """
 
     site: Site
-    results: set[tf.Operation]
+    results: list[tf.Tensor]
     stamp: tf.Operation
+
+    @property
+    def ops(self) -> set[tf.Operation]:
+        """Ops from which its graph has the results, once the graph uses them."""
+        return ops_in(self.stamp.graph, self.results)
 
 
 @dataclass
@@ -48,7 +56,7 @@ def reduced_updates(reductions: list[Reduction], added: list[tf.Operation]) -> l
     updates = set(variable_updates(added))
     reduced: set[tf.Operation] = set()
     for reduction in reductions:
-        fed = updates & descendants(reduction.results)
+        fed = updates & descendants(reduction.ops)
         reduction.site.overlaps_updates = not fed
         reduced |= fed
     return list(reduced or updates)
