@@ -1,4 +1,4 @@
-"""Whatever else rewrites the graph of a step makes the same of it with and without the probe."""
+"""Rewriters of graphs, which make the same of a step with and without the probe."""
 
 from __future__ import annotations
 
