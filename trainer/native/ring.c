@@ -238,10 +238,31 @@ static void compute(void *kernel, void *context) {
     pthread_mutex_unlock(&row->lock);
 }
 
+/* In a graph that XLA compiles a stamp takes no time: there is none. */
+static void compute_nothing(void *kernel, void *context) {
+    (void)kernel;
+    (void)context;
+}
+
+static void *create_nothing(void *construction) {
+    (void)construction;
+    return NULL;
+}
+
+static const struct {
+    const char *device;
+    void *(*create)(void *);
+    void (*compute)(void *, void *);
+} kernels[] = {
+    {"CPU", create, compute},
+    {"XLA_CPU_JIT", create_nothing, compute_nothing},
+    {"XLA_GPU_JIT", create_nothing, compute_nothing},
+};
+
 static const char *const attributes[] = {"T: list(type) >= 0", "row: int",    "places: int",  "whole: int",
                                          "kind: int",          "timed: bool", "enters: bool"};
 
-/* Registers op and kernel in the library of this handle, for rows of `width` numbers. Returns NULL, or why not: the
+/* Registers op and kernels in the library of this handle, for rows of `width` numbers. Returns NULL, or why not: the
  * name of a function that the library lacks, "WIDTH" if the rows here have another width, or the name of the op. Call
  * it once. */
 const char *tfscale_register(void *library, int width) {
@@ -257,7 +278,10 @@ const char *tfscale_register(void *library, int width) {
         tf.add_attribute(op, attributes[index]);
     tf.set_stateful(op, true);
     tf.register_op(op, status);
-    if (tf.code(status) == 0) tf.register_kernel(OP, tf.new_kernel(OP, "CPU", create, compute, free), status);
+    for (size_t index = 0; index < sizeof kernels / sizeof *kernels && tf.code(status) == 0; index++) {
+        void *kernel = tf.new_kernel(OP, kernels[index].device, kernels[index].create, kernels[index].compute, free);
+        tf.register_kernel(OP, kernel, status);
+    }
     bool registered = tf.code(status) == 0;
     tf.delete_status(status);
     return registered ? NULL : OP;

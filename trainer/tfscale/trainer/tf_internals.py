@@ -43,12 +43,14 @@ GRAPHS = Feature(
     tensorflow.python.eager.context:Context.add_function_def(self, fdef)
     tensorflow.python.distribute.values:DistributedValues
     tensorflow.python.distribute.values:PerReplica.values
+    tensorflow.python.framework.ops:Graph.as_graph_def(self, from_version, add_shapes)
     tensorflow.python.saved_model.save:_build_meta_graph(obj, signatures, options, meta_graph_def)
+    tensorflow.python.ops.parallel_for.pfor:RegisterPFor.__call__(self, converter)
     tensorflow.core.framework.attr_value_pb2:AttrValue
     tensorflow.core.framework.function_pb2:FunctionDef
     """,
 )
-"""Stamps in graphs. Without the hook on exports a SavedModel would contain an op that others do not have."""
+"""Stamps in graphs. Without the hook on GraphDefs, models and files would contain an op that others do not have."""
 
 DTENSOR = Feature(
     "programs of DTensor fail under an agent",
@@ -504,6 +506,7 @@ AttrValue = find("tensorflow.core.framework.attr_value_pb2:AttrValue")
 FunctionDef = find("tensorflow.core.framework.function_pb2:FunctionDef")
 RESOURCE_READ_OPS = find("tensorflow.python.framework.auto_control_deps_utils:RESOURCE_READ_OPS")
 WhileBodyFuncGraph = find("tensorflow.python.ops.control_flow_v2_func_graphs:WhileBodyFuncGraph")
+RegisterPFor = find("tensorflow.python.ops.parallel_for.pfor:RegisterPFor")
 is_in_xla = find("tensorflow.python.ops.control_flow_util:GraphOrParentsInXlaContext")
 dtensor = find("tensorflow.dtensor.python.api")
 DistributedValues = find("tensorflow.python.distribute.values:DistributedValues")

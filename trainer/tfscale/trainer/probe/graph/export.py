@@ -1,21 +1,72 @@
-"""Export of functions with stamps in them: a SavedModel writes no rows, as nobody would read them."""
+"""Graphs that leave the process, or that others rewrite: there our op does nothing, or is not there.
+
+A GraphDef with our op cannot be loaded or converted elsewhere, and nobody would read what it writes.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import tensorflow as tf
 from tfscale.trainer.probe.rows import ring, staging_area
-from tfscale.trainer.tf_internals import INDEPENDENT
+from tfscale.trainer.tf_internals import INDEPENDENT, RegisterPFor
 
+_SUFFIX = "_without_stamps"
 _WRITE = (staging_area.OP, ring.OP)
 
 
-def write_nothing(exported: Any) -> None:
-    """Turn the ops of a MetaGraphDef that write rows into ops that do nothing."""
-    for function in exported.graph_def.library.function:
-        for node in function.node_def:
-            if node.op in _WRITE and INDEPENDENT in node.attr:
-                _empty(node)
+def write_nothing(graph_def: Any) -> set[str]:
+    """Turn the ops of a GraphDef that write rows into ops that do nothing; return the functions that had any."""
+    _empty_all(graph_def.node)
+    return {each.signature.name for each in graph_def.library.function if _empty_all(each.node_def)}
+
+
+def without_stamps(graph_def: Any) -> Any:
+    """Return a GraphDef whose stamps do nothing.
+
+    Functions that are no longer those of their names in this process have others, as it may load the graph again.
+    """
+    changed, before = write_nothing(graph_def), set[str]()
+    while changed - before:
+        before = set(changed)
+        changed |= {each.signature.name for each in graph_def.library.function if _called(each.node_def) & changed}
+    for function in graph_def.library.function:
+        _rename(function.node_def, changed)
+        if function.signature.name in changed:
+            function.signature.name += _SUFFIX
+    for gradient in graph_def.library.gradient:
+        gradient.function_name += _SUFFIX * (gradient.function_name in changed)
+        gradient.gradient_func += _SUFFIX * (gradient.gradient_func in changed)
+    _rename(graph_def.node, changed)
+    return graph_def
+
+
+def _functions_of(node: Any) -> Iterator[Any]:
+    for attribute in node.attr.values():
+        if attribute.HasField("func"):
+            yield attribute.func
+        yield from attribute.list.func if attribute.HasField("list") else ()
+
+
+def _called(nodes: Iterable[Any]) -> set[str]:
+    return {each for node in nodes for each in (node.op, *(function.name for function in _functions_of(node)))}
+
+
+def _rename(nodes: Iterable[Any], changed: set[str]) -> None:
+    for node in nodes:
+        node.op += _SUFFIX * (node.op in changed)
+        for function in _functions_of(node):
+            function.name += _SUFFIX * (function.name in changed)
+
+
+def _empty_all(nodes: Iterable[Any]) -> bool:
+    """Empty the ops that write rows; return whether there were any."""
+    writing = [node for node in nodes if node.op in _WRITE and INDEPENDENT in node.attr]
+    for node in writing:
+        _empty(node)
+    return bool(writing)
 
 
 def _empty(node: Any) -> None:
@@ -24,3 +75,9 @@ def _empty(node: Any) -> None:
     node.op = "NoOp"
     node.input[:] = before
     node.attr.clear()
+
+
+@functools.cache
+def leave_out_when_vectorized() -> None:
+    """Let `tf.vectorized_map` leave stamps out: it makes one op of a whole batch, and does not know ours."""
+    RegisterPFor(ring.OP)(lambda _: tf.no_op())

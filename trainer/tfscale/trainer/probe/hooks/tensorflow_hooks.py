@@ -15,7 +15,7 @@ from tfscale.core.cluster.strategy import STRATEGIES
 from tfscale.core.records import ActivityKind
 from tfscale.trainer import tf_internals
 from tfscale.trainer.probe.graph.distribution import distribution_of
-from tfscale.trainer.probe.graph.export import write_nothing
+from tfscale.trainer.probe.graph.export import leave_out_when_vectorized, without_stamps, write_nothing
 from tfscale.trainer.probe.graph.recorder import Recorder
 from tfscale.trainer.probe.hooks.patches import Method, Patches
 from tfscale.trainer.probe.report.activities import CHECKPOINT, COMPILE, Activities
@@ -49,11 +49,23 @@ def _hook_tracing(patches: Patches, recorder: Recorder) -> None:
     ) -> Any:
         built = method(root, signatures, options, meta_graph_def, *args, **kwargs)
         with recorder.own_work():
-            write_nothing(meta_graph_def)
+            write_nothing(meta_graph_def.graph_def)
         return built
 
-    hooks: dict[str, Method] = {"func_graph_from_py_func": build, "_build_meta_graph": build_meta_graph}
+    def as_graph_def(method: Method, *args: Any, **kwargs: Any) -> Any:
+        graph_def = method(*args, **kwargs)
+        with recorder.own_work():
+            return without_stamps(graph_def)
+        return graph_def
+
+    hooks: dict[str, Method] = {
+        "func_graph_from_py_func": build,
+        "_build_meta_graph": build_meta_graph,
+        "Graph.as_graph_def": as_graph_def,
+    }
     recorder.stamps_graphs = patches.put(tf_internals.GRAPHS, hooks)
+    if recorder.stamps_graphs:
+        leave_out_when_vectorized()
 
 
 def _hook_strategies(patches: Patches, recorder: Recorder, on_strategy: Callable[[Any], None]) -> None:
