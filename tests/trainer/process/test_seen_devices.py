@@ -20,7 +20,7 @@ LIBRARIES = ("libcuda.so.1", "libcudart.so.12", "libcublas.so.12", "libcudnn.so.
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     """Return a function that fakes so many GPUs, a build of TensorFlow, and the libraries of CUDA that are there."""
     import tensorflow as tf
-    from tfscale.trainer.probe.report import seen_devices
+    from tfscale.trainer.probe.process import seen_devices
 
     def make(
         found: int = 0, used: int = 0, remote: int = 0, build: object = CUDA, libraries: Sequence[str] = LIBRARIES

@@ -29,6 +29,13 @@ def test_it_does_not_count_as_reporting(view: View) -> None:
     assert why_missing(view("worker:0", probe=ABSENT)) == "its process runs, but does not report"
 
 
+def test_a_program_that_ended_without_being_seen_is_told(view: View, died: Callable[..., TaskStatus]) -> None:
+    by_hand = ProbeStatus(ProbeState.DISABLED, "the program changes variables by hand")
+    ended = view("worker:0", probe=by_hand, status=died(7.0, code=0))
+    (told,) = not_measured([ended, view("worker:1", probe=by_hand, status=died(7.0, code=1))])
+    assert told.sentence == "worker:0 was not measured: the program changes variables by hand"
+
+
 def test_a_task_that_has_ended_or_waits_for_its_first_step_is_not(view: View, died: Callable[..., TaskStatus]) -> None:
     ended = view("worker:0", probe=ABSENT, status=died(7.0, code=0))
     assert not_measured([ended, view("worker:1"), view("worker:2", probe=None)]) == []

@@ -14,7 +14,7 @@ def _rows(step):
     return x[step * BATCH : (step + 1) * BATCH], y[step * BATCH : (step + 1) * BATCH]
 
 
-@program(keras=("none",), said="no step")
+@program(keras=("none",), said="not measured", quick=False)
 def session_of_version_1():
     with tf.Graph().as_default(), v1.Session() as session:
         x, y = v1.placeholder(tf.float32, (None, 8)), v1.placeholder(tf.float32, (None, 1))
@@ -27,7 +27,7 @@ def session_of_version_1():
         )
 
 
-@program(keras=("none",), said="no step", quick=False)
+@program(keras=("none",), said="not measured", quick=False)
 def monitored_session():
     with tf.Graph().as_default():
         step = v1.train.get_or_create_global_step()
@@ -43,7 +43,7 @@ def monitored_session():
     return told(losses, None)
 
 
-@program(keras=("tf_keras",), said="no step", quick=False)
+@program(keras=("tf_keras",), said="not measured", quick=False)
 def fit_without_eager_code():
     """tf_keras can still train in graphs of version 1."""
     v1.disable_eager_execution()
@@ -51,7 +51,7 @@ def fit_without_eager_code():
     return told(network.fit(*arrays(), batch_size=BATCH, shuffle=False, verbose=0).history["loss"], None)
 
 
-@program(keras=("none",), said="no step", quick=False)
+@program(keras=("none",), said="not measured", quick=False)
 def mesh_of_dtensor():
     from tensorflow.experimental import dtensor
 

@@ -1,4 +1,4 @@
-"""Tasks of which a process trains that is not measured: without a probe, or beside the one that reports."""
+"""Tasks of which a process trains that is not measured: without a probe, beside the one that reports, or unseen."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ from collections.abc import Sequence
 
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.log_clues import UNMEASURED
-from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus
+from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus, TaskState
 
 
 def not_measured(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
     """Return one diagnosis for each such task; a restart ends it."""
-    return [_describe(task, why) for task in tasks if task.running and task.probe and (why := _why(task.probe))]
+    return [_describe(task, why) for task in tasks if task.probe and (why := _why(task, task.probe))]
 
 
-def _why(probe: ProbeStatus) -> str | None:
+def _why(task: ObservedTask, probe: ProbeStatus) -> str | None:
+    if _ended_well(task) and task.progressed is None and probe.state is ProbeState.DISABLED:
+        # While it runs the headline says so, too, unless there is something worse.
+        return f"was not measured: {probe.message}"
+    return _why_now(probe) if task.running else None
+
+
+def _ended_well(task: ObservedTask) -> bool:
+    return bool(task.state is TaskState.EXITED and task.status and task.status.exit and task.status.exit.well)
+
+
+def _why_now(probe: ProbeStatus) -> str | None:
     if probe.state is ProbeState.ABSENT:
         return f"is neither measured nor repaired: {probe.message}"
     beside = next((note for note in probe.warnings if note.startswith(UNMEASURED)), None)

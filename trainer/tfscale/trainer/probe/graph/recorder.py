@@ -51,8 +51,8 @@ class _Surroundings(threading.local):
 class Recorder:
     """Recorder of what the hooks see, until it is read. TensorFlow's own errors pass through.
 
-    `on_failure` is called with a failure of the recorder's own; `on_run` once, when the program first runs or traces a
-    step.
+    `on_failure` is called with a failure of the recorder's own; `on_run` when the program first computes
+    gradients, and when it first runs or traces a step.
     """
 
     def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
@@ -153,7 +153,10 @@ class Recorder:
     def gradient(self, call: Call) -> Any:
         """Record `call`, which computes gradients."""
         result = call()
-        self.trains = True
+        if not self.trains:
+            self.trains = True
+            with self.own_work():
+                self._on_run()
         if self._is_on:
             with self.own_work():
                 self._note_gradient(result)

@@ -42,6 +42,8 @@ from tfscale.trainer.probe.steps.step_reader import StepReader
 
 _SETTLING_SECONDS = 0.02
 """Seconds. Younger spans wait for the next read: a span with an earlier end may still be on its way."""
+_TRACING_SECONDS = 30.0
+"""Seconds after the first gradients, after which an optimizer that applies them would have been traced (chosen)."""
 _HURRY_SECONDS = 1.0
 """Seconds by which `os._exit` may come later, so that the steps of the last second are reported."""
 _CLOSING_SECONDS = 2 * PERIOD
@@ -70,6 +72,7 @@ class Probe:
         self._assembler = StepAssembler()
         self._reader = StepReader(self.recorder.sites.all, self.recorder.row_kinds, self._assembler)
         self._clock = ClockWatch()
+        self._started = math.inf
         self._entered = 0
         self._left = 0
         self._entered_at: float | None = None
@@ -124,6 +127,7 @@ class Probe:
         The thread starts only when there is something to report: a task may have helper processes that never train.
         """
         if self._thread is None:
+            self._started = time.time()
             self._sinks += [make() for make in self._makers]
             self._thread = threading.Thread(target=self._watch, name="tfscale-probe", daemon=True)
             self._thread.start()
@@ -275,10 +279,16 @@ class Probe:
             xla=self.recorder.xla_seen,
             own_input=self._assembler.own_input,
             dtensor=self.recorder.dtensor_seen,
+            by_hand=self._is_by_hand(),
             tensorflow=tensorflow_version(),
             keras=keras_version(),
             checkpoint=self._activities.checkpointed,
         )
+
+    def _is_by_hand(self) -> bool:
+        """Decide whether gradients are computed without anything that applies them where it is seen."""
+        recorder, is_late = self.recorder, self._stop.is_set() or time.time() > self._started + _TRACING_SECONDS
+        return recorder.trains and not recorder.has_run and is_late
 
     def _count_collectives(self, rows: np.ndarray, eager: Sequence[Span], lost: int) -> None:
         # Those that were entered are counted after the rows were read: what was left had been entered before.

@@ -16,6 +16,10 @@ _XLA = "parts of the program are compiled by XLA, which has no clock: their step
 _OWN_INPUT = (
     "the program brings its batches itself, and does not ask tf.data: loading them is in `host`, not in `input`"
 )
+_BY_HAND = (
+    "the program computes gradients, and no optimizer of Keras applies them, nor a strategy: steps that change "
+    "variables by hand, or by an optimizer of tf.compat.v1, are not seen"
+)
 _DTENSOR = "the program uses DTensor, whose graphs take none of the probe's ops: its steps are not measured"
 
 
@@ -39,6 +43,7 @@ class Status:
     xla: bool = False
     own_input: bool = False
     dtensor: bool = False
+    by_hand: bool = False
     faults: tuple[str, ...] = ()
     """Hooks and repairs that this TensorFlow or Keras does not allow, a line for each."""
     notes: tuple[str, ...] = ()
@@ -112,7 +117,9 @@ class Status:
     @property
     def _unmeasured(self) -> str:
         """The reason why no step is measured, empty where they are."""
-        return self.disabled or (_DTENSOR if self.dtensor and not self.measuring else "")
+        if self.disabled or self.measuring:
+            return self.disabled
+        return _DTENSOR * self.dtensor or _BY_HAND * self.by_hand
 
     @property
     def _state(self) -> ProbeState:
