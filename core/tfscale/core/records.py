@@ -214,7 +214,7 @@ class Training:
     loss: float | None = field(default=None, metadata=_shown("of its newest step"))
     finite: bool | None = None
     """True where the newest loss is a finite number; where it is not, `loss` is None."""
-    learning_rate: float | None = field(default=None, metadata=_shown("of the optimizer", ".3g", is_charted=False))
+    learning_rate: float | None = field(default=None, metadata=_shown("of the optimizer", ".3g"))
     grad_norm: float | None = field(default=None, metadata=_shown("norm of the gradients, where logged"))
     """Norm of the gradients, where the program logs it under this name."""
 
