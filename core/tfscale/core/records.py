@@ -360,6 +360,18 @@ class TaskUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class Disk:
+    """The disk that holds the task's working folder: bytes, and bytes a second since the sample before."""
+
+    free: int
+    """Bytes that the task may still write."""
+    total: int
+    read: float | None = None
+    """Rate of all programs of the host, as `written`; None where it is no block device of this host."""
+    written: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HostSample:
     """State of the host at one moment; rates are since the sample before."""
 
@@ -374,6 +386,7 @@ class HostSample:
     task: TaskUsage | None = None
     throttled: float | None = None
     """Seconds a second in which the kernel held back the task's cgroup."""
+    disk: Disk | None = None
 
 
 @dataclass(frozen=True, slots=True)

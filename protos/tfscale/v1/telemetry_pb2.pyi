@@ -921,6 +921,45 @@ class TaskUsage(_message.Message):
 Global___TaskUsage: _TypeAlias = TaskUsage  # noqa: Y015
 
 @_typing.final
+class Disk(_message.Message):
+    """that holds the task's working folder"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FREE_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    READ_FIELD_NUMBER: _builtins.int
+    WRITTEN_FIELD_NUMBER: _builtins.int
+    free: _builtins.int
+    """bytes that the task may still write"""
+    total: _builtins.int
+    read: _builtins.float
+    """bytes a second, of all programs; absent: on no block device of this host"""
+    written: _builtins.float
+    def __init__(
+        self,
+        *,
+        free: _builtins.int = ...,
+        total: _builtins.int = ...,
+        read: _builtins.float | None = ...,
+        written: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_read", b"_read", "_written", b"_written", "read", b"read", "written", b"written"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_read", b"_read", "_written", b"_written", "free", b"free", "read", b"read", "total", b"total", "written", b"written"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__read: _TypeAlias = _typing.Literal["read"]  # noqa: Y015
+    _WhichOneofArgType__read: _TypeAlias = _typing.Literal["_read", b"_read"]  # noqa: Y015
+    _WhichOneofReturnType__written: _TypeAlias = _typing.Literal["written"]  # noqa: Y015
+    _WhichOneofArgType__written: _TypeAlias = _typing.Literal["_written", b"_written"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__read) -> _WhichOneofReturnType__read | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__written) -> _WhichOneofReturnType__written | None: ...
+
+Global___Disk: _TypeAlias = Disk  # noqa: Y015
+
+@_typing.final
 class HostSample(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -934,6 +973,7 @@ class HostSample(_message.Message):
     INTERFACES_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
     THROTTLED_FIELD_NUMBER: _builtins.int
+    DISK_FIELD_NUMBER: _builtins.int
     cpu: _builtins.float
     """of all cores"""
     cores: _builtins.int
@@ -950,6 +990,8 @@ class HostSample(_message.Message):
     def interfaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___Interface]: ...
     @_builtins.property
     def task(self) -> Global___TaskUsage: ...
+    @_builtins.property
+    def disk(self) -> Global___Disk: ...
     def __init__(
         self,
         *,
@@ -963,10 +1005,11 @@ class HostSample(_message.Message):
         interfaces: _abc.Iterable[Global___Interface] | None = ...,
         task: Global___TaskUsage | None = ...,
         throttled: _builtins.float | None = ...,
+        disk: Global___Disk | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cpu", b"cpu", "load", b"load", "pressure", b"pressure", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cpu", b"cpu", "disk", b"disk", "load", b"load", "pressure", b"pressure", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "interfaces", b"interfaces", "load", b"load", "memory_total", b"memory_total", "memory_used", b"memory_used", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "disk", b"disk", "interfaces", b"interfaces", "load", b"load", "memory_total", b"memory_total", "memory_used", b"memory_used", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015

@@ -1,49 +1,32 @@
-"""Collector of NVIDIA GPUs' counters through NVML, in a thread of its own: a hanging driver must not stop the agent."""
+"""Collector of NVIDIA GPUs' counters through NVML."""
 
 from __future__ import annotations
 
 import ctypes
 import logging
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
+from tfscale.agent.telemetry.collector_thread import CollectorThread
 from tfscale.core.records import GpuSample
 
 _logger = logging.getLogger(__name__)
-_STALE = 5.0
-"""Seconds after which a sample is too old to be shown."""
 _ERROR_SHOWN = 600.0
 """Seconds for which a driver's error is shown, because its effect on the GPU lasts longer than its event."""
 
 
-class GpuCollector:
-    """Collector of all GPUs of the host, each `period` seconds. Without a driver its thread ends at once.
+class GpuCollector(CollectorThread[tuple[GpuSample, ...]]):
+    """Collector of all GPUs of the host. Without a driver its thread ends at once; while one hangs, no GPU is told.
 
     `nvml` is the module `pynvml` or an object with the same functions; None imports pynvml.
     """
 
     def __init__(self, nvml: Any = None, period: float = 1.0) -> None:
+        super().__init__("nvml", (), period)
         self._nvml = nvml
-        self._period = period
-        self._stop = threading.Event()
-        self._latest: tuple[float, tuple[GpuSample, ...]] = (0.0, ())
-        self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the thread to end; does not wait, since the driver may hang."""
-        self._stop.set()
-
-    def latest(self) -> tuple[GpuSample, ...]:
-        """Return the newest samples; none without a GPU, or while the driver does not answer."""
-        at, samples = self._latest
-        return samples if time.monotonic() - at < _STALE else ()
-
-    def _run(self) -> None:
+    def _samples(self) -> Generator[tuple[GpuSample, ...]]:
         nvml = self._nvml or _pynvml()
         if nvml is None:
             return
@@ -57,10 +40,9 @@ class GpuCollector:
                 "%d GPUs: %s", len(devices), ", ".join(sorted({name for *_, name in devices})) or "none answers"
             )
             errors = _XidErrors(nvml, [handle for handle, *_ in devices])
-            while devices and not self._stop.is_set():
+            while devices:
                 errors.collect()
-                self._latest = (time.monotonic(), tuple(_sample(nvml, errors, *device) for device in devices))
-                self._stop.wait(self._period)
+                yield tuple(_sample(nvml, errors, *device) for device in devices)
         finally:
             nvml.nvmlShutdown()
 

@@ -17,7 +17,7 @@ from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
 from tfscale.console.tui.widgets.table.task_readings import traffic
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import TRAINING_DISPLAYS, HostSample, ProbeStatus, training_numbers
+from tfscale.core.records import TRAINING_DISPLAYS, Disk, HostSample, ProbeStatus, training_numbers
 from tfscale.core.text import UNKNOWN, clock, data_rate, data_size, displayed, elapsed, exit_phrase, percent, step_time
 
 _NAME = 11
@@ -179,10 +179,17 @@ def _host(host: HostSample, appearance: Appearance) -> Iterator[Text]:
     if host.task is not None:
         cores = "" if host.task.cpu is None else f"{host.task.cpu:.1f} cores   "
         yield _field("task", f"{cores}{data_size(host.task.memory)}   {host.task.threads} threads", appearance)
+    if host.disk is not None:
+        yield _field("disk", _disk(host.disk), appearance)
     pressure = host.pressure
     if pressure is not None:
         stalls = (("CPU", pressure.cpu), ("memory", pressure.memory), ("disk", pressure.io))
         yield _field("stalled on", "   ".join(f"{name} {percent(value)}" for name, value in stalls), appearance)
+
+
+def _disk(disk: Disk) -> str:
+    moved = [] if disk.read is None else [f"read {data_rate(disk.read)}   written {data_rate(disk.written)}"]
+    return "   ".join([*moved, f"{data_size(disk.free)} free of {data_size(disk.total)}"])
 
 
 def _alarm(text: str, severity: str, appearance: Appearance) -> Text:

@@ -13,6 +13,7 @@ from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
 from tfscale.console.tui.widgets.appearance.theme import Glyphs
 from tfscale.console.tui.widgets.table.task_readings import (
+    disk_of,
     gpus_of,
     host_cpu,
     host_of,
@@ -147,6 +148,10 @@ def _of_gpus(name: str, combine: Callable[[Sequence[float]], float]) -> Callable
     return _of_view(lambda view: over_gpus(gpus_of(view), attrgetter(name), combine))
 
 
+def _of_disk(name: str) -> Callable[[TaskView, Scene], float | None]:
+    return _of_view(lambda view: getattr(disk_of(view), name, None))
+
+
 def _uptime(view: TaskView, scene: Scene) -> float | None:
     started = view.status.started if view.status and view.is_up else None
     return scene.now - started if started else None
@@ -277,6 +282,11 @@ COLUMNS: tuple[Column, ...] = (
     _number("clock", "the slowest GPU's", 8, _of_gpus("clock", min), megahertz, 12, unit=1e6, total=min),
     _number("received", "over all interfaces", 9, _received, data_rate, 5, unit=1e6, total=sum),
     _number("sent", "over all interfaces", 9, _sent, data_rate, 6, unit=1e6, total=sum),
+    _number("disk_read", "from the working folder's disk", 9, _of_disk("read"), data_rate, 12, unit=1e6, total=sum),
+    _number(
+        "disk_written", "to the working folder's disk", 12, _of_disk("written"), data_rate, 12, unit=1e6, total=sum
+    ),
+    _number("disk_free", "space on the working folder's disk", 9, _of_disk("free"), data_size, 12, unit=1e9, total=min),
     *(_of_training(name, display) for name, display in TRAINING_DISPLAYS.items()),
     Column(
         "flag", "what is wrong with it", 16, _flag_value,
