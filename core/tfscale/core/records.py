@@ -409,6 +409,18 @@ class GpuSample:
     """Uncorrectable memory errors since the driver was loaded."""
     xid: int | None = None
     """The driver's newest error of the last ten minutes, by its number in NVIDIA's list."""
+    memory_utilisation: float | None = None
+    """Share of the time in which its memory was read or written."""
+    pcie_received: float | None = None
+    """Bytes a second, over 20 ms; as `pcie_sent`, from the view of the GPU."""
+    pcie_sent: float | None = None
+    nvlinks: int | None = None
+    """NVLinks that it has, wired or not."""
+    nvlinks_up: int | None = None
+    nvlink_errors: int | None = None
+    """Replays, recoveries and CRC errors of all links since the driver was loaded."""
+    topology: str = ""
+    """Ways to the other GPUs of its host: `NVLink with 1-3`."""
 
 
 @dataclass(frozen=True, slots=True)

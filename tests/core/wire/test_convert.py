@@ -48,7 +48,10 @@ FRAME = Frame(
         TaskUsage(1, 2, None, 3),
         disk=Disk(0, 4, 0.0, None),
     ),
-    gpus=(GpuSample(0, "GPU-1", "A100", utilisation=0.5, memory_used=0), GpuSample(1, "", "")),
+    gpus=(
+        GpuSample(0, "GPU-1", "A100", utilisation=0.5, memory_used=0, nvlinks=18, topology="NVLink with 1"),
+        GpuSample(1, "", ""),
+    ),
     training=Training(epoch=0, finite=False),
     activities=(Activity(ActivityKind.COMPILE, 999.0), Activity(ActivityKind.IDLE, 1.0, 2.0)),
     coordinator=Coordinator(1000.5, 0, 2.5, None, (FUNCTIONS, replace(FUNCTIONS, since=None, traffic=()))),

@@ -70,6 +70,8 @@ def _lines(view: TaskView, snapshot: Snapshot, appearance: Appearance, width: in
         yield _field(f"gpu {gpu.index}", gpu_lines.running(gpu), appearance)
         for severity, alarm in gpu_lines.alarms(gpu):
             yield _alarm(alarm, severity, appearance)
+    if view.frame and view.frame.host and view.frame.host.disk:
+        yield _field("disk", _disk(view.frame.host.disk), appearance)
     yield from _exits(view, snapshot, appearance)
 
 
@@ -179,8 +181,6 @@ def _host(host: HostSample, appearance: Appearance) -> Iterator[Text]:
     if host.task is not None:
         cores = "" if host.task.cpu is None else f"{host.task.cpu:.1f} cores   "
         yield _field("task", f"{cores}{data_size(host.task.memory)}   {host.task.threads} threads", appearance)
-    if host.disk is not None:
-        yield _field("disk", _disk(host.disk), appearance)
     pressure = host.pressure
     if pressure is not None:
         stalls = (("CPU", pressure.cpu), ("memory", pressure.memory), ("disk", pressure.io))
