@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from types import SimpleNamespace
+from typing import Any
 
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.core.records import GpuSample
@@ -20,6 +21,7 @@ class FakeGpu:
 
     name: str = "Fake H100"
     utilisation: int = 87
+    memory_utilisation: int = 41
     memory_used: int = 20 << 30
     memory_total: int = 80 << 30
     power: int = 350_000
@@ -31,6 +33,16 @@ class FakeGpu:
     ecc_errors: int = 0
     xids: list[int] = field(default_factory=list)
     """Errors of the driver that have not been collected yet."""
+    pcie: tuple[int, int] = (310_000, 2_100_000)
+    """Kilobytes a second sent and received."""
+    pcie_wait: float = 0.0
+    """Seconds that the driver counts them, 0.02 in truth."""
+    nvlinks: list[bool] = field(default_factory=list)
+    """True for each of its links that is up."""
+    nvlink_errors: int = 0
+    """Value of each counter of each link."""
+    peers: dict[int, int] = field(default_factory=dict)
+    """Level at which each other GPU is met, by its index; -1: NVLink."""
     unknown: frozenset[str] = field(default_factory=frozenset)
     """Fields that this GPU does not support."""
 
@@ -43,6 +55,14 @@ class FakeNvml:
     NVML_CLOCK_SM = 1
     NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
     NVML_VOLATILE_ECC = 0
+    NVML_PCIE_UTIL_TX_BYTES = 0
+    NVML_PCIE_UTIL_RX_BYTES = 1
+    NVML_NVLINK_MAX_LINKS = 18
+    NVML_NVLINK_ERROR_DL_REPLAY = 0
+    NVML_NVLINK_ERROR_DL_RECOVERY = 1
+    NVML_NVLINK_ERROR_DL_CRC_FLIT = 2
+    NVML_P2P_CAPS_INDEX_NVLINK = 2
+    NVML_P2P_STATUS_OK = 0
     nvmlEventTypeXidCriticalError = 8
 
     def __init__(self, *gpus: FakeGpu, driver: bool = True) -> None:
@@ -70,7 +90,7 @@ class FakeNvml:
         return gpu.name
 
     def nvmlDeviceGetUtilizationRates(self, gpu: FakeGpu) -> SimpleNamespace:
-        return SimpleNamespace(gpu=self._known(gpu, "utilisation"), memory=0)
+        return SimpleNamespace(gpu=self._known(gpu, "utilisation"), memory=gpu.memory_utilisation)
 
     def nvmlDeviceGetMemoryInfo(self, gpu: FakeGpu) -> SimpleNamespace:
         return SimpleNamespace(used=self._known(gpu, "memory_used"), total=gpu.memory_total)
@@ -96,6 +116,31 @@ class FakeNvml:
     def nvmlDeviceGetTotalEccErrors(self, gpu: FakeGpu, _kind: int, _counter: int) -> int:
         return self._known(gpu, "ecc_errors")
 
+    def nvmlDeviceGetPcieThroughput(self, gpu: FakeGpu, direction: int) -> int:
+        self._known(gpu, "pcie")
+        time.sleep(gpu.pcie_wait)
+        return gpu.pcie[direction]
+
+    def nvmlDeviceGetNvLinkState(self, gpu: FakeGpu, link: int) -> int:
+        if link >= len(gpu.nvlinks):
+            raise NVMLError("Invalid Argument")
+        return int(gpu.nvlinks[link])
+
+    def nvmlDeviceGetNvLinkErrorCounter(self, gpu: FakeGpu, _link: int, _counter: int) -> int:
+        return self._known(gpu, "nvlink_errors")
+
+    def nvmlDeviceGetP2PStatus(self, gpu: FakeGpu, other: FakeGpu, _capability: int) -> int:
+        return 0 if self._level(gpu, other) == -1 else 5
+
+    def nvmlDeviceGetTopologyCommonAncestor(self, gpu: FakeGpu, other: FakeGpu) -> int:
+        return self._level(gpu, other)
+
+    def _level(self, gpu: FakeGpu, other: FakeGpu) -> int:
+        index = next(index for index, each in enumerate(self.gpus) if each is other)
+        if index not in gpu.peers:
+            raise NVMLError("Not Supported")
+        return gpu.peers[index]
+
     def nvmlEventSetCreate(self) -> list[FakeGpu]:
         return []
 
@@ -109,11 +154,10 @@ class FakeNvml:
                 return SimpleNamespace(device=gpu, eventType=8, eventData=gpu.xids.pop(0))
         raise NVMLError("Timeout")
 
-    def _known(self, gpu: FakeGpu, name: str) -> int:
+    def _known(self, gpu: FakeGpu, name: str) -> Any:
         if name in gpu.unknown:
             raise NVMLError("Not Supported")
-        value: int = getattr(gpu, name)
-        return value
+        return getattr(gpu, name)
 
 
 def samples_of(collector: GpuCollector) -> tuple[GpuSample, ...]:

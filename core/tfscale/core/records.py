@@ -214,7 +214,7 @@ class Training:
     loss: float | None = field(default=None, metadata=_shown("of its newest step"))
     finite: bool | None = None
     """True where the newest loss is a finite number; where it is not, `loss` is None."""
-    learning_rate: float | None = field(default=None, metadata=_shown("of the optimizer", ".3g", is_charted=False))
+    learning_rate: float | None = field(default=None, metadata=_shown("of the optimizer", ".3g"))
     grad_norm: float | None = field(default=None, metadata=_shown("norm of the gradients, where logged"))
     """Norm of the gradients, where the program logs it under this name."""
 
@@ -360,6 +360,18 @@ class TaskUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class Disk:
+    """The disk that holds the task's working folder: bytes, and bytes a second since the sample before."""
+
+    free: int
+    """Bytes that the task may still write."""
+    total: int
+    read: float | None = None
+    """Rate of all programs of the host, as `written`; None where it is no block device of this host."""
+    written: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HostSample:
     """State of the host at one moment; rates are since the sample before."""
 
@@ -374,6 +386,7 @@ class HostSample:
     task: TaskUsage | None = None
     throttled: float | None = None
     """Seconds a second in which the kernel held back the task's cgroup."""
+    disk: Disk | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +409,18 @@ class GpuSample:
     """Uncorrectable memory errors since the driver was loaded."""
     xid: int | None = None
     """The driver's newest error of the last ten minutes, by its number in NVIDIA's list."""
+    memory_utilisation: float | None = None
+    """Share of the time in which its memory was read or written."""
+    pcie_received: float | None = None
+    """Bytes a second, over 20 ms; as `pcie_sent`, from the view of the GPU."""
+    pcie_sent: float | None = None
+    nvlinks: int | None = None
+    """NVLinks that it has, wired or not."""
+    nvlinks_up: int | None = None
+    nvlink_errors: int | None = None
+    """Replays, recoveries and CRC errors of all links since the driver was loaded."""
+    topology: str = ""
+    """Ways to the other GPUs of its host: `NVLink with 1-3`."""
 
 
 @dataclass(frozen=True, slots=True)

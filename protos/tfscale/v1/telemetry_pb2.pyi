@@ -921,6 +921,45 @@ class TaskUsage(_message.Message):
 Global___TaskUsage: _TypeAlias = TaskUsage  # noqa: Y015
 
 @_typing.final
+class Disk(_message.Message):
+    """that holds the task's working folder"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FREE_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    READ_FIELD_NUMBER: _builtins.int
+    WRITTEN_FIELD_NUMBER: _builtins.int
+    free: _builtins.int
+    """bytes that the task may still write"""
+    total: _builtins.int
+    read: _builtins.float
+    """bytes a second, of all programs; absent: on no block device of this host"""
+    written: _builtins.float
+    def __init__(
+        self,
+        *,
+        free: _builtins.int = ...,
+        total: _builtins.int = ...,
+        read: _builtins.float | None = ...,
+        written: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_read", b"_read", "_written", b"_written", "read", b"read", "written", b"written"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_read", b"_read", "_written", b"_written", "free", b"free", "read", b"read", "total", b"total", "written", b"written"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__read: _TypeAlias = _typing.Literal["read"]  # noqa: Y015
+    _WhichOneofArgType__read: _TypeAlias = _typing.Literal["_read", b"_read"]  # noqa: Y015
+    _WhichOneofReturnType__written: _TypeAlias = _typing.Literal["written"]  # noqa: Y015
+    _WhichOneofArgType__written: _TypeAlias = _typing.Literal["_written", b"_written"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__read) -> _WhichOneofReturnType__read | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__written) -> _WhichOneofReturnType__written | None: ...
+
+Global___Disk: _TypeAlias = Disk  # noqa: Y015
+
+@_typing.final
 class HostSample(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -934,6 +973,7 @@ class HostSample(_message.Message):
     INTERFACES_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
     THROTTLED_FIELD_NUMBER: _builtins.int
+    DISK_FIELD_NUMBER: _builtins.int
     cpu: _builtins.float
     """of all cores"""
     cores: _builtins.int
@@ -950,6 +990,8 @@ class HostSample(_message.Message):
     def interfaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___Interface]: ...
     @_builtins.property
     def task(self) -> Global___TaskUsage: ...
+    @_builtins.property
+    def disk(self) -> Global___Disk: ...
     def __init__(
         self,
         *,
@@ -963,10 +1005,11 @@ class HostSample(_message.Message):
         interfaces: _abc.Iterable[Global___Interface] | None = ...,
         task: Global___TaskUsage | None = ...,
         throttled: _builtins.float | None = ...,
+        disk: Global___Disk | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cpu", b"cpu", "load", b"load", "pressure", b"pressure", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cpu", b"cpu", "disk", b"disk", "load", b"load", "pressure", b"pressure", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "interfaces", b"interfaces", "load", b"load", "memory_total", b"memory_total", "memory_used", b"memory_used", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "disk", b"disk", "interfaces", b"interfaces", "load", b"load", "memory_total", b"memory_total", "memory_used", b"memory_used", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015
@@ -1001,6 +1044,13 @@ class GpuSample(_message.Message):
     CLOCK_EVENT_REASONS_FIELD_NUMBER: _builtins.int
     ECC_ERRORS_FIELD_NUMBER: _builtins.int
     XID_FIELD_NUMBER: _builtins.int
+    MEMORY_UTILISATION_FIELD_NUMBER: _builtins.int
+    PCIE_RECEIVED_FIELD_NUMBER: _builtins.int
+    PCIE_SENT_FIELD_NUMBER: _builtins.int
+    NVLINKS_FIELD_NUMBER: _builtins.int
+    NVLINKS_UP_FIELD_NUMBER: _builtins.int
+    NVLINK_ERRORS_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     uuid: _builtins.str
     name: _builtins.str
@@ -1021,6 +1071,18 @@ class GpuSample(_message.Message):
     """uncorrectable, since the driver was loaded"""
     xid: _builtins.int
     """the driver's newest error of the last ten minutes"""
+    memory_utilisation: _builtins.float
+    """share of the time in which its memory was read or written"""
+    pcie_received: _builtins.float
+    """bytes a second, over 20 ms"""
+    pcie_sent: _builtins.float
+    nvlinks: _builtins.int
+    """that it has, wired or not"""
+    nvlinks_up: _builtins.int
+    nvlink_errors: _builtins.int
+    """replays, recoveries and CRC errors, since the driver was loaded"""
+    topology: _builtins.str
+    """its ways to the host's other GPUs: "NVLink with 1-3" """
     def __init__(
         self,
         *,
@@ -1038,10 +1100,17 @@ class GpuSample(_message.Message):
         clock_event_reasons: _builtins.int | None = ...,
         ecc_errors: _builtins.int | None = ...,
         xid: _builtins.int | None = ...,
+        memory_utilisation: _builtins.float | None = ...,
+        pcie_received: _builtins.float | None = ...,
+        pcie_sent: _builtins.float | None = ...,
+        nvlinks: _builtins.int | None = ...,
+        nvlinks_up: _builtins.int | None = ...,
+        nvlink_errors: _builtins.int | None = ...,
+        topology: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_ecc_errors", b"_ecc_errors", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "_xid", b"_xid", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "ecc_errors", b"ecc_errors", "memory_total", b"memory_total", "memory_used", b"memory_used", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "utilisation", b"utilisation", "xid", b"xid"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_ecc_errors", b"_ecc_errors", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_memory_utilisation", b"_memory_utilisation", "_nvlink_errors", b"_nvlink_errors", "_nvlinks", b"_nvlinks", "_nvlinks_up", b"_nvlinks_up", "_pcie_received", b"_pcie_received", "_pcie_sent", b"_pcie_sent", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "_xid", b"_xid", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "ecc_errors", b"ecc_errors", "memory_total", b"memory_total", "memory_used", b"memory_used", "memory_utilisation", b"memory_utilisation", "nvlink_errors", b"nvlink_errors", "nvlinks", b"nvlinks", "nvlinks_up", b"nvlinks_up", "pcie_received", b"pcie_received", "pcie_sent", b"pcie_sent", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "utilisation", b"utilisation", "xid", b"xid"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_ecc_errors", b"_ecc_errors", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "_xid", b"_xid", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "ecc_errors", b"ecc_errors", "index", b"index", "memory_total", b"memory_total", "memory_used", b"memory_used", "name", b"name", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "utilisation", b"utilisation", "uuid", b"uuid", "xid", b"xid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock", b"_clock", "_clock_event_reasons", b"_clock_event_reasons", "_clock_max", b"_clock_max", "_ecc_errors", b"_ecc_errors", "_memory_total", b"_memory_total", "_memory_used", b"_memory_used", "_memory_utilisation", b"_memory_utilisation", "_nvlink_errors", b"_nvlink_errors", "_nvlinks", b"_nvlinks", "_nvlinks_up", b"_nvlinks_up", "_pcie_received", b"_pcie_received", "_pcie_sent", b"_pcie_sent", "_power", b"_power", "_power_limit", b"_power_limit", "_temperature", b"_temperature", "_utilisation", b"_utilisation", "_xid", b"_xid", "clock", b"clock", "clock_event_reasons", b"clock_event_reasons", "clock_max", b"clock_max", "ecc_errors", b"ecc_errors", "index", b"index", "memory_total", b"memory_total", "memory_used", b"memory_used", "memory_utilisation", b"memory_utilisation", "name", b"name", "nvlink_errors", b"nvlink_errors", "nvlinks", b"nvlinks", "nvlinks_up", b"nvlinks_up", "pcie_received", b"pcie_received", "pcie_sent", b"pcie_sent", "power", b"power", "power_limit", b"power_limit", "temperature", b"temperature", "topology", b"topology", "utilisation", b"utilisation", "uuid", b"uuid", "xid", b"xid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__clock: _TypeAlias = _typing.Literal["clock"]  # noqa: Y015
     _WhichOneofArgType__clock: _TypeAlias = _typing.Literal["_clock", b"_clock"]  # noqa: Y015
@@ -1055,6 +1124,18 @@ class GpuSample(_message.Message):
     _WhichOneofArgType__memory_total: _TypeAlias = _typing.Literal["_memory_total", b"_memory_total"]  # noqa: Y015
     _WhichOneofReturnType__memory_used: _TypeAlias = _typing.Literal["memory_used"]  # noqa: Y015
     _WhichOneofArgType__memory_used: _TypeAlias = _typing.Literal["_memory_used", b"_memory_used"]  # noqa: Y015
+    _WhichOneofReturnType__memory_utilisation: _TypeAlias = _typing.Literal["memory_utilisation"]  # noqa: Y015
+    _WhichOneofArgType__memory_utilisation: _TypeAlias = _typing.Literal["_memory_utilisation", b"_memory_utilisation"]  # noqa: Y015
+    _WhichOneofReturnType__nvlink_errors: _TypeAlias = _typing.Literal["nvlink_errors"]  # noqa: Y015
+    _WhichOneofArgType__nvlink_errors: _TypeAlias = _typing.Literal["_nvlink_errors", b"_nvlink_errors"]  # noqa: Y015
+    _WhichOneofReturnType__nvlinks: _TypeAlias = _typing.Literal["nvlinks"]  # noqa: Y015
+    _WhichOneofArgType__nvlinks: _TypeAlias = _typing.Literal["_nvlinks", b"_nvlinks"]  # noqa: Y015
+    _WhichOneofReturnType__nvlinks_up: _TypeAlias = _typing.Literal["nvlinks_up"]  # noqa: Y015
+    _WhichOneofArgType__nvlinks_up: _TypeAlias = _typing.Literal["_nvlinks_up", b"_nvlinks_up"]  # noqa: Y015
+    _WhichOneofReturnType__pcie_received: _TypeAlias = _typing.Literal["pcie_received"]  # noqa: Y015
+    _WhichOneofArgType__pcie_received: _TypeAlias = _typing.Literal["_pcie_received", b"_pcie_received"]  # noqa: Y015
+    _WhichOneofReturnType__pcie_sent: _TypeAlias = _typing.Literal["pcie_sent"]  # noqa: Y015
+    _WhichOneofArgType__pcie_sent: _TypeAlias = _typing.Literal["_pcie_sent", b"_pcie_sent"]  # noqa: Y015
     _WhichOneofReturnType__power: _TypeAlias = _typing.Literal["power"]  # noqa: Y015
     _WhichOneofArgType__power: _TypeAlias = _typing.Literal["_power", b"_power"]  # noqa: Y015
     _WhichOneofReturnType__power_limit: _TypeAlias = _typing.Literal["power_limit"]  # noqa: Y015
@@ -1077,6 +1158,18 @@ class GpuSample(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_total) -> _WhichOneofReturnType__memory_total | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_used) -> _WhichOneofReturnType__memory_used | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_utilisation) -> _WhichOneofReturnType__memory_utilisation | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__nvlink_errors) -> _WhichOneofReturnType__nvlink_errors | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__nvlinks) -> _WhichOneofReturnType__nvlinks | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__nvlinks_up) -> _WhichOneofReturnType__nvlinks_up | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pcie_received) -> _WhichOneofReturnType__pcie_received | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pcie_sent) -> _WhichOneofReturnType__pcie_sent | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__power) -> _WhichOneofReturnType__power | None: ...
     @_typing.overload

@@ -1,10 +1,13 @@
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from fake_nvml import FakeGpu, FakeNvml, samples_of
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
+from tfscale.agent.telemetry.nvlinks import NvLinks
+from tfscale.agent.telemetry.sampler import Sampler
 
 
 def test_gpus_are_read_in_base_units() -> None:
@@ -31,14 +34,91 @@ def test_a_gpus_errors_are_told_of_the_gpu_that_has_them(monkeypatch: pytest.Mon
 
 
 def test_what_a_gpu_does_not_know_is_absent() -> None:
-    unknown = frozenset({"utilisation", "memory_used", "power", "reasons", "clock_max", "ecc_errors", "xids"})
+    unknown = frozenset({"utilisation", "memory_used", "power", "reasons", "clock_max", "ecc_errors", "xids", "pcie"})
     collector = GpuCollector(FakeNvml(FakeGpu(unknown=unknown)), period=0.01)
     collector.start()
     (sample,) = samples_of(collector)
     collector.stop()
     assert (sample.utilisation, sample.memory_used, sample.power, sample.clock_event_reasons) == (None,) * 4
     assert (sample.ecc_errors, sample.xid) == (None, None)
+    assert (sample.memory_utilisation, sample.pcie_received, sample.pcie_sent) == (None, None, None)
+    assert (sample.nvlinks, sample.nvlinks_up, sample.nvlink_errors, sample.topology) == (None, None, None, "")
     assert sample.temperature == 61
+
+
+def test_what_moves_over_pcie_and_how_busy_the_memory_is() -> None:
+    collector = GpuCollector(FakeNvml(FakeGpu(memory_utilisation=41, pcie=(310_000, 2_100_000))), period=0.01)
+    collector.start()
+    (sample,) = samples_of(collector)
+    collector.stop()
+    assert (sample.memory_utilisation, sample.pcie_sent, sample.pcie_received) == (0.41, 310e6, 2.1e9)
+
+
+def test_counting_on_pcie_takes_long_and_delays_neither_the_agent_nor_the_next_sample() -> None:
+    gpus = [FakeGpu(name=f"GPU {index}", pcie_wait=0.02) for index in range(8)]
+    sampler = Sampler(Path.cwd(), gpus=GpuCollector(FakeNvml(*gpus), period=0.5))
+    sampler.start()
+    durations, newest = [], []
+    end = time.monotonic() + 2.6
+    while time.monotonic() < end:
+        begin = time.monotonic()
+        sampler.sample(None)
+        durations.append(time.monotonic() - begin)
+        newest.append(id(sampler.gpus))
+        time.sleep(0.02)
+    sampler.stop()
+    assert sorted(durations)[len(durations) * 9 // 10] < 0.1, "one sample of the GPUs takes 8 x 2 x 20 ms"
+    assert len(sampler.gpus) == 8
+    assert 4 <= len(set(newest)) <= 7, "none, and one each half second"
+
+
+def test_links_are_counted_up_and_down_and_their_errors_added() -> None:
+    linked = FakeGpu(nvlinks=[True] * 17 + [False], nvlink_errors=2)
+    mute = FakeGpu(nvlinks=[True] * 4, unknown=frozenset({"nvlink_errors"}))
+    collector = GpuCollector(FakeNvml(linked, mute, FakeGpu()), period=0.01)
+    collector.start()
+    samples = samples_of(collector)
+    collector.stop()
+    assert [(gpu.nvlinks, gpu.nvlinks_up, gpu.nvlink_errors) for gpu in samples] == [
+        (18, 17, 18 * 3 * 2), (4, 4, None), (None, None, None),
+    ]  # fmt: skip
+
+
+def test_links_are_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = FakeGpu(nvlinks=[True, True])
+    links = NvLinks(FakeNvml(gpu), gpu)
+    assert links.state() == (2, 2, 0)
+    gpu.nvlinks[1], gpu.nvlink_errors = False, 1
+    assert links.state() == (2, 2, 0), "read less than ten seconds ago"
+    monkeypatch.setattr("tfscale.agent.telemetry.nvlinks._PERIOD", 0.0)
+    assert links.state() == (2, 1, 6)
+    gpu.nvlinks, gpu.unknown = [], frozenset({"nvlink_errors"})
+    assert links.state() == (2, None, None), "a GPU that no longer answers has not lost its links"
+
+
+@pytest.mark.parametrize(
+    ("peers", "ways"),
+    [
+        ([{}], [""]),
+        ([{1: 50}, {}], ["bus between sockets with 1", ""]),
+        (
+            [{1: -1, 2: -1, 3: -1, 4: 50}, {0: 10, 2: 20, 3: 30, 4: 40}, {0: 10, 1: 10, 4: 10}, {}, {}],
+            [
+                "NVLink with 1-3, bus between sockets with 4",
+                "PCIe switch with 0, PCIe switches with 2, PCIe host bridge with 3, NUMA node with 4",
+                "PCIe switch with 0-1, 4",
+                "",
+                "",
+            ],
+        ),
+    ],
+)
+def test_a_gpu_tells_its_ways_to_the_others(peers: list[dict[int, int]], ways: list[str]) -> None:
+    collector = GpuCollector(FakeNvml(*(FakeGpu(peers=each) for each in peers)), period=0.01)
+    collector.start()
+    samples = samples_of(collector)
+    collector.stop()
+    assert [gpu.topology for gpu in samples] == ways
 
 
 def test_without_a_driver_there_are_no_gpus() -> None:
@@ -55,9 +135,9 @@ def test_a_driver_that_hangs_blocks_nobody_and_its_last_words_grow_stale(monkeyp
     collector = GpuCollector(nvml, period=0.01)
     collector.start()
     samples_of(collector)
-    nvml.nvmlDeviceGetUtilizationRates = lambda _: release.wait(10) and SimpleNamespace(gpu=0)  # type: ignore[method-assign]
+    nvml.nvmlDeviceGetUtilizationRates = lambda _: release.wait(10) and SimpleNamespace(gpu=0, memory=0)  # type: ignore[method-assign]
     time.sleep(0.05)
-    monkeypatch.setattr("tfscale.agent.telemetry.gpu_collector._STALE", 0.0)
+    monkeypatch.setattr("tfscale.agent.telemetry.collector_thread._STALE", 0.0)
     assert collector.latest() == ()
     release.set()
     collector.stop()

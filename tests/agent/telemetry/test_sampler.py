@@ -1,15 +1,22 @@
+import time
+from pathlib import Path
+
 from fake_nvml import FakeGpu, FakeNvml, samples_of
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.agent.telemetry.sampler import Sampler
 
 
-def test_the_sampler_holds_the_newest_of_both() -> None:
+def test_the_sampler_holds_the_newest_of_all() -> None:
     gpus = GpuCollector(FakeNvml(FakeGpu()), period=0.01)
-    sampler = Sampler(gpus=gpus)
+    sampler = Sampler(Path.cwd(), gpus=gpus)
     assert (sampler.host, sampler.gpus) == (None, ())
     sampler.start()
     samples_of(gpus)
-    sampler.sample(None)
+    for _ in range(200):
+        sampler.sample(None)
+        if sampler.host and sampler.host.disk:
+            break
+        time.sleep(0.01)
     sampler.stop()
-    assert sampler.host is not None
+    assert sampler.host is not None and sampler.host.disk is not None and sampler.host.disk.free > 0
     assert sampler.gpus[0].name == "Fake H100"

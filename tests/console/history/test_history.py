@@ -107,7 +107,7 @@ def test_counters_are_those_of_the_second() -> None:
         for index, (use, heat, clock) in enumerate([(1.0, 60.0, 1_400_000_000), (0.5, 70.0, 1_100_000_000)])
     )
     history = History([FIRST])
-    told(history, FIRST, now(0.5), gpus=gpus, training=Training(loss=0.5))
+    told(history, FIRST, now(0.5), gpus=gpus, training=Training(loss=0.5, learning_rate=0.001))
     seconds = history.seconds(FIRST, now(2), 2)
     for series, value in (
         (seconds.gpu, 0.75),
@@ -119,6 +119,7 @@ def test_counters_are_those_of_the_second() -> None:
         (seconds.received, 118e6),
         (seconds.sent, 117e6),
         (seconds.training["loss"], 0.5),
+        (seconds.training["learning_rate"], 0.001),
     ):
         assert series[0] == pytest.approx(value) and np.isnan(series[1])
 

@@ -37,6 +37,26 @@ def test_what_is_unknown_is_not_said() -> None:
     assert gpu_lines.running(GpuSample(0, "u", "T4")) == "–   T4"
 
 
+def test_memory_and_links_are_told_as_far_as_they_are_known() -> None:
+    linked = replace(
+        GPU,
+        memory_utilisation=0.41,
+        pcie_received=2.1e9,
+        pcie_sent=0.0,
+        nvlinks=18,
+        nvlinks_up=17,
+        topology="NVLink with 1-3",
+    )
+    assert gpu_lines.running(linked).removeprefix(gpu_lines.running(GPU)).split("   ")[1:] == [
+        "memory 41% busy", "PCIe 2.10 GB/s in, 0 B/s out", "17 of 18 NVLinks up", "NVLink with 1-3",
+    ]  # fmt: skip
+    assert "PCIe 2.10 GB/s in   17" in gpu_lines.running(replace(linked, pcie_sent=None))
+    assert list(gpu_lines.alarms(replace(linked, nvlink_errors=0))) == []
+    assert list(gpu_lines.alarms(replace(linked, nvlink_errors=1_203))) == [
+        ("info", "1,203 replays, recoveries and CRC errors on NVLink")
+    ]
+
+
 def test_alarms_are_told_the_worst_first_and_once() -> None:
     ailing = replace(GPU, clock_event_reasons=0x40 | 0x08 | 0x04 | 0x01, ecc_errors=2, xid=79)
     assert list(gpu_lines.alarms(ailing)) == [

@@ -11,7 +11,7 @@ from tfscale.console.tui.widgets.table.filter_query import parse
 from tfscale.console.tui.widgets.table.row_order import RowOrder, arrange
 from tfscale.console.tui.widgets.table.task_columns import BY_NAME, USUAL, Scene, layout, usual
 from tfscale.core.analysis.steps.staleness import Staleness
-from tfscale.core.records import TRAINING_DISPLAYS, Training
+from tfscale.core.records import TRAINING_DISPLAYS, Disk, GpuSample, Training
 
 SCENE = Scene(fakes.NOW, UNICODE, furthest=1210)
 
@@ -40,6 +40,37 @@ def test_how_stale_updates_are_is_a_usual_column_where_workers_do_not_wait_for_e
     columns = [placement.column for placement in layout(115, usual(stale), ["worker:0"], ["node"])]
     (column,) = [column for column in columns if column.name == "stale"]
     assert column.cell(stale[0], SCENE)[0] == "1.50"
+
+
+def test_the_disk_of_the_working_folder_is_in_columns_that_are_shown_once_chosen() -> None:
+    names = ("disk_read", "disk_written", "disk_free")
+    disks = [None, Disk(612_000_000_000, 960_000_000_000), Disk(0, 960_000_000_000, 0.0, 2_000_000.0)]
+    views = [
+        replace(view, frame=replace(view.frame, host=replace(view.frame.host, disk=disk)))
+        for view, disk in zip(fakes.views(3), disks, strict=True)
+        if view.frame and view.frame.host
+    ]
+    cells = [[BY_NAME[name].cell(view, SCENE)[0] for name in names] for view in views]
+    assert cells == [["–", "–", "–"], ["–", "–", "612 GB"], ["0 B/s", "2.00 MB/s", "0 B"]]
+    assert not set(names) & set(USUAL)
+
+
+def test_links_and_memory_of_the_gpus_are_in_columns_that_are_shown_once_chosen() -> None:
+    names = ("memory_busy", "pcie_received", "pcie_sent", "nvlinks_up", "nvlink_errors")
+    told = GpuSample(0, "GPU-0", "H100", memory_utilisation=0.4, pcie_received=2e9, pcie_sent=0.0, nvlinks=18)
+    gpus = [
+        (),
+        (GpuSample(0, "GPU-0", "T4"),),
+        (replace(told, nvlinks_up=18, nvlink_errors=0), replace(told, nvlinks_up=17, nvlink_errors=3)),
+    ]
+    views = [
+        replace(view, frame=replace(view.frame, gpus=each))
+        for view, each in zip(fakes.views(3), gpus, strict=True)
+        if view.frame
+    ]
+    cells = [[BY_NAME[name].cell(view, SCENE)[0] for name in names] for view in views]
+    assert cells == [["–"] * 5, ["–"] * 5, ["40%", "4.00 GB/s", "0 B/s", "17", "3"]]
+    assert not set(names) & set(USUAL)
 
 
 @pytest.mark.parametrize("name", TRAINING_DISPLAYS)

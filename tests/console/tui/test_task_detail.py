@@ -13,6 +13,7 @@ from tfscale.console.tui.widgets.panes.task_detail import Detail, stage_facts
 from tfscale.console.tui.widgets.table.task_columns import BY_NAME, Scene
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.steps.staleness import Staleness
+from tfscale.core.records import Disk
 
 SPEC = fakes.spec(2)
 FIRST = fakes.worker(0)
@@ -35,6 +36,24 @@ def lines(snapshot: object) -> list[str]:
     detail.set_reactive(Detail.snapshot, snapshot)
     detail.set_reactive(Detail.appearance, Appearance())
     return [line.plain for line in detail.lines(120)]
+
+
+@pytest.mark.parametrize(
+    ("disk", "told"),
+    [
+        (Disk(612_000_000_000, 1_024_000_000_000, 48e6, 0.0),
+         ["disk       read 48.0 MB/s   written 0 B/s   612 GB free of 1.02 TB"]),
+        (Disk(0, 1_024_000_000_000), ["disk       0 B free of 1.02 TB"]),
+        (None, []),
+    ],
+)  # fmt: skip
+def test_a_task_tells_what_its_disk_moves_where_that_is_known(disk: Disk | None, told: list[str]) -> None:
+    frame = fakes.frame(FIRST)
+    assert frame.host is not None
+    frame = replace(frame, host=replace(frame.host, disk=disk))
+    events = *fakes.healthy_events(SPEC), FrameArrived(fakes.NOW, FIRST, frame)
+    shown = lines(fakes.folded(SPEC, *events).snapshot(fakes.NOW))
+    assert [line for line in shown if line.startswith("disk")] == told
 
 
 def test_a_task_tells_the_techniques_that_make_its_steps_other_than_plain_ones() -> None:

@@ -15,6 +15,7 @@ from tfscale.core.records import (
     Activity,
     ActivityKind,
     Coordinator,
+    Disk,
     Exit,
     Frame,
     GpuSample,
@@ -102,8 +103,13 @@ def test_an_unknown_number_stays_one() -> None:
 
 def test_exits_and_counters_arrive_as_they_were_sent() -> None:
     gpu = GpuSample(1, "GPU-1", "H100", clock_event_reasons=0x44, ecc_errors=3, xid=48)
-    healthy = GpuSample(2, "GPU-2", "H100", utilisation=0.5)
-    host = HostSample(0.5, 8, 1.0, 1 << 30, 4 << 30, 1 << 20, Pressure(0.25, None, 0.5), throttled=0.125)
+    healthy = GpuSample(
+        2, "GPU-2", "H100", utilisation=0.5, memory_utilisation=0.25, pcie_received=2e9, pcie_sent=0.0, nvlinks=18,
+        nvlinks_up=0, nvlink_errors=1 << 40, topology="NVLink with 1",
+    )  # fmt: skip
+    host = HostSample(
+        0.5, 8, 1.0, 1 << 30, 4 << 30, 1 << 20, Pressure(0.25, None, 0.5), throttled=0.125, disk=Disk(0, 9, 0.5)
+    )
     ended = Exit(1, None, 99.0, log=("MemoryError: 64 GiB", "the last line"))
     sent = Frame(7, 100.0, TaskStatus(TaskState.EXITED, 2, 1, 4711, 50.0, ended), host=host, gpus=(gpu, healthy))
     assert through(sent) == sent

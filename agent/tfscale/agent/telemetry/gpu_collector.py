@@ -1,49 +1,36 @@
-"""Collector of NVIDIA GPUs' counters through NVML, in a thread of its own: a hanging driver must not stop the agent."""
+"""Collector of NVIDIA GPUs' counters through NVML."""
 
 from __future__ import annotations
 
 import ctypes
 import logging
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
+from tfscale.agent.telemetry.collector_thread import CollectorThread
+from tfscale.agent.telemetry.gpu_topology import ways_of
+from tfscale.agent.telemetry.nvlinks import NvLinks
+from tfscale.agent.telemetry.nvml_call import ask
 from tfscale.core.records import GpuSample
 
 _logger = logging.getLogger(__name__)
-_STALE = 5.0
-"""Seconds after which a sample is too old to be shown."""
 _ERROR_SHOWN = 600.0
 """Seconds for which a driver's error is shown, because its effect on the GPU lasts longer than its event."""
 
 
-class GpuCollector:
-    """Collector of all GPUs of the host, each `period` seconds. Without a driver its thread ends at once.
+class GpuCollector(CollectorThread[tuple[GpuSample, ...]]):
+    """Collector of all GPUs of the host. Without a driver its thread ends at once; while one hangs, no GPU is told.
 
     `nvml` is the module `pynvml` or an object with the same functions; None imports pynvml.
     """
 
     def __init__(self, nvml: Any = None, period: float = 1.0) -> None:
+        super().__init__("nvml", (), period)
         self._nvml = nvml
-        self._period = period
-        self._stop = threading.Event()
-        self._latest: tuple[float, tuple[GpuSample, ...]] = (0.0, ())
-        self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the thread to end; does not wait, since the driver may hang."""
-        self._stop.set()
-
-    def latest(self) -> tuple[GpuSample, ...]:
-        """Return the newest samples; none without a GPU, or while the driver does not answer."""
-        at, samples = self._latest
-        return samples if time.monotonic() - at < _STALE else ()
-
-    def _run(self) -> None:
+    def _samples(self) -> Generator[tuple[GpuSample, ...]]:
         nvml = self._nvml or _pynvml()
         if nvml is None:
             return
@@ -53,16 +40,26 @@ class GpuCollector:
             return
         try:
             devices = _devices(nvml)
-            _logger.info(
-                "%d GPUs: %s", len(devices), ", ".join(sorted({name for *_, name in devices})) or "none answers"
-            )
-            errors = _XidErrors(nvml, [handle for handle, *_ in devices])
-            while devices and not self._stop.is_set():
+            names = sorted({device.name for device in devices})
+            _logger.info("%d GPUs: %s", len(devices), ", ".join(names) or "none answers")
+            errors = _XidErrors(nvml, [device.handle for device in devices])
+            while devices:
                 errors.collect()
-                self._latest = (time.monotonic(), tuple(_sample(nvml, errors, *device) for device in devices))
-                self._stop.wait(self._period)
+                yield tuple(_sample(nvml, errors, device) for device in devices)
         finally:
             nvml.nvmlShutdown()
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """Properties of one GPU that stay as they are."""
+
+    handle: Any
+    index: int
+    uuid: str
+    name: str
+    topology: str
+    nvlinks: NvLinks
 
 
 class _XidErrors:
@@ -71,17 +68,17 @@ class _XidErrors:
     def __init__(self, nvml: Any, handles: list[Any]) -> None:
         self._nvml = nvml
         self._newest: dict[str, tuple[float, int]] = {}
-        self._events = _ask(nvml, nvml.nvmlEventSetCreate)
+        self._events = ask(nvml, nvml.nvmlEventSetCreate)
         for handle in handles if self._events is not None else ():
-            _ask(nvml, nvml.nvmlDeviceRegisterEvents, handle, nvml.nvmlEventTypeXidCriticalError, self._events)
+            ask(nvml, nvml.nvmlDeviceRegisterEvents, handle, nvml.nvmlEventTypeXidCriticalError, self._events)
 
     def collect(self) -> None:
         """Read the events that are there, without waiting."""
         while self._events is not None:
-            event = _ask(self._nvml, self._nvml.nvmlEventSetWait_v2, self._events, 0)
+            event = ask(self._nvml, self._nvml.nvmlEventSetWait_v2, self._events, 0)
             if event is None:
                 return
-            uuid = _text(_ask(self._nvml, self._nvml.nvmlDeviceGetUUID, event.device))
+            uuid = _text(ask(self._nvml, self._nvml.nvmlDeviceGetUUID, event.device))
             self._newest[uuid] = (time.monotonic(), int(event.eventData))
 
     def newest(self, uuid: str) -> int | None:
@@ -100,50 +97,63 @@ def _pynvml() -> Any:
     return pynvml
 
 
-def _devices(nvml: Any) -> list[tuple[Any, int, str, str]]:
-    """List handle, index, UUID and name of each GPU that answers."""
-    devices = []
-    for index in range(_ask(nvml, nvml.nvmlDeviceGetCount) or 0):
-        handle = _ask(nvml, nvml.nvmlDeviceGetHandleByIndex, index)
-        if handle is not None:
-            uuid, name = _ask(nvml, nvml.nvmlDeviceGetUUID, handle), _ask(nvml, nvml.nvmlDeviceGetName, handle)
-            devices.append((handle, index, _text(uuid), _text(name)))
-    return devices
+def _devices(nvml: Any) -> list[_Device]:
+    """List the GPUs that answer."""
+    indices = range(ask(nvml, nvml.nvmlDeviceGetCount) or 0)
+    handles = ((index, ask(nvml, nvml.nvmlDeviceGetHandleByIndex, index)) for index in indices)
+    gpus = [(index, handle) for index, handle in handles if handle is not None]
+    return [
+        _Device(
+            handle,
+            index,
+            _text(ask(nvml, nvml.nvmlDeviceGetUUID, handle)),
+            _text(ask(nvml, nvml.nvmlDeviceGetName, handle)),
+            topology,
+            NvLinks(nvml, handle),
+        )
+        for (index, handle), topology in zip(gpus, ways_of(nvml, gpus), strict=True)
+    ]
 
 
-def _sample(nvml: Any, errors: _XidErrors, handle: Any, index: int, uuid: str, name: str) -> GpuSample:
-    usage = _ask(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
-    memory = _ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+def _sample(nvml: Any, errors: _XidErrors, device: _Device) -> GpuSample:
+    handle = device.handle
+    usage = ask(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
+    memory = ask(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+    nvlinks = device.nvlinks.state()
     return GpuSample(
-        index=index,
-        uuid=uuid,
-        name=name,
+        index=device.index,
+        uuid=device.uuid,
+        name=device.name,
         utilisation=None if usage is None else usage.gpu / 100,
+        memory_utilisation=None if usage is None else usage.memory / 100,
         memory_used=None if memory is None else int(memory.used),
         memory_total=None if memory is None else int(memory.total),
-        power=_scaled(_ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle), 1e-3),
-        power_limit=_scaled(_ask(nvml, nvml.nvmlDeviceGetEnforcedPowerLimit, handle), 1e-3),
-        temperature=_scaled(_ask(nvml, nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU), 1.0),
-        clock=_hertz(_ask(nvml, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)),
-        clock_max=_hertz(_ask(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM)),
-        clock_event_reasons=_ask(nvml, nvml.nvmlDeviceGetCurrentClocksEventReasons, handle),
-        ecc_errors=_ask(
+        power=_scaled(ask(nvml, nvml.nvmlDeviceGetPowerUsage, handle), 1e-3),
+        power_limit=_scaled(ask(nvml, nvml.nvmlDeviceGetEnforcedPowerLimit, handle), 1e-3),
+        temperature=_scaled(ask(nvml, nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU), 1.0),
+        clock=_hertz(ask(nvml, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM)),
+        clock_max=_hertz(ask(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM)),
+        clock_event_reasons=ask(nvml, nvml.nvmlDeviceGetCurrentClocksEventReasons, handle),
+        ecc_errors=ask(
             nvml,
             nvml.nvmlDeviceGetTotalEccErrors,
             handle,
             nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
             nvml.NVML_VOLATILE_ECC,
         ),
-        xid=errors.newest(uuid),
+        xid=errors.newest(device.uuid),
+        pcie_received=_pcie(nvml, handle, nvml.NVML_PCIE_UTIL_RX_BYTES),
+        pcie_sent=_pcie(nvml, handle, nvml.NVML_PCIE_UTIL_TX_BYTES),
+        nvlinks=nvlinks.links,
+        nvlinks_up=nvlinks.up,
+        nvlink_errors=nvlinks.errors,
+        topology=device.topology,
     )
 
 
-def _ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of NVML and return its result, None if this GPU or driver does not support it."""
-    try:
-        return function(*arguments)
-    except nvml.NVMLError:
-        return None
+def _pcie(nvml: Any, handle: Any, direction: int) -> float | None:
+    """Return bytes a second over PCIe. The driver counts for 20 ms, in which this thread waits."""
+    return _scaled(ask(nvml, nvml.nvmlDeviceGetPcieThroughput, handle, direction), 1e3)
 
 
 def _scaled(value: float | None, factor: float) -> float | None:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+from tfscale.agent.telemetry.disk_collector import DiskCollector
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.agent.telemetry.host_collector import HostCollector
 from tfscale.core.records import GpuSample, HostSample
 
 
 class Sampler:
-    """Newest samples of the host and its GPUs. Sampling the host takes about 1 ms and runs on the event loop."""
+    """Newest samples of the host and its GPUs. Sampling the host takes about 1 ms and runs on the event loop.
 
-    def __init__(self, host: HostCollector | None = None, gpus: GpuCollector | None = None) -> None:
+    The disk and the GPUs, which may take long, are sampled by threads.
+    """
+
+    def __init__(self, folder: Path, host: HostCollector | None = None, gpus: GpuCollector | None = None) -> None:
+        """Prepare; `folder` is the task's working folder."""
         self._host = host or HostCollector()
+        self._disk = DiskCollector(folder)
         self._gpus = gpus or GpuCollector()
         self.host: HostSample | None = None
         self.gpus: tuple[GpuSample, ...] = ()
 
     def start(self) -> None:
+        self._disk.start()
         self._gpus.start()
 
     def stop(self) -> None:
+        self._disk.stop()
         self._gpus.stop()
 
     def sample(self, task_pid: int | None) -> None:
@@ -28,4 +39,4 @@ class Sampler:
         If the host cannot be sampled, `host` is None and the exception is raised.
         """
         self.host, self.gpus = None, self._gpus.latest()
-        self.host = self._host.sample(task_pid)
+        self.host = replace(self._host.sample(task_pid), disk=self._disk.latest())

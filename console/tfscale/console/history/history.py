@@ -91,7 +91,7 @@ class _StepRows:
 
 
 class History:
-    """History of all tasks. A task takes 45 kB when its ten minutes are full; 15 kB where there are many."""
+    """History of all tasks. A task takes 46 kB when its ten minutes are full; 15 kB where there are many."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self.tasks = tuple(tasks)

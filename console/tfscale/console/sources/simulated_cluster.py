@@ -23,6 +23,7 @@ from tfscale.core.records import (
     TRAINING_DISPLAYS,
     Collective,
     Description,
+    Disk,
     Exit,
     Frame,
     GpuSample,
@@ -223,6 +224,7 @@ class _Agent:
             pressure=Pressure(0.62 if is_taken else 0.01, 0.0, 0.0),
             interfaces=(Interface("eth0", sent, sent, 10e9),),
             task=TaskUsage(1, 84, 3.1 if is_taken else 5.2, 3 * _GIB) if runs else None,
+            disk=Disk(612 * _GIB, 960 * _GIB, 48e6 if runs else 0.0, 2e6 if runs else 0.0),
         )
 
     def _steps_a_second(self) -> float:
@@ -244,6 +246,12 @@ class _Agent:
             clock=int(1.41e9 * (HOT_CLOCK if hot else 1.0)),
             clock_max=int(1.41e9),
             clock_event_reasons=_HW_SLOWDOWN | _HW_THERMAL if hot else 0,
+            memory_utilisation=0.41 if runs else 0.0,
+            pcie_received=2.1e9 if runs else 0.0,
+            pcie_sent=310e6 if runs else 0.0,
+            nvlinks=12,
+            nvlinks_up=12,
+            nvlink_errors=0,
         )
 
     def _training(self, at: float) -> Training:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.core.cluster.task import Role
 from tfscale.core.records import GpuSample, HostSample
-from tfscale.core.text import count, data_size, percent
+from tfscale.core.text import count, data_rate, data_size, percent
 
 REASONS = {
     0x0040: ("critical", "slowed down by heat"),
@@ -45,7 +45,7 @@ Alarm = tuple[str, str]
 
 
 def running(gpu: GpuSample) -> str:
-    """Describe load, memory, power, temperature and clock in one line."""
+    """Describe load, memory, power, temperature, clock and links in one line."""
     memory = "" if gpu.memory_used is None else f"{data_size(gpu.memory_used)} of {data_size(gpu.memory_total)}"
     facts = [
         percent(gpu.utilisation),
@@ -54,8 +54,20 @@ def running(gpu: GpuSample) -> str:
         _of(gpu.power, gpu.power_limit, 1.0, "W"),
         "" if gpu.temperature is None else f"{gpu.temperature:.0f} °C",
         gpu.name.removeprefix("NVIDIA "),
+        "" if gpu.memory_utilisation is None else f"memory {percent(gpu.memory_utilisation)} busy",
+        *_links(gpu),
     ]
     return "   ".join(filter(None, facts))
+
+
+def _links(gpu: GpuSample) -> Iterator[str]:
+    directions = ((gpu.pcie_received, "in"), (gpu.pcie_sent, "out"))
+    pcie = ", ".join(f"{data_rate(rate)} {way}" for rate, way in directions if rate is not None)
+    if pcie:
+        yield f"PCIe {pcie}"
+    if gpu.nvlinks_up is not None:
+        yield f"{gpu.nvlinks_up} of {gpu.nvlinks} NVLinks up"
+    yield gpu.topology
 
 
 def _of(value: float | None, limit: float | None, unit: float, name: str) -> str:
@@ -73,6 +85,8 @@ def alarms(gpu: GpuSample) -> Iterator[Alarm]:
     yield from (REASONS[reason] for reason in REASONS if reasons & reason)
     if gpu.ecc_errors:
         yield "serious", f"{count(gpu.ecc_errors)} memory errors that could not be corrected (ECC)"
+    if gpu.nvlink_errors:
+        yield "info", f"{count(gpu.nvlink_errors)} replays, recoveries and CRC errors on NVLink"
     if gpu.xid is not None:
         meaning = f": {XIDS[gpu.xid]}" if gpu.xid in XIDS else ""
         yield "critical", f"XID {gpu.xid}{meaning}"

@@ -17,7 +17,7 @@ from tfscale.console.tui.widgets.panes import gpu_lines, worker_functions
 from tfscale.console.tui.widgets.table.task_readings import traffic
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import TRAINING_DISPLAYS, HostSample, ProbeStatus, training_numbers
+from tfscale.core.records import TRAINING_DISPLAYS, Disk, HostSample, ProbeStatus, training_numbers
 from tfscale.core.text import UNKNOWN, clock, data_rate, data_size, displayed, elapsed, exit_phrase, percent, step_time
 
 _NAME = 11
@@ -70,6 +70,8 @@ def _lines(view: TaskView, snapshot: Snapshot, appearance: Appearance, width: in
         yield _field(f"gpu {gpu.index}", gpu_lines.running(gpu), appearance)
         for severity, alarm in gpu_lines.alarms(gpu):
             yield _alarm(alarm, severity, appearance)
+    if view.frame and view.frame.host and view.frame.host.disk:
+        yield _field("disk", _disk(view.frame.host.disk), appearance)
     yield from _exits(view, snapshot, appearance)
 
 
@@ -183,6 +185,11 @@ def _host(host: HostSample, appearance: Appearance) -> Iterator[Text]:
     if pressure is not None:
         stalls = (("CPU", pressure.cpu), ("memory", pressure.memory), ("disk", pressure.io))
         yield _field("stalled on", "   ".join(f"{name} {percent(value)}" for name, value in stalls), appearance)
+
+
+def _disk(disk: Disk) -> str:
+    moved = [] if disk.read is None else [f"read {data_rate(disk.read)}   written {data_rate(disk.written)}"]
+    return "   ".join([*moved, f"{data_size(disk.free)} free of {data_size(disk.total)}"])
 
 
 def _alarm(text: str, severity: str, appearance: Appearance) -> Text:

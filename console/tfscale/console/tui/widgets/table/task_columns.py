@@ -13,6 +13,7 @@ from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.appearance.state_text import flag_text, state_text
 from tfscale.console.tui.widgets.appearance.theme import Glyphs
 from tfscale.console.tui.widgets.table.task_readings import (
+    disk_of,
     gpus_of,
     host_cpu,
     host_of,
@@ -147,6 +148,10 @@ def _of_gpus(name: str, combine: Callable[[Sequence[float]], float]) -> Callable
     return _of_view(lambda view: over_gpus(gpus_of(view), attrgetter(name), combine))
 
 
+def _of_disk(name: str) -> Callable[[TaskView, Scene], float | None]:
+    return _of_view(lambda view: getattr(disk_of(view), name, None))
+
+
 def _uptime(view: TaskView, scene: Scene) -> float | None:
     started = view.status.started if view.status and view.is_up else None
     return scene.now - started if started else None
@@ -275,8 +280,23 @@ COLUMNS: tuple[Column, ...] = (
     _number("heat", "the hottest GPU", 6, _of_gpus("temperature", max), celsius, 11, total=max),
     _number("power", "of its GPUs", 7, _of_gpus("power", sum), watts, 12, total=sum),
     _number("clock", "the slowest GPU's", 8, _of_gpus("clock", min), megahertz, 12, unit=1e6, total=min),
+    _number(
+        "memory_busy", "time in which GPU memory was accessed", 11, _of_gpus("memory_utilisation", fmean), percent, 12,
+        unit=0.01,
+    ),
+    _number(
+        "pcie_received", "by its GPUs", 13, _of_gpus("pcie_received", sum), data_rate, 12, unit=1e6, total=sum
+    ),
+    _number("pcie_sent", "by its GPUs", 9, _of_gpus("pcie_sent", sum), data_rate, 12, unit=1e6, total=sum),
+    _number("nvlinks_up", "of the GPU with the fewest", 10, _of_gpus("nvlinks_up", min), count, 12, total=min),
+    _number("nvlink_errors", "of its GPUs", 13, _of_gpus("nvlink_errors", sum), count, 12, total=sum),
     _number("received", "over all interfaces", 9, _received, data_rate, 5, unit=1e6, total=sum),
     _number("sent", "over all interfaces", 9, _sent, data_rate, 6, unit=1e6, total=sum),
+    _number("disk_read", "from the working folder's disk", 9, _of_disk("read"), data_rate, 12, unit=1e6, total=sum),
+    _number(
+        "disk_written", "to the working folder's disk", 12, _of_disk("written"), data_rate, 12, unit=1e6, total=sum
+    ),
+    _number("disk_free", "space on the working folder's disk", 9, _of_disk("free"), data_size, 12, unit=1e9, total=min),
     *(_of_training(name, display) for name, display in TRAINING_DISPLAYS.items()),
     Column(
         "flag", "what is wrong with it", 16, _flag_value,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tfscale.console.engine.model import TaskView
-from tfscale.core.records import GpuSample, HostSample, training_numbers
+from tfscale.core.records import Disk, GpuSample, HostSample, training_numbers
 
 
 def summary_value(view: TaskView, name: str) -> float | None:
@@ -48,6 +48,12 @@ def host_cpu(view: TaskView) -> float | None:
     """Return the share of the host's CPUs in use, 0 to 1."""
     host = host_of(view)
     return host.cpu if host else None
+
+
+def disk_of(view: TaskView) -> Disk | None:
+    """Return the disk that holds the task's working folder."""
+    host = host_of(view)
+    return host.disk if host else None
 
 
 def traffic(host: HostSample | None) -> tuple[float | None, float | None]:

@@ -1,0 +1,63 @@
+"""Collector of the disk that holds the task's working folder: free space, and what is read and written."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+from tfscale.agent.telemetry.collector_thread import CollectorThread
+from tfscale.core.records import Disk
+
+_SECTOR_BYTES = 512
+"""Unit of /proc/diskstats, whatever the disk's own sectors are."""
+
+_Moved = tuple[int, int]
+"""Bytes read and written since the host's start."""
+
+
+class DiskCollector(CollectorThread[Disk | None]):
+    """Collector of one folder's disk. A file server that does not answer blocks whoever asks it, but only this thread.
+
+    Rates count from the previous sample. They are None where the folder is on no block device of this host: on a file
+    server, in memory, or in the overlay of a container.
+    """
+
+    def __init__(self, folder: Path, proc: Path = Path("/proc"), period: float = 1.0) -> None:
+        super().__init__("disk", None, period)
+        self._folder = folder
+        self._counters = proc / "diskstats"
+
+    def _samples(self) -> Generator[Disk | None]:
+        before: tuple[float, _Moved] | None = None
+        while True:
+            try:
+                space, device = os.statvfs(self._folder), self._folder.stat().st_dev
+            except OSError:
+                before = None
+                yield None
+                continue
+            now, moved = time.monotonic(), self._moved(device)
+            read, written = _rates(before, now, moved)
+            before = None if moved is None else (now, moved)
+            # What only root may use is not free for a task.
+            yield Disk(space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize, read, written)
+
+    def _moved(self, device: int) -> _Moved | None:
+        number = [str(os.major(device)), str(os.minor(device))]
+        try:
+            lines = self._counters.read_text().splitlines()
+        except OSError:
+            return None
+        rows = (line.split() for line in lines)
+        row = next((row for row in rows if row[:2] == number), None)
+        return None if row is None else (int(row[5]) * _SECTOR_BYTES, int(row[9]) * _SECTOR_BYTES)
+
+
+def _rates(before: tuple[float, _Moved] | None, now: float, moved: _Moved | None) -> tuple[float | None, float | None]:
+    if before is None or moved is None or now <= before[0]:
+        return None, None
+    read, written = (new - old for new, old in zip(moved, before[1], strict=True))
+    # Counters that run backwards are those of another disk under the same number.
+    return (None, None) if read < 0 or written < 0 else (read / (now - before[0]), written / (now - before[0]))
