@@ -28,7 +28,7 @@ _MODULE = (sys.executable, "-m")
 Widths = tuple[str, str]
 """Widths of the small and the large model."""
 Judged = tuple[str, str, bool]
-"""What was measured, the bound, and whether it was kept."""
+"""Measurement, bound, and whether it was kept."""
 _ON_GPU: Widths = ("1024", "4096")
 _ON_CPU: Widths = ("64", "128")
 _DELAY = 20.0

@@ -28,6 +28,11 @@ NOISE = "E0000 00:00:1795249617.0 26849 cuda_platform.cc:52] failed call to cuIn
             "/job:worker/task:0/device:CPU:0 expected shape [1] but another member in the group expected shape [5].",
             "out_of_step",
         ),
+        (
+            "InternalError: Collective ops is aborted by: Collective instance 291 expected type 0 and data_type 9 "
+            "but got type 0 and data_type 1",
+            "out_of_step",
+        ),
         ("ValueError: Shapes (32, 10) and (32, 1) are incompatible", "exception"),
     ],
 )

@@ -35,7 +35,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     """Return an environment of an own user, who has neither settings nor runs, and no TF_CONFIG."""
     places = {f"XDG_{name}": str(tmp_path / name) for name in ("RUNTIME_DIR", "STATE_HOME", "CONFIG_HOME")}
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
-    variables = os.environ | ENVIRONMENT | places | {"PATH": path}
+    variables = os.environ | ENVIRONMENT | places | {"PATH": path, "TMPDIR": str(tmp_path)}
     return {name: value for name, value in variables.items() if name != "TF_CONFIG"}
 
 

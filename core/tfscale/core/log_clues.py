@@ -31,7 +31,11 @@ _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     (
         OUT_OF_STEP,
         "the workers run different collectives (does one of them evaluate alone?)",
-        re.compile(r"another member in the group expected|mismatch in the collective instance", re.IGNORECASE),
+        re.compile(
+            r"another member in the group expected|mismatch in the collective instance"
+            r"|collective instance \d+ expected .* but got",
+            re.IGNORECASE,
+        ),
     ),
     (
         PEER,

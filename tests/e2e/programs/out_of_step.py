@@ -1,7 +1,8 @@
 """Train two workers that do not do the same: HOW.
 
-`fewer` has fewer batches on worker 1, which leaves with 0; `fit` is the same in Keras's own loop. Worker 0 alone
-evaluates after some steps: `alone` in a loop of its own, `evaluate` with Keras.
+`fewer` has fewer batches on worker 1, which leaves with 0; in `fit`, with Keras's own loop, it reduces metrics at its
+end, where the other reduces gradients. Worker 0 alone evaluates after some steps: `alone` in a loop of its own,
+`evaluate` with Keras.
 """
 
 import json

@@ -115,6 +115,11 @@ GRADIENTS = Feature(
     "tensorflow.python.eager.backprop:GradientTape.gradient(self, target, sources)",
 )
 
+GRAPH_GRADIENTS = Feature(
+    "training in sessions of tf.compat.v1 not noticed",
+    "tensorflow.python.ops.gradients_util:_GradientsHelper(ys, xs)",
+)
+
 XLA = Feature(
     "functions compiled by XLA not measured",
     """

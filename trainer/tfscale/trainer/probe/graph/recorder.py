@@ -153,14 +153,18 @@ class Recorder:
     def gradient(self, call: Call) -> Any:
         """Record `call`, which computes gradients."""
         result = call()
-        if not self.trains:
-            self.trains = True
-            with self.own_work():
-                self._on_run()
+        self.note_training()
         if self._is_on:
             with self.own_work():
                 self._note_gradient(result)
         return result
+
+    def note_training(self) -> None:
+        """Note that the program computes gradients, wherever it does."""
+        if not self.trains:
+            self.trains = True
+            with self.own_work():
+                self._on_run()
 
     def note_applied(self, counter: Counter | None) -> None:
         """Note that an optimizer applies gradients in the current run."""

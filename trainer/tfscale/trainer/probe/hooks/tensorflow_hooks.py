@@ -143,6 +143,10 @@ def _hook_training(patches: Patches, recorder: Recorder) -> None:
     def gradient(method: Method, *args: Any, **kwargs: Any) -> Any:
         return recorder.gradient(lambda: method(*args, **kwargs))
 
+    def graph_gradient(method: Method, *args: Any, **kwargs: Any) -> Any:
+        recorder.note_training()
+        return method(*args, **kwargs)
+
     def call(method: Method, function: Any, *args: Any, **kwargs: Any) -> Any:
         if not function._jit_compile:
             return method(function, *args, **kwargs)
@@ -150,6 +154,7 @@ def _hook_training(patches: Patches, recorder: Recorder) -> None:
         return recorder.run(lambda: method(function, *args, **kwargs), distribution, key, compiled=True)
 
     patches.put(tf_internals.GRADIENTS, {"GradientTape.gradient": gradient})
+    patches.put(tf_internals.GRAPH_GRADIENTS, {"_GradientsHelper": graph_gradient})
     patches.put(tf_internals.XLA, {"Function.__call__": call})
 
 
