@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,12 @@ def judge(program: Program, keras: str, folder: Path) -> list[str]:
     stock, ours, slow = (folder / part for part in ("stock", "ours", "slow"))
     for each in (stock, ours, slow):
         each.mkdir()
-    found = [*faults(program, run_stock(program, keras, stock), run_watched(program, keras, ours))]
+    with ThreadPoolExecutor(1) as beside:
+        theirs = beside.submit(run_stock, program, keras, stock)
+        if program.workers > 1:
+            theirs.result()  # Beside it two workers would be slowed, one of them perhaps more than the other.
+        watched = run_watched(program, keras, ours)
+    found = [*faults(program, theirs.result(), watched)]
     if program.slow is not None:
         found += slow_faults(program, run_watched(program, keras, slow, SLOW))
     return found
