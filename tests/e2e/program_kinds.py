@@ -32,9 +32,9 @@ SLOW = {"SLOW": "0.05", "STEPS": "300"}
 _CONSOLE = (sys.executable, "-m", "tfscale.console.cli")
 _NOISE = re.compile(
     r"^(WARNING: All log|I0000|W0000|E0000|To enable the following|:UNKNOWN:|Additional GRPC"
-    r"|\d{4}-\d\d-\d\d \d\d:|\s*$)"
+    r"|\d{4}-\d\d-\d\d \d\d:|.*( - ETA: |/step)|\s*$)"
 )
-"""Lines that TensorFlow itself writes, in an order and number of its own."""
+"""Lines that TensorFlow itself writes, in an order and number of its own, and progress bars, which follow the clock."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ def _outcome(folder: Path, exits: list[int | None], logs: list[Path]) -> Outcome
 
 def _lines(text: str) -> list[str]:
     """Return the lines of the program itself, without numbers, which differ from run to run."""
-    lines = [line for line in text.replace("\r", "\n").splitlines() if not _NOISE.match(line)]
+    lines = [line for line in re.sub(r"\r|\x08+", "\n", text).splitlines() if not _NOISE.match(line)]
     return [
         re.sub(r"0x[\da-f]+|[\d.e+-]+", "#", line) for line in lines if not line.startswith(("--- tfscale", "result "))
     ]
