@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,9 @@ SLOW = {"SLOW": "0.05", "STEPS": "300"}
 _CONSOLE = (sys.executable, "-m", "tfscale.console.cli")
 _NOISE = re.compile(
     r"^(WARNING: All log|I0000|W0000|E0000|To enable the following|:UNKNOWN:|Additional GRPC"
-    r"|\d{4}-\d\d-\d\d \d\d:|\s*$)"
+    r"|\d{4}-\d\d-\d\d \d\d:|.*( - ETA: |/step)|\s*$)"
 )
-"""Lines that TensorFlow itself writes, in an order and number of its own."""
+"""Lines that TensorFlow itself writes, in an order and number of its own, and progress bars, which follow the clock."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,12 @@ def judge(program: Program, keras: str, folder: Path) -> list[str]:
     stock, ours, slow = (folder / part for part in ("stock", "ours", "slow"))
     for each in (stock, ours, slow):
         each.mkdir()
-    found = [*faults(program, run_stock(program, keras, stock), run_watched(program, keras, ours))]
+    with ThreadPoolExecutor(1) as beside:
+        theirs = beside.submit(run_stock, program, keras, stock)
+        if program.workers > 1:
+            theirs.result()  # Beside it two workers would be slowed, one of them perhaps more than the other.
+        watched = run_watched(program, keras, ours)
+    found = [*faults(program, theirs.result(), watched)]
     if program.slow is not None:
         found += slow_faults(program, run_watched(program, keras, slow, SLOW))
     return found
@@ -281,7 +287,7 @@ def _outcome(folder: Path, exits: list[int | None], logs: list[Path]) -> Outcome
 
 def _lines(text: str) -> list[str]:
     """Return the lines of the program itself, without numbers, which differ from run to run."""
-    lines = [line for line in text.replace("\r", "\n").splitlines() if not _NOISE.match(line)]
+    lines = [line for line in re.sub(r"\r|\x08+", "\n", text).splitlines() if not _NOISE.match(line)]
     return [
         re.sub(r"0x[\da-f]+|[\d.e+-]+", "#", line) for line in lines if not line.startswith(("--- tfscale", "result "))
     ]

@@ -35,7 +35,7 @@ def persistent_tape():
     return told(_trained(both))
 
 
-@program()
+@program(quick=False)
 def gradient_of_a_gradient():
     """Add the penalty of a WGAN: how steep the network is in its inputs."""
 

@@ -54,7 +54,7 @@ def fit_own_sequence():
     return told(compiled().fit(Rows(), shuffle=False, verbose=0).history["loss"])
 
 
-@program(keras=("keras 3",), same_numbers=False)
+@program(keras=("keras 3",), same_numbers=False, quick=False)
 def fit_sequence_with_threads():
     class Rows(tf.keras.utils.PyDataset):
         def __len__(self):

@@ -109,7 +109,7 @@ def compiled_by_xla():
     return told([float(step(x, y)) for x, y in batches()])
 
 
-@program()
+@program(quick=False)
 def retraced_at_every_step():
     """Hand over a Python number, of which each value makes a function of its own."""
     network, optimizer = _parts()

@@ -92,7 +92,7 @@ def accumulation_by_keras():
     return told(_fit(optimizers.SGD(0.01, gradient_accumulation_steps=4)), STEPS // 4)
 
 
-@program()
+@program(quick=False)
 def accumulation_by_hand():
     """Add up the gradients of three batches in variables, and apply them."""
     network, optimizer, every = model(), optimizers.SGD(0.01), 3

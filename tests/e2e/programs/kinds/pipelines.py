@@ -42,7 +42,7 @@ def from_generator():
     return told(_fit(tf.data.Dataset.from_generator(examples, output_signature=shapes).batch(BATCH)))
 
 
-@program()
+@program(quick=False)
 def record_file():
     _records("train.tfrecord")
     data = tf.data.TFRecordDataset("train.tfrecord").map(_parse, tf.data.AUTOTUNE).batch(BATCH).prefetch(1)

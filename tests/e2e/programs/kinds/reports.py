@@ -19,7 +19,7 @@ def _fit(*more, epochs=2, verbose=0, **compiling):
     return told(history.history["loss"], epochs * STEPS)
 
 
-@program()
+@program(quick=False)
 def one_line_an_epoch():
     return _fit(verbose=2)
 
@@ -54,7 +54,7 @@ def small_functions_as_callbacks():
     return _fit(log)
 
 
-@program()
+@program(quick=False)
 def learning_rate_by_a_callback():
     return _fit(callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5), optimizer="adam", epochs=3)
 

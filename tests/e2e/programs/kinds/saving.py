@@ -90,7 +90,7 @@ def summaries_of_a_loop():
     return told(losses)
 
 
-@program()
+@program(quick=False)
 def checkpoint_manager():
     network, optimizer, number = model(), tf.keras.optimizers.Adam(0.01), tf.Variable(0)
     step = tf.function(lambda x, y: learn(network, optimizer, x, y))
@@ -129,7 +129,7 @@ def saved_model_loaded_and_called():
     return told([*losses, float(tf.reduce_sum(made))], 2 * STEPS)
 
 
-@program()
+@program(quick=False)
 def exported_for_serving():
     network = compiled()
     losses = _fit(network)

@@ -39,7 +39,7 @@ def fit_mirrored():
     return told(_fit(_mirrored(), epochs=2), 2 * STEPS)
 
 
-@program()
+@program(quick=False)
 def loop_mirrored():
     return told(_loop(_mirrored()))
 

@@ -33,7 +33,7 @@ def fit_arrays_on_two_workers():
     return told(network.fit(x, y, batch_size=BATCH, shuffle=False, epochs=2, verbose=0).history["mae"], 2 * STEPS)
 
 
-@program(workers=2, repaired=True)
+@program(workers=2, repaired=True, quick=False)
 def validation_on_two_workers():
     network = _compiled(metrics=["mae"])
     history = network.fit(batches(), validation_data=batches(64), epochs=3, verbose=0).history

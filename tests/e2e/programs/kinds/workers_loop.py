@@ -42,7 +42,7 @@ def arrays_into_a_step():
     return told(losses)
 
 
-@program(workers=2, slow="host")
+@program(workers=2, slow="host", quick=False)
 def distributed_data_set():
     strategy, network, optimizer = _parts()
     step, losses = _step(strategy, network, optimizer), []
