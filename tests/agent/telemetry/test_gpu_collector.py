@@ -3,6 +3,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import pynvml
 import pytest
 from fake_nvml import FakeGpu, FakeNvml, samples_of
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
@@ -89,6 +90,15 @@ def test_links_are_counted_up_and_down_and_their_errors_added() -> None:
     assert [(gpu.nvlinks, gpu.nvlinks_up, gpu.nvlink_errors) for gpu in samples] == [
         (18, 17, 18 * 3 * 2), (4, 4, None), (None, None, None),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in dir(FakeNvml) if name.lower().startswith("nvml")])
+def test_the_fake_has_what_pynvml_has(name: str) -> None:
+    real, fake = getattr(pynvml, name), getattr(FakeNvml, name)
+    if isinstance(fake, int):
+        assert real == fake or name == "NVML_NVLINK_MAX_LINKS", "of which newer drivers know more"
+    else:
+        assert callable(real)
 
 
 def test_without_a_driver_there_are_no_gpus() -> None:
