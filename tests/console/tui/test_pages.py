@@ -140,7 +140,7 @@ async def test_numbers_alone_are_scrolled() -> None:
     async with app.run_test(size=(80, 12)) as pilot:
         screen = await opened(pilot, "j", "enter", "d")
         assert not screen.log_view.region.height and "killed SIGKILL" not in text_of(app)
-        await pilot.press(*"jjjjjjjj")
+        await pilot.press(*"j" * 12)
         await still(pilot)
         assert "killed SIGKILL" in text_of(app)
         await pilot.press("k", "d")
