@@ -53,6 +53,7 @@ def test_a_training_on_the_cpu_of_a_host_with_gpus_is_told(tmp_path: Path) -> No
     assert headline.endswith(" found none of the host's 4 GPUs: CUDA_VISIBLE_DEVICES is '' and hides them")
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_training_that_ends_well_without_a_step_is_told(tmp_path: Path) -> None:
     kind, headline = told(tmp_path, [sys.executable, PROGRAMS / "empty_data.py"])

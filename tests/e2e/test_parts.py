@@ -43,6 +43,7 @@ def test_the_process_that_trains_reports_and_not_the_one_that_predicts_beside_it
     assert run.told("not_measured") == []
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("way", ["folds", "exec"])
 def test_each_process_that_trains_is_a_part_whose_steps_begin_at_0(tmp_path: Path, way: str) -> None:
@@ -52,16 +53,19 @@ def test_each_process_that_trains_is_a_part_whose_steps_begin_at_0(tmp_path: Pat
     assert note.endswith(", after another one of this attempt: its steps are counted from 0")
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_forked_child_tells_no_step_a_second_time(tmp_path: Path) -> None:
     assert parts(trained(tmp_path, "fork")) == [[*range(2 * STEPS)]]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_no_step_is_lost_to_a_sudden_end(tmp_path: Path) -> None:
     assert parts(trained(tmp_path, "exit")) == [[*range(STEPS)]]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_second_process_that_trains_at_the_same_time_is_told(tmp_path: Path) -> None:
     run = trained(tmp_path, "beside", steps=400)

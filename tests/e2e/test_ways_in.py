@@ -60,8 +60,16 @@ def python(tmp_path: Path) -> str:
             'PYTHONPATH={programs} exec "$1" -m endless "$2"',
             "PYTHONPATH of its process {pid} was set to '{programs}' a",
         ),
-        ('exec "$1" -I "{programs}/endless.py" "$2"', "Python of its process {pid} was started with -I, which ignores"),
-        ('env -i "$1" "{programs}/endless_alone.py"; true', "the environment of its process {pid} was cleaned, and la"),
+        pytest.param(
+            'exec "$1" -I "{programs}/endless.py" "$2"',
+            "Python of its process {pid} was started with -I, which ignores",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            'env -i "$1" "{programs}/endless_alone.py"; true',
+            "the environment of its process {pid} was cleaned, and la",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["PYTHONPATH", "-I", "env -i"],
 )
@@ -75,6 +83,7 @@ def test_the_headline_says_why_nothing_is_measured(tmp_path: Path, launcher: str
     assert f"or run 'tfscale-agent install-probe --python {sys.executable}' once; then restart it" in headline
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     "launcher",

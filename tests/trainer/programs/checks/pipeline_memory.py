@@ -4,7 +4,11 @@ The size of a micro-batch stays, so that only what is held grows. TensorFlow cou
 """
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
+
+# The allocator of oneDNN counts; TensorFlow takes it by itself on some processors only.
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"
 
 import numpy as np
 import tensorflow as tf
