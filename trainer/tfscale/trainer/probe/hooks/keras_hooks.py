@@ -49,6 +49,11 @@ class KerasHooks:
         path = feature.names[0].path
 
         def apply(method: Method, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if not tf.compat.v1.executing_eagerly_outside_functions():
+                # A graph of TensorFlow 1, whose session runs it unseen.
+                recorder.note_training()
+                return method(optimizer, *args, **kwargs)
+
             def call() -> Any:
                 with recorder.own_work():
                     recorder.note_applied(self._counter(optimizer))

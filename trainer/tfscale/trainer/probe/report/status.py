@@ -17,8 +17,8 @@ _OWN_INPUT = (
     "the program brings its batches itself, and does not ask tf.data: loading them is in `host`, not in `input`"
 )
 _BY_HAND = (
-    "the program computes gradients, and no optimizer of Keras applies them, nor a strategy: steps that change "
-    "variables by hand, or by an optimizer of tf.compat.v1, are not seen"
+    "the program computes gradients, and nothing that is seen applies them: steps that change variables by hand, by an "
+    "optimizer of tf.compat.v1, or in a session, are not seen"
 )
 _DTENSOR = "the program uses DTensor, whose graphs take none of the probe's ops: its steps are not measured"
 
