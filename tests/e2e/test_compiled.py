@@ -29,7 +29,14 @@ def test_a_compiled_fit_of_keras_has_all_its_steps(tmp_path: Path) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "loop", ["fit8", "validation", "on_batch", "step", "nested", "by_hand", "gradients", "eager_gradients"]
+    "loop",
+    [
+        "nested",
+        *(
+            pytest.param(loop, marks=pytest.mark.matrix)
+            for loop in ("fit8", "validation", "on_batch", "step", "by_hand", "gradients", "eager_gradients")
+        ),
+    ],
 )
 def test_a_function_that_xla_compiles_is_a_step_wherever_it_is_called(loop: str, tmp_path: Path) -> None:
     assert_measured(loop, tmp_path)

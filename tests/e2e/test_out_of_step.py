@@ -22,7 +22,9 @@ def test_a_worker_with_fewer_batches_is_told_as_that(tmp_path: Path) -> None:
     assert "it has fewer batches" in crash["sentence"] and "another task had died" not in crash["sentence"]
 
 
-@pytest.mark.parametrize("how", ["alone", "evaluate", "fit"])
+@pytest.mark.parametrize(
+    "how", ["alone", *(pytest.param(how, marks=pytest.mark.matrix) for how in ("evaluate", "fit"))]
+)
 def test_a_collective_that_the_others_do_not_run_is_told_as_that(how: str, tmp_path: Path) -> None:
     ran = run_program(tmp_path, [sys.executable, PROGRAM, how], {"worker": 2}, {}, timeout=150)
     sentence = ran.recording.told("crash")[-1]["sentence"]

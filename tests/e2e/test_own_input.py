@@ -29,7 +29,9 @@ def test_a_worker_that_loads_its_arrays_slowly_is_named_with_its_python_and_its_
 
 @pytest.mark.tensorflow
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", ["run", "eager", "on_batch", "accumulation"])
+@pytest.mark.parametrize(
+    "loop", ["on_batch", *(pytest.param(loop, marks=pytest.mark.matrix) for loop in ("run", "eager", "accumulation"))]
+)
 def test_whatever_the_loop_its_own_input_is_time_on_the_host(loop: str, tmp_path: Path) -> None:
     workers = measured(tmp_path, PROGRAM, loop, "60", workers=2)
     assert [worker.exit_code for worker in workers] == [0, 0], workers[1].log[-3000:]
