@@ -38,8 +38,6 @@ from tfscale.core.version import installed_version
 _logger = logging.getLogger(__name__)
 _LEAD_PATIENCE = 20.0
 """Seconds for which a task waits for the lead's agent to name the generation, before it starts in its own."""
-
-
 _UNWATCHED = 10.0
 """Seconds without a console after which an agent that is to end unwatched ends: consoles connect again."""
 

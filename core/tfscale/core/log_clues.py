@@ -22,7 +22,8 @@ PEER = "peer_died"
 
 _LONGEST = 300
 """Characters of a line that are kept."""
-_OWN = "--- tfscale: "
+OWN = "--- tfscale: "
+"""Begin of the lines that the shim adds to a task's log."""
 
 OUT_OF_STEP = "out_of_step"
 """Kind of a clue that the workers met in different collectives."""
@@ -130,9 +131,9 @@ def _apart(lines: Sequence[str]) -> list[str]:
 
 def _of_last_start(lines: Sequence[str]) -> Sequence[str]:
     """Return the lines of the last start, without the agent's own lines: the exit status has their content."""
-    starts = [row for row, line in enumerate(lines) if line.startswith(_OWN) and ": ended with " not in line]
+    starts = [row for row, line in enumerate(lines) if line.startswith(OWN) and ": ended with " not in line]
     rest = lines[starts[-1] + 1 :] if starts else lines
-    return [line for line in rest if not line.startswith(_OWN)]
+    return [line for line in rest if not line.startswith(OWN)]
 
 
 def _classify(line: str) -> Clue | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from tfscale.agent.on_demand.task_log import is_replaced, open_log
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.log_clues import OWN
 
 _POLL = 0.1
 """Seconds between two looks at a log that does not grow."""
@@ -17,8 +18,7 @@ _CHUNK = 1 << 16
 """Bytes of one copy."""
 _PATIENCE = 5.0
 """Seconds for a terminal that is slow, or stopped, to take the last output."""
-_SHIMS = b"--- tfscale: "
-"""Beginning of the lines that the shim adds to the log."""
+_SHIMS = OWN.encode()
 
 
 @contextlib.contextmanager
