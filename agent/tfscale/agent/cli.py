@@ -82,7 +82,8 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> A
     """Return the settings that the arguments, the environment and the configuration file give. Raises UsageError."""
     flags, command = split_command(arguments)
     chosen = choose(OPTIONS, "agent", _parser().parse_args(flags), environment).values
-    if (file := chosen.get("cluster", _found_file(environment))) is not None:
+    file = chosen["cluster"] if "cluster" in chosen else cluster_file(environment)
+    if file is not None:
         spec, own = load_cluster(file), None
     elif environment.get("TF_CONFIG"):
         spec, own = cluster_from_environment(environment)
@@ -118,10 +119,6 @@ def _parser() -> CommandLine:
     )
     add_flags(parser, OPTIONS)
     return parser
-
-
-def _found_file(environment: Mapping[str, str]) -> Path | None:
-    return None if environment.get("TF_CONFIG") else cluster_file(environment)
 
 
 def _alone(chosen: Mapping[str, Any], command: Sequence[str], environment: Mapping[str, str]) -> ClusterSpec:

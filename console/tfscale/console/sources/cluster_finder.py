@@ -48,11 +48,11 @@ def find_cluster(settings: Settings, origins: Mapping[str, str], environment: Ma
         return asyncio.run(ask_agent(settings.agent, _tls(settings), insecure=settings.insecure))
     if settings.cluster is not None:
         return load_cluster(settings.cluster)
-    if environment.get("TF_CONFIG"):
-        return cluster_from_environment(environment)[0]
     if (path := cluster_file(environment)) is not None:
         _logger.info("the cluster is that of %s", path.absolute())
         return load_cluster(path)
+    if environment.get("TF_CONFIG"):
+        return cluster_from_environment(environment)[0]
     return _here(settings, environment)
 
 

@@ -11,7 +11,12 @@ CLUSTER_FILE = "cluster.toml"
 
 
 def cluster_file(environment: Mapping[str, str]) -> Path | None:
-    """Return `cluster.toml` in the working folder, else in the configuration folder, None where there is none."""
+    """Return `cluster.toml` in the working folder, else in the configuration folder.
+
+    None where there is none, or a TF_CONFIG stands before it.
+    """
+    if environment.get("TF_CONFIG"):
+        return None
     places = (Path(CLUSTER_FILE), config_path(environment).with_name(CLUSTER_FILE))
     return next((path for path in places if path.is_file()), None)
 
