@@ -17,7 +17,7 @@ ONE = Distribution("OneDeviceStrategy")
 def recorder() -> Any:
     from tfscale.trainer.probe.graph.recorder import Recorder
 
-    return Recorder(on_failure=pytest.fail, on_run=lambda: None)
+    return Recorder(on_failure=pytest.fail)
 
 
 def train(recorder: Any, variable: Any) -> Any:
@@ -112,7 +112,7 @@ def test_a_failure_of_its_own_disables_it() -> None:
     from tfscale.trainer.probe.graph.recorder import Recorder
 
     failures: list[Exception] = []
-    recorder = Recorder(on_failure=failures.append, on_run=lambda: None)
+    recorder = Recorder(on_failure=failures.append)
     with recorder.own_work():
         raise RuntimeError("broken on purpose")
     train(recorder, tf.Variable(0.0))

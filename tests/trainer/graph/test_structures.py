@@ -66,7 +66,7 @@ def test_a_batch_is_asked_for_beside_its_first_stamp_and_used_after_the_second()
     def fail(error: Exception) -> None:
         raise error
 
-    recorder = Recorder(fail, lambda: None)
+    recorder = Recorder(fail)
 
     @tf.function
     def step(iterator: Any) -> Any:

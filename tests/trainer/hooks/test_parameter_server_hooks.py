@@ -16,7 +16,7 @@ def hooks() -> Any:
     from tfscale.trainer.probe.hooks.parameter_server_hooks import ParameterServer
     from tfscale.trainer.probe.hooks.patches import Patches
 
-    recorder = Recorder(on_failure=pytest.fail, on_run=lambda: None)
+    recorder = Recorder(on_failure=pytest.fail)
     server, patches = ParameterServer(recorder, on_server=lambda: None), Patches(on_fault=pytest.fail)
     server.install(patches)
     yield server

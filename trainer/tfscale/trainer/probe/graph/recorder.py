@@ -51,11 +51,17 @@ class _Surroundings(threading.local):
 class Recorder:
     """Recorder of what the hooks see, until it is read. TensorFlow's own errors pass through.
 
-    `on_failure` is called with a failure of the recorder's own; `on_run` when the program first computes
-    gradients, and when it first runs or traces a step.
+    `on_failure` is called with a failure of the recorder's own; `on_run` when the program first runs or
+    traces a step, in the thread that does it; `on_gradient` when it first computes gradients, which a replica does in
+    a thread of its own.
     """
 
-    def __init__(self, on_failure: Callable[[Exception], None], on_run: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        on_failure: Callable[[Exception], None],
+        on_run: Callable[[], None] = lambda: None,
+        on_gradient: Callable[[], None] = lambda: None,
+    ) -> None:
         self.sites = Sites()
         self._writer = RowWriter()
         self.row_kinds = self._writer.kinds
@@ -72,6 +78,7 @@ class Recorder:
         """Functions that are called with each graph that has been traced, before its stamps are written."""
         self._on_failure = on_failure
         self._on_run = on_run
+        self._on_gradient = on_gradient
         self._around = _Surroundings()
         self._eager_run: TracedRun | None = None
         self._graph_runs: dict[int, TracedRun] = {}
@@ -164,7 +171,7 @@ class Recorder:
         if not self.trains:
             self.trains = True
             with self.own_work():
-                self._on_run()
+                self._on_gradient()
 
     def note_applied(self, counter: Counter | None) -> None:
         """Note that an optimizer applies gradients in the current run."""

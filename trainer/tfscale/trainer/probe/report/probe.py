@@ -60,7 +60,7 @@ class Probe:
 
     def __init__(self, period: float = PERIOD, read_offset: float = READ_OFFSET) -> None:
         self.period, self.read_offset = period, read_offset
-        self.recorder = Recorder(on_failure=self.fail, on_run=self._first_run)
+        self.recorder = Recorder(self.fail, on_run=self._first_run, on_gradient=self.start)
         self.stages = StageSteps()
         self._activities = Activities()
         self._announcer = Announcer()
@@ -174,7 +174,7 @@ class Probe:
         self._report(math.inf)
 
     def _first_run(self) -> None:
-        # Keras keeps its policy for each thread.
+        # Keras keeps its policy for each thread; a replica's thread has its default.
         self._status = replace(self._status, dtype_policy=dtype_policy())
         self.start()
 
