@@ -48,6 +48,8 @@ _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             re.IGNORECASE,
         ),
     ),
+    # Before memory: TensorFlow calls a full disk ResourceExhausted, too.
+    ("disk_full", "no space left on its disk", re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)),
     (
         "out_of_memory",
         "out of memory",
@@ -67,7 +69,6 @@ _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "its address is in use",
         re.compile(r"address already in use|EADDRINUSE|could not start gRPC", re.IGNORECASE),
     ),
-    ("disk_full", "no space left", re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)),
     (
         "gpu",
         "an error of its GPU",
