@@ -22,6 +22,7 @@ from tfscale.agent.serving.servers import AgentServer, ReportServer
 from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
+from tfscale.agent.supervision.memory_kills import MemoryKills
 from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
@@ -58,7 +59,8 @@ class Daemon:
         self._sampler = Sampler(Path.cwd())
         self._reports = ProbeReports(settings.task)
         self._absent = AbsentProbe()
-        self._supervisor = Supervisor(_task_spec(settings), self._on_change)
+        self._memory_kills = MemoryKills()
+        self._supervisor = Supervisor(_task_spec(settings), self._on_change, self._memory_kills)
         self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
         self._peers = {
             task: Peer(settings.cluster, task, settings.insecure)
@@ -137,6 +139,7 @@ class Daemon:
 
     def _sample(self) -> None:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
+        self._memory_kills.note()
         self._sampler.sample(pid)
         self._absent.look(pid if self._reports.probe is None else None)
 
