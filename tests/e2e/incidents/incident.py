@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from incidents.cluster import Cluster
 
 WELL = r"^healthy: "
-LIMITS = r"bound|bfloat16|CPUs are full|straggl|slower than"
+LIMITS = r"bound|bfloat16|CPUs are full|(?<!no )straggl|slower than"
 """Words about steps; of a cluster that makes none they are never true."""
 STILL = rf"{WELL}|steps/s|{LIMITS}"
 """Words that must not be said while nothing is trained."""

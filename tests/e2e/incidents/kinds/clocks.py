@@ -26,7 +26,7 @@ def _set(cluster: Cluster, seconds: int) -> None:
 
 
 _CLOCKED = Setup(own={"worker:1": _AHEAD}, before=_make_clock)
-_NO_FAULT = rf"{DEAD}|stuck|no step|slow|straggl|contact|bound"
+_NO_FAULT = rf"{DEAD}|stuck|no step|slow|(?<!no )straggl|contact|bound"
 
 INCIDENTS = tuple(
     Incident(

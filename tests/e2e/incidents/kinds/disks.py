@@ -27,7 +27,7 @@ INCIDENTS = (
         setup=Setup(variables={"CHECKPOINTS": "{folder}/disk"}, before=_mount),
         begin=lambda cluster: cluster.order("worker:0", "checkpoint"),
         says={30: r"worker:0 exited.*(no space|disk|full)"},
-        never=r"out of memory|worker:[12] (exited|has died)[^;]*$|worker:0[^;]*peer",
+        never=r"out of memory|^worker:[12] (exited|has died)|worker:0[^;]*peer",
         report=r"worker:0.*(no space|disk|full)",
     ),
     Incident(

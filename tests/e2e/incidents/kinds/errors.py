@@ -14,7 +14,7 @@ INCIDENTS = (
         lasts=21,
         says={6: r"worker:1.*KeyError", 10: r"worker:1 exited 1.*KeyError: 'labels'", 20: r"KeyError: 'labels'"},
         while_it_lasts=STILL,
-        never=r"worker:1[^;]*peer|worker:[02] (exited|has died)[^;]*$",
+        never=r"worker:1[^;]*peer|^worker:[02] (exited|has died)",
         report=r"worker:1 exited 1.*KeyError: 'labels'",
         quick=True,
     ),

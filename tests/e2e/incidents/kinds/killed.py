@@ -24,7 +24,7 @@ INCIDENTS = (
         lasts=16,
         says={4: "worker:1", 15: r"worker:1.*agent|agent.*worker:1|contact.*worker:1"},
         afterwards={10: WELL},
-        never=rf"{DEAD}|stuck|no step|straggl",
+        never=rf"{DEAD}|stuck|no step|(?<!no )straggl",
         recovers=True,
     ),
     Incident(
@@ -33,7 +33,7 @@ INCIDENTS = (
         begin=lambda cluster: cluster.signal("worker:1", signal.SIGKILL),
         says={4: r"worker:1.*SIGKILL", 10: r"worker:1.*SIGKILL", 30: r"worker:1 was killed by SIGKILL at \d\d:\d\d"},
         while_it_lasts=STILL,
-        never=r"worker:[02] (was|exited|has died|is stuck)[^;]*$",
+        never=r"^worker:[02] (was|exited|has died|is stuck)",
         report=r"worker:1 was killed by SIGKILL",
         quick=True,
     ),
@@ -44,7 +44,7 @@ INCIDENTS = (
         lasts=16,
         says={4: r"worker:0.*SIGKILL", 10: r"worker:0.*SIGKILL", 15: r"worker:0 was killed by SIGKILL at \d\d:\d\d"},
         while_it_lasts=STILL,
-        never=r"worker:[12] (was|exited|has died|is stuck)[^;]*$",
+        never=r"^worker:[12] (was|exited|has died|is stuck)",
         report=r"worker:0 was killed by SIGKILL",
     ),
     Incident(
@@ -54,7 +54,7 @@ INCIDENTS = (
         lasts=21,
         says={8: r"worker:2.*(killed|SIGKILL)", 20: r"worker:2.*(SIGKILL|killed).*memory"},
         while_it_lasts=WELL,
-        never=r"worker:[01] (was|exited|has died|is stuck)[^;]*$",
+        never=r"^worker:[01] (was|exited|has died|is stuck)",
         report=r"worker:2.*memory",
     ),
 )

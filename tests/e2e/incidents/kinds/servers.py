@@ -74,7 +74,7 @@ INCIDENTS = (
         begin=_signal("worker:1", signal.SIGKILL),
         lasts=16,
         says={5: r"worker:1.*SIGKILL", 15: r"worker:1 was killed by SIGKILL at"},
-        never=r"(chief:0|ps:0|worker:0) (was|exited|has died|is stuck)",
+        never=r"^(chief:0|ps:0|worker:0) (was|exited|has died|is stuck)",
         report=r"worker:1 was killed by SIGKILL",
     ),
     Incident(
@@ -85,7 +85,7 @@ INCIDENTS = (
         lasts=21,
         says={5: r"ps:0.*SIGKILL", 20: r"ps:0 was killed by SIGKILL at"},
         while_it_lasts=STILL,
-        never=r"(chief:0|worker:\d) (was|exited|has died|is stuck)[^;]*$",
+        never=r"^(chief:0|worker:\d) (was|exited|has died|is stuck)",
         report=r"ps:0 was killed by SIGKILL",
     ),
     Incident(
@@ -96,7 +96,7 @@ INCIDENTS = (
         lasts=21,
         says={5: r"chief:0.*SIGKILL", 20: r"chief:0 was killed by SIGKILL at"},
         while_it_lasts=STILL,
-        never=r"(ps:0|worker:\d) (was|exited|has died|is stuck)[^;]*$",
+        never=r"^(ps:0|worker:\d) (was|exited|has died|is stuck)",
         report=r"chief:0 was killed by SIGKILL",
     ),
 )

@@ -56,7 +56,7 @@ INCIDENTS = (
         lasts=50,
         says={45: rf"worker:1.*({PORT}|address|port).*(in use|taken)"},
         while_it_lasts=STILL,
-        never=r"worker:[02] (exited|has died)[^;]*$",
+        never=r"^worker:[02] (exited|has died)",
         report=r"worker:1.*in use",
     ),
     Incident(
@@ -66,7 +66,7 @@ INCIDENTS = (
         lasts=70,
         says={65: rf"worker:1.*({PORT}|port|reach|firewall)"},
         while_it_lasts=STILL,
-        never=r"worker:[02] (exited|has died)[^;]*$",
+        never=r"^worker:[02] (exited|has died)",
     ),
     Incident(
         "unknown name",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from incidents.incident import DEAD, SLOW, WELL, Incident
 
-_NO_FAULT = rf"{DEAD}|straggl|slow|stuck|still|no step|bound|stopped|CPUs are full"
+_NO_FAULT = rf"{DEAD}|(?<!no )straggl|slow|stuck|still|no step|bound|stopped"
 
 INCIDENTS = (
     Incident(
