@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import weakref
@@ -212,38 +213,52 @@ def _cores(before: tuple[float, _Seconds] | None, now: float, seconds: _Seconds)
 
 
 class _Throttle:
-    """Share of time in which cgroup v2 throttled the task's group or one above it: a limit anywhere slows the task."""
+    """Share of time in which the task's cgroup or one above it was throttled: a limit anywhere slows the task."""
 
     def __init__(self, proc: Path, cgroups: Path) -> None:
         self._proc, self._root = proc, cgroups
         self._pid: int | None = None
-        self._files: list[_KernelFile] = []
-        self._before: tuple[float, list[float | None]] | None = None
+        self._listed = -math.inf
+        self._files: dict[Path, _KernelFile] = {}
+        self._before: tuple[float, dict[Path, float]] | None = None
 
     def sample(self, now: float, pid: int | None) -> float | None:
         if pid != self._pid:
-            self._pid, self._before = pid, None
-            self._files = [] if pid is None else self._stat_files(pid)
-        values = [_number(file.read_if_there(), b"throttled_usec") for file in self._files]
+            self._pid, self._before, self._listed = pid, None, -math.inf
+        if now - self._listed >= _REFRESH:  # a container's limits may come after the task's start
+            self._listed = now
+            self._files = {path: self._files.get(path) or _KernelFile(path) for path in self._stat_files(pid)}
+        read = ((path, _throttled_seconds(file.read_if_there())) for path, file in self._files.items())
+        values = {path: seconds for path, seconds in read if seconds is not None}
         before, self._before = self._before, (now, values)
         if before is None or now <= before[0]:
             return None
-        throttled = [
-            new - old for new, old in zip(values, before[1], strict=True) if new is not None and old is not None
-        ]
-        return max(throttled) / 1e6 / (now - before[0]) if throttled else None
+        throttled = [seconds - before[1][path] for path, seconds in values.items() if path in before[1]]
+        return max(throttled) / (now - before[0]) if throttled else None
 
-    def _stat_files(self, pid: int) -> list[_KernelFile]:
+    def _stat_files(self, pid: int | None) -> list[Path]:
+        """Return the statistics of the task's group and of those above it, in cgroup v2 and in v1."""
         try:
             lines = (self._proc / str(pid) / "cgroup").read_text().splitlines()
         except OSError:
             return []
-        own = next((line[3:] for line in lines if line.startswith("0::")), None)
-        if own is None:
-            return []
-        group = self._root / own.strip("/")
-        folders = [group, *group.parents] if group != self._root else [group]
-        return [_KernelFile(folder / "cpu.stat") for folder in folders if folder.is_relative_to(self._root)]
+        found = []
+        for _, controllers, own in (line.split(":", 2) for line in lines):
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            root = self._root / controllers
+            group = root / own.strip("/")
+            folders = [group, *group.parents] if group != root else [group]
+            found += [folder / "cpu.stat" for folder in folders if folder.is_relative_to(root)]
+        return found
+
+
+def _throttled_seconds(stat: bytes) -> float | None:
+    """Return the time in which a group was throttled, as cgroup v2 counts it, else as v1 does."""
+    microseconds, nanoseconds = _number(stat, b"throttled_usec"), _number(stat, b"throttled_time")
+    if microseconds is not None:
+        return microseconds / 1e6
+    return None if nanoseconds is None else nanoseconds / 1e9
 
 
 def _some_avg10(pressure: bytes) -> float | None:
