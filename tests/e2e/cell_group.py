@@ -58,7 +58,7 @@ def run_group(strategy: str, legacy: bool, loops: Sequence[str], rounds: int = 1
         if linked:
             stack.enter_context(net_hosts.hosts())
         sinks = [ReportSink(folder / f"{index}.sock", f"worker:{index}") for index in range(workers)]
-        addresses = [f"{host}:2222" for host in net_hosts.ADDRESSES] if linked else [*free_addresses(workers)]
+        addresses = [f"{net_hosts.address(host)}:2222" for host in range(2)] if linked else [*free_addresses(workers)]
         processes = []
         for index, sink in enumerate(sinks):
             variables = {"CELLS_LINK": "1" if linked else "", "CELLS_ROUNDS": str(rounds)}
@@ -128,7 +128,7 @@ def listen(process: subprocess.Popen[str], group: Group | None) -> None:
 
 
 def set_link(slow: bool, group: Group) -> None:
-    host = len(net_hosts.ADDRESSES) - 1
+    host = 1
     if not slow:
         net_hosts.free(host)
         return

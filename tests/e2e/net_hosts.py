@@ -1,31 +1,41 @@
-"""Two hosts on one machine: network namespaces joined by a bridge, and a link between them that can be made slow."""
+"""Hosts on one machine: network namespaces joined by a bridge, whose links can be made slow, lossy or cut.
+
+Other processes may do the same at the same time: all names hold this process's id, and no bridge reaches another.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
-ADDRESSES = ("10.77.0.1", "10.77.0.2")
+_NAME = f"tfs{os.getpid()}"
+_OWNED = re.compile(r"^tfs(\d+)(?:b|[hv]\d+)$")
 
 
 def missing() -> str:
     """Return why there can be no namespaces here; empty where they can be."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    if not (shutil.which("ip") and shutil.which("tc")):
-        return "network namespaces need ip and tc"
+    if lacking := [command for command in ("ip", "tc", "nft") if not shutil.which(command)]:
+        return f"network namespaces need {' and '.join(lacking)}"
     return ""
 
 
+def address(host: int) -> str:
+    return f"10.77.0.{host + 1}"
+
+
 @contextlib.contextmanager
-def hosts() -> Iterator[None]:
-    """Make the two hosts, and remove them in the end."""
+def hosts(count: int = 2) -> Iterator[None]:
+    """Make `count` hosts, and remove them in the end, with what killed processes have left."""
     _remove()
     try:
-        _make()
+        _make(count)
         yield
     finally:
         _remove()
@@ -33,38 +43,88 @@ def hosts() -> Iterator[None]:
 
 def inside(host: int) -> list[str]:
     """Return the words to put before a command so that it runs on a host."""
-    return ["ip", "netns", "exec", f"tfscale{host}"]
+    return ["ip", "netns", "exec", _namespace(host)]
 
 
 def slow(host: int, rate: float) -> None:
-    """Let a host send no more than `rate` bits a second."""
+    """Let a host send no more than `rate` bits a second; what others send to it stays as fast as it was."""
     limits = ["rate", f"{rate:.0f}bit", "burst", "64kb", "latency", "400ms"]
-    subprocess.run([*inside(host), "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *limits], check=True)
+    _run(*inside(host), *["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf"], *limits)
+
+
+def lossy(host: int, share: float) -> None:
+    """Lose this share of the packets that others send to a host."""
+    _nft(host, f"add rule inet tfscale input numgen random mod 10000 < {share * 10000:.0f} drop")
+
+
+def cut(host: int, other: int | None = None) -> None:
+    """Lose all packets between two hosts, or between one and all others; nobody is told, as with a broken switch."""
+    if other is None:
+        _bridge_port(host, forwards=False)
+        return
+    for receiver, sender in ((host, other), (other, host)):
+        _nft(receiver, f"add rule inet tfscale input ip saddr {address(sender)} drop")
 
 
 def free(host: int) -> None:
-    """Let a host send as fast as it can."""
-    subprocess.run([*inside(host), "tc", "qdisc", "del", "dev", "eth0", "root"], check=True)
+    """End all that was done to a host's link. A cut between two hosts ends when both are free."""
+    subprocess.run(
+        [*inside(host), *["tc", "qdisc", "del", "dev", "eth0", "root"]], check=False, stderr=subprocess.DEVNULL
+    )
+    _nft(host, "flush chain inet tfscale input")
+    _bridge_port(host, forwards=True)
 
 
-def _make() -> None:
-    commands = ["ip link add tfscale-b type bridge", "ip link set tfscale-b up"]
-    for host, address in enumerate(ADDRESSES):
+def _namespace(host: int) -> str:
+    return f"{_NAME}h{host}"
+
+
+def _bridge_port(host: int, forwards: bool) -> None:
+    # State 3 of the spanning tree forwards, and 0 drops all without taking the carrier from the host.
+    _run(*f"bridge link set dev {_NAME}v{host} state {3 if forwards else 0}".split())
+
+
+def _nft(host: int, rule: str) -> None:
+    _run(*inside(host), "nft", *rule.split())
+
+
+def _make(count: int) -> None:
+    bridge = f"{_NAME}b"
+    commands = [f"ip link add {bridge} type bridge", f"ip link set {bridge} up"]
+    for host in range(count):
+        space, port = _namespace(host), f"{_NAME}v{host}"
         commands += [
-            f"ip netns add tfscale{host}",
-            f"ip link add tfscale-v{host} type veth peer name eth0 netns tfscale{host}",
-            f"ip link set tfscale-v{host} master tfscale-b up",
-            f"ip -n tfscale{host} addr add {address}/24 dev eth0",
-            f"ip -n tfscale{host} link set eth0 up",
-            f"ip -n tfscale{host} link set lo up",
+            f"ip netns add {space}",
+            f"ip link add {port} type veth peer name eth0 netns {space}",
+            f"ip link set {port} master {bridge} up",
+            f"ip -n {space} addr add {address(host)}/24 dev eth0",
+            f"ip -n {space} link set eth0 up",
+            f"ip -n {space} link set lo up",
         ]
     for command in commands:
-        subprocess.run(command.split(), check=True)
+        _run(*command.split())
+    for host in range(count):
+        _nft(host, "add table inet tfscale")
+        _nft(host, "add chain inet tfscale input { type filter hook input priority 0 ; }")
 
 
 def _remove() -> None:
     # The links first: with a namespace they would go, too, but some time later.
-    links = [f"ip link del tfscale-v{host}" for host in range(len(ADDRESSES))]
-    namespaces = [f"ip netns del tfscale{host}" for host in range(len(ADDRESSES))]
-    for command in ("ip link del tfscale-b", *links, *namespaces):
+    links = [f"ip link del {name}" for name in _left(Path("/sys/class/net"))]
+    namespaces = [f"ip netns del {name}" for name in _left(Path("/run/netns"))]
+    for command in (*links, *namespaces):
         subprocess.run(command.split(), check=False, stderr=subprocess.DEVNULL)
+
+
+def _left(folder: Path) -> list[str]:
+    """Return the names in a folder that this process has made, or one that does not live any more."""
+    named = [(_OWNED.match(path.name), path.name) for path in folder.glob("tfs*")]
+    return [name for match, name in named if match and _is_over(int(match.group(1)))]
+
+
+def _is_over(process: int) -> bool:
+    return process == os.getpid() or not Path(f"/proc/{process}").exists()
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True)

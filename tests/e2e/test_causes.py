@@ -150,7 +150,7 @@ def test_a_worker_that_is_stuck_in_its_input_is_named(tmp_path: Path) -> None:
 @pytest.mark.skipif(net_hosts.missing() != "", reason=net_hosts.missing())
 def test_a_slow_link_is_full_and_its_bandwidth_is_near_what_it_was_shaped_to(tmp_path: Path) -> None:
     cluster = tmp_path / "cluster.toml"
-    workers, agents = ([f"{host}:{port}" for host in net_hosts.ADDRESSES] for port in (2222, 2230))
+    workers, agents = ([f"{net_hosts.address(host)}:{port}" for host in range(2)] for port in (2222, 2230))
     lines = ["[cluster]", f"worker = {workers}", "[agents]"]
     lines += [f'"worker:{index}" = "{address}"' for index, address in enumerate(agents)]
     cluster.write_text("\n".join([*lines, "[links]", f'default = "{LINK / 1e6:.0f}Mbit/s"']))
