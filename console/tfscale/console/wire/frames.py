@@ -23,6 +23,7 @@ from tfscale.core.records import (
     Frame,
     GpuSample,
     HostSample,
+    PeerLink,
     ProbeState,
     ProbeStatus,
     StepBatch,
@@ -222,10 +223,17 @@ def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator | None:
 
 
 def _host(message: telemetry_pb2.HostSample) -> HostSample:
-    """Return the host without the interfaces whose rates are not finite."""
+    """Return the host without the interfaces and the links whose rates are not finite."""
     host = record_of(HostSample, message, CAUTION)
     interfaces = tuple(interface for interface in host.interfaces if math.isfinite(interface.received + interface.sent))
-    return host if len(interfaces) == len(host.interfaces) else replace(host, interfaces=interfaces)
+    links = tuple(link for link in host.links if _is_finite(link))
+    is_whole = len(interfaces) + len(links) == len(host.interfaces) + len(host.links)
+    return host if is_whole else replace(host, interfaces=interfaces, links=links)
+
+
+def _is_finite(link: PeerLink) -> bool:
+    numbers = (link.sent, link.received, link.busy, link.held, link.round_trip, link.delivery_rate)
+    return all(map(math.isfinite, numbers))
 
 
 def _known_value(message: Any, name: str) -> Any:
