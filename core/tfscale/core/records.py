@@ -398,12 +398,6 @@ class PeerLink:
     unanswered: float | None = None
     """Seconds for which the peer's host has acknowledged nothing of what is sent again and again; None: it answers."""
 
-    @property
-    def speed(self) -> float | None:
-        """Bytes a second while there was something to send; None without that."""
-        at_work = self.busy - self.held
-        return self.sent / at_work if at_work > 0 else None
-
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
@@ -493,6 +487,11 @@ class Frame:
     def is_stopped(self) -> bool:
         """True where a signal has stopped a process of the task."""
         return bool(self.host and self.host.task and self.host.task.stopped)
+
+    @property
+    def link_use(self) -> float | None:
+        """Share of the time in which the busiest link to a peer was busy; None without a link."""
+        return max((link.busy for link in self.host.links), default=None) if self.host else None
 
     @property
     def counters(self) -> Counters:

@@ -90,9 +90,10 @@ class ArrivedFrame(Frame):
     Their slots are empty until then, and Python calls `__getattr__` for what a slot does not hold.
     """
 
-    __slots__ = ("counters", "is_stopped")
+    __slots__ = ("counters", "is_stopped", "link_use")
     counters: Counters
     is_stopped: bool
+    link_use: float | None
 
     def __getattr__(self, name: str) -> Any:
         # A frame that `dataclasses.replace` has made holds the fields alone, and not what is made of them.
@@ -161,7 +162,11 @@ def _counters(message: Message) -> dict[str, Any]:
     has_host = rest.HasField("host")
     # Fields that a newer agent has added are left, too: they are no counters.
     counters = ArrivedCounters(data if has_host or rest.gpus else b"")
-    return {"counters": counters, "is_stopped": has_host and rest.host.task.stopped > 0}
+    return {
+        "counters": counters,
+        "is_stopped": has_host and rest.host.task.stopped > 0,
+        "link_use": max((link.busy for link in rest.host.links), default=None) if has_host else None,
+    }
 
 
 @lru_cache(maxsize=_TASKS)
