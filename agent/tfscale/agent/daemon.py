@@ -56,7 +56,7 @@ class Daemon:
         self._started = time.time()
         self._journal = Journal(files.journal)
         self._feed = Feed()
-        self._sampler = Sampler(Path.cwd())
+        self._sampler = Sampler(Path.cwd(), settings.cluster, settings.task)
         self._reports = ProbeReports(settings.task)
         self._absent = AbsentProbe()
         self._memory_kills = MemoryKills()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.network.slow_links import SlowLinks
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.core.analysis.run.cluster_context import ClusterContext
 from tfscale.core.analysis.steps.phases import transfer
@@ -41,6 +42,7 @@ class Diagnostician:
         self._asynchronous = AsynchronousWorkers(rule or Rule())
         self._stages = PipelineStages()
         self._context = ClusterContext(spec)
+        self._links = SlowLinks()
         self._crashes = CrashWatch()
         self._open = OpenDiagnoses()
 
@@ -50,6 +52,7 @@ class Diagnostician:
             return
         self._tasks[task].fold(frame)
         self._context.fold(task, frame)
+        self._links.fold(task, frame)
         for batch in frame.steps:
             owner, _, part = batch.subject.partition("/")
             if owner not in self._tasks:
@@ -86,7 +89,8 @@ class Diagnostician:
         compared = [(group.window.subjects, group.figures) for group in self._groups]
         current += self._context.explain(slow, compared, self._tasks)
         current += not_finite(tasks)
-        straggles = any(diagnosis.kind == "straggler" for diagnosis in slow)
+        current += (slow_links := self._links.diagnose())
+        straggles = bool(slow_links) or any(diagnosis.kind == "straggler" for diagnosis in slow)
         current += self._context.evaluate(self._main.window, self._tasks, straggles, now)
         self._context.count_steps(*self._main.counted)
         return self._findings(self._open.update(current, now), tasks)

@@ -19,6 +19,7 @@ KINDS = (
     "not_measured",
     "unused_gpus",
     "not_finite",
+    "slow_link",
     "straggler",
     "slowdown",
     "imbalance",

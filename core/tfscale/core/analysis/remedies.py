@@ -219,6 +219,8 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return "start it, or read its log: all others wait for it"
         case "not_finite":
             return "lower the learning rate or clip gradients; restart from a checkpoint before"
+        case "slow_link":
+            return "look at the cable, port and settings (ethtool) of both hosts, and at who else uses that way"
         case "slowdown":
             return _BY_SLOWER_PART.get(_text(evidence.get("part")))
         case "imbalance":
