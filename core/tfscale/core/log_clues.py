@@ -49,7 +49,11 @@ _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         ),
     ),
     # Before memory: TensorFlow calls a full disk ResourceExhausted, too.
-    ("disk_full", "no space left on its disk", re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)),
+    (
+        "disk_full",
+        "no space left on its disk",
+        re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE),
+    ),
     (
         "out_of_memory",
         "out of memory",

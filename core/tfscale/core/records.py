@@ -357,6 +357,12 @@ class TaskUsage:
     memory: int
     stopped: int = 0
     """Processes that a signal has stopped."""
+    frozen: bool = False
+    """True while its container is frozen, as by `docker pause`."""
+    blocked: str = ""
+    """Kernel's function in which a thread of it sleeps and cannot be woken; empty where none does."""
+    stands_at: str = ""
+    """Clause with the line at which its program stands, once it has made no step for a while; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

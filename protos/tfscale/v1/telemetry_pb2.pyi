@@ -893,6 +893,9 @@ class TaskUsage(_message.Message):
     CPU_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     STOPPED_FIELD_NUMBER: _builtins.int
+    FROZEN_FIELD_NUMBER: _builtins.int
+    BLOCKED_FIELD_NUMBER: _builtins.int
+    STANDS_AT_FIELD_NUMBER: _builtins.int
     processes: _builtins.int
     threads: _builtins.int
     cpu: _builtins.float
@@ -901,6 +904,12 @@ class TaskUsage(_message.Message):
     """resident bytes"""
     stopped: _builtins.int
     """processes that a signal has stopped"""
+    frozen: _builtins.bool
+    """its container is frozen"""
+    blocked: _builtins.str
+    """kernel's function in which a thread sleeps and cannot be woken"""
+    stands_at: _builtins.str
+    """"its input stands at train.py, line 31 (examples)", once it has stood still for a while"""
     def __init__(
         self,
         *,
@@ -909,10 +918,13 @@ class TaskUsage(_message.Message):
         cpu: _builtins.float | None = ...,
         memory: _builtins.int = ...,
         stopped: _builtins.int = ...,
+        frozen: _builtins.bool = ...,
+        blocked: _builtins.str = ...,
+        stands_at: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu", "memory", b"memory", "processes", b"processes", "stopped", b"stopped", "threads", b"threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "blocked", b"blocked", "cpu", b"cpu", "frozen", b"frozen", "memory", b"memory", "processes", b"processes", "stands_at", b"stands_at", "stopped", b"stopped", "threads", b"threads"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfscale.agent.network.peer_links import PeerLinkCollector
+from tfscale.agent.process.process_facts import ProcessFacts
 from tfscale.agent.telemetry.disk_collector import DiskCollector
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.agent.telemetry.host_collector import HostCollector
@@ -30,6 +31,7 @@ class Sampler:
     ) -> None:
         """Prepare; `folder` is the task's working folder."""
         self._host = host or HostCollector()
+        self._process = ProcessFacts()
         self._disk = DiskCollector(folder)
         self._links = PeerLinkCollector(spec, task)
         self._gpus = gpus or GpuCollector()
@@ -46,10 +48,12 @@ class Sampler:
         self._links.stop()
         self._gpus.stop()
 
-    def sample(self, task_pid: int | None) -> None:
-        """Take new samples into `host` and `gpus`.
+    def sample(self, task_pid: int | None, place: str = "") -> None:
+        """Take new samples into `host` and `gpus`; `place` is where the task's program stands, if it does.
 
         If the host cannot be sampled, `host` is None and the exception is raised.
         """
         self.host, self.gpus = None, self._gpus.latest()
-        self.host = replace(self._host.sample(task_pid), disk=self._disk.latest(), links=self._links.latest())
+        host = self._host.sample(task_pid)
+        task = self._process.add(host.task, task_pid, place)
+        self.host = replace(host, task=task, disk=self._disk.latest(), links=self._links.latest())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from incidents.incident import STILL, WELL, Incident, Setup
 
-_UNEVEN = {"BATCH": "128", "WIDTH": "256", "BURN": "4"}
+_UNEVEN = {"BATCH": "128", "WIDTH": "256", "BURN": "40", "STEP": "0.02"}
 
 INCIDENTS = (
     Incident(
@@ -20,11 +20,19 @@ INCIDENTS = (
     ),
     Incident(
         "end of data",
-        "the data of worker:1 ends before that of the others",
+        "worker:1 has fewer batches than the others, ends its training, and exits 0",
         begin=lambda cluster: cluster.order("worker:1", "end of data"),
         says={5: "worker:1", 15: r"worker:1.*(fewer|ended|left|data|batches)", 30: r"worker:1.*(fewer|data|batches)"},
         while_it_lasts=STILL,
         report=r"worker:1.*(fewer|data|batches)",
+    ),
+    Incident(
+        "no data",
+        "the data set of worker:1 is used up, and TensorFlow gives it empty batches",
+        begin=lambda cluster: cluster.order("worker:1", "no data"),
+        lasts=21,
+        says={20: r"worker:1.*(data|examples|batch)"},
+        report=r"worker:1.*(data|examples|batch)",
     ),
     Incident(
         "not a number",

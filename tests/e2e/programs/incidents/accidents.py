@@ -36,7 +36,7 @@ def in_input() -> bool:
             Path(os.environ["PIPE"]).read_bytes()
         case "slow disk":
             time.sleep(0.1)
-        case "end of data":
+        case "no data":
             return True
     return False
 

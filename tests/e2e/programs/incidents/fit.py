@@ -52,6 +52,8 @@ class Accidents(tf.keras.callbacks.Callback):
                 tf.train.Checkpoint(model=self.model).save(str(CHECKPOINTS / "own"))
             case "one file":
                 self.model.save_weights(str(CHECKPOINTS / "all.weights.h5"))
+            case "end of data":
+                self.model.stop_training = True
             case "evaluation":
                 self.model.evaluate(dataset().take(50), verbose=0)
 
