@@ -347,6 +347,10 @@ class Interface:
     speed: float | None
 
 
+FROZEN = "its container is frozen"
+"""Clause about a process in a frozen control group: it neither runs nor ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskUsage:
     """Resources of the task's process tree: `cpu` in cores, `memory` in resident bytes."""
@@ -363,6 +367,15 @@ class TaskUsage:
     """Kernel's function in which a thread of it sleeps and cannot be woken; empty where none does."""
     stands_at: str = ""
     """Clause with the line at which its program stands, once it has made no step for a while; empty if unknown."""
+
+    @property
+    def held(self) -> str:
+        """Clause about what keeps it from running, else about where it stands; empty while neither is known."""
+        if self.frozen:
+            return FROZEN
+        if self.blocked:
+            return f"a thread of it sleeps in the kernel ({self.blocked}) and cannot be woken, as on a disk that hangs"
+        return self.stands_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,6 +506,11 @@ class Frame:
     def is_stopped(self) -> bool:
         """True where a signal has stopped a process of the task."""
         return bool(self.host and self.host.task and self.host.task.stopped)
+
+    @property
+    def held(self) -> str:
+        """Clause about what keeps the task from running, or where it stands; empty while it runs."""
+        return self.host.task.held if self.host and self.host.task else ""
 
     @property
     def link_use(self) -> float | None:

@@ -29,6 +29,7 @@ from tfscale.core.records import (
     StepBatch,
     TaskState,
     TaskStatus,
+    TaskUsage,
     Training,
 )
 from tfscale.core.validation import check_counts, check_steps, check_time, is_moment
@@ -90,8 +91,9 @@ class ArrivedFrame(Frame):
     Their slots are empty until then, and Python calls `__getattr__` for what a slot does not hold.
     """
 
-    __slots__ = ("counters", "is_stopped", "link_use")
+    __slots__ = ("counters", "held", "is_stopped", "link_use")
     counters: Counters
+    held: str
     is_stopped: bool
     link_use: float | None
 
@@ -165,8 +167,13 @@ def _counters(message: Message) -> dict[str, Any]:
     return {
         "counters": counters,
         "is_stopped": has_host and rest.host.task.stopped > 0,
+        "held": _held(rest.host.task) if has_host else "",
         "link_use": max((link.busy for link in rest.host.links), default=None) if has_host else None,
     }
+
+
+def _held(task: telemetry_pb2.TaskUsage) -> str:
+    return record_of(TaskUsage, task, CAUTION).held if task.frozen or task.blocked or task.stands_at else ""
 
 
 @lru_cache(maxsize=_TASKS)

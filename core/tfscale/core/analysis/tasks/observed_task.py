@@ -52,6 +52,8 @@ class ObservedTask:
     coordinator: Coordinator | None = None
     stopped: bool = False
     """True while a signal has stopped its process."""
+    held: str = ""
+    """Clause about what keeps its process from running, or where its program stands; empty while it runs."""
     progressed: float | None = None
     """End of its newest step in this attempt."""
     steps: int = 0
@@ -106,7 +108,7 @@ class ObservedTask:
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
         self.collective, self.coordinator = frame.collective, frame.coordinator
-        self.stopped = frame.is_stopped
+        self.stopped, self.held = frame.is_stopped, frame.held
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
                 self._fold_steps(batch)
