@@ -16,6 +16,8 @@ from incidents.catalogue import chosen, incidents
 from incidents.judge import Verdict
 from incidents.runner import run
 
+_SHOWN = 2
+"""Faults of an incident that the table shows; FILE has them all."""
 HEAD = "| incident | what happens | the first sentence | told as it is |\n| --- | --- | --- | --- |"
 
 
@@ -49,8 +51,14 @@ def main() -> int:
 
 
 def row(name: str, does: str, said: str, faults: list[str]) -> str:
-    cells = (name, does, said, "; ".join(faults) or "yes")
+    """Return a row of the table, with the first faults where it was not told as it is."""
+    wrong = "; ".join(_cut(fault) for fault in faults[:_SHOWN]) + ("; ..." if len(faults) > _SHOWN else "")
+    cells = (name, does, _cut(said, 300), f"**no**: {wrong}" if faults else "yes")
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _cut(text: str, length: int = 150) -> str:
+    return text if len(text) <= length else f"{text[:length]}..."
 
 
 def _keep(path: Path, verdict: Verdict) -> None:
