@@ -16,7 +16,6 @@ INCIDENTS = (
         while_it_lasts=STILL,
         never=r"worker:1[^;]*peer|^worker:[02] (exited|has died)",
         report=r"worker:1 exited 1.*KeyError: 'labels'",
-        quick=True,
     ),
     Incident(
         "end of data",

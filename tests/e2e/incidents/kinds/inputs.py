@@ -30,7 +30,6 @@ INCIDENTS = (
     Incident(
         "slow disk",
         "each read of worker:1 takes 100 ms, for 31 s",
-        setup=_PIPED,
         begin=lambda cluster: cluster.order("worker:1", "slow disk"),
         end=lambda cluster: cluster.order("worker:1", ""),
         says={10: "worker:1", 20: r"worker:1.*slow.*(data|input)", 30: r"worker:1.*slow.*(data|input)"},
@@ -38,7 +37,6 @@ INCIDENTS = (
         never=rf"{DEAD}|bfloat16|worker:[02] is slow",
         report=r"worker:1.*(data|input)",
         recovers=True,
-        quick=True,
     ),
     Incident(
         "deadlock",

@@ -26,6 +26,7 @@ INCIDENTS = (
         afterwards={10: WELL},
         never=rf"{DEAD}|stuck|no step|(?<!no )straggl",
         recovers=True,
+        quick=True,
     ),
     Incident(
         "killed worker",

@@ -32,6 +32,7 @@ INCIDENTS = (
         afterwards={15: WELL},
         never=rf"{DEAD}|bound|bfloat16",
         recovers=True,
+        quick=True,
     ),
     Incident(
         "cut from the console",
@@ -43,6 +44,7 @@ INCIDENTS = (
         afterwards={10: WELL},
         never=rf"{DEAD}|stuck|bfloat16",
         recovers=True,
+        quick=True,
     ),
     Incident(
         "cut for 20 s",
@@ -55,7 +57,6 @@ INCIDENTS = (
         while_it_lasts=STILL,
         never=r"worker:2 has died|bound|bfloat16",
         report=rf"worker:2.*({_REACH})",
-        quick=True,
     ),
     Incident(
         "cut for 60 s",
@@ -91,7 +92,6 @@ INCIDENTS = (
         never=DEAD,
         report=r"worker:1.*(link|network|send)",
         recovers=True,
-        quick=True,
     ),
     Incident(
         "lossy link",

@@ -41,6 +41,7 @@ INCIDENTS = (
         afterwards={6: WELL},
         never=DEAD,
         recovers=True,
+        quick=True,
     ),
     Incident(
         "stopped lead",
@@ -102,7 +103,6 @@ INCIDENTS = (
         while_it_lasts=STILL,
         never=r"worker:1 has died|was gone|^worker:[02] (was|exited|has died|is stuck)",
         report=r"worker:1.*stopped",
-        quick=True,
     ),
     Incident(
         "stopped worker of slow steps",
