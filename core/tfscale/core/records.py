@@ -399,6 +399,23 @@ class PeerLink:
     """Seconds for which the peer's host has acknowledged nothing of what is sent again and again; None: it answers."""
 
 
+UNHEARD = 2.5
+"""Seconds without an answer to greetings, one a second, after which a neighbour is missed (chosen: two were lost)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Agent of another host that this one greets each second: what tells a host that is cut off from one that died."""
+
+    task: str
+    heard: Time | None
+    """Time at which it answered last, on the clock of the host that greets; None where it never did."""
+    round_trip: float | None = None
+    """Seconds of that greeting."""
+    refused: bool = False
+    """True where its host answers that there is no agent."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostSample:
     """State of the host at one moment; rates are since the sample before."""
@@ -417,6 +434,8 @@ class HostSample:
     disk: Disk | None = None
     links: tuple[PeerLink, ...] = ()
     """Those of the task's connections that were busiest."""
+    neighbours: tuple[Neighbour, ...] = ()
+    """Agents on other hosts that the task's agent greets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,6 +511,12 @@ class Frame:
     def link_use(self) -> float | None:
         """Share of the time in which the busiest link to a peer was busy; None without a link."""
         return max((link.busy for link in self.host.links), default=None) if self.host else None
+
+    @property
+    def misses_neighbour(self) -> bool:
+        """True where an agent of another host that was heard before is not heard any more."""
+        heard = (neighbour.heard for neighbour in self.host.neighbours) if self.host else ()
+        return any(at is not None and self.at - at > UNHEARD for at in heard)
 
     @property
     def counters(self) -> Counters:

@@ -1029,6 +1029,45 @@ class PeerLink(_message.Message):
 Global___PeerLink: _TypeAlias = PeerLink  # noqa: Y015
 
 @_typing.final
+class Neighbour(_message.Message):
+    """agent of another host that this one greets each second"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    HEARD_FIELD_NUMBER: _builtins.int
+    ROUND_TRIP_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    task: _builtins.str
+    heard: _builtins.float
+    """when it answered last, on the clock of the host that greets; absent: never"""
+    round_trip: _builtins.float
+    refused: _builtins.bool
+    """its host answers that there is no agent"""
+    def __init__(
+        self,
+        *,
+        task: _builtins.str = ...,
+        heard: _builtins.float | None = ...,
+        round_trip: _builtins.float | None = ...,
+        refused: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_round_trip", b"_round_trip", "heard", b"heard", "round_trip", b"round_trip"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_round_trip", b"_round_trip", "heard", b"heard", "refused", b"refused", "round_trip", b"round_trip", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__heard: _TypeAlias = _typing.Literal["heard"]  # noqa: Y015
+    _WhichOneofArgType__heard: _TypeAlias = _typing.Literal["_heard", b"_heard"]  # noqa: Y015
+    _WhichOneofReturnType__round_trip: _TypeAlias = _typing.Literal["round_trip"]  # noqa: Y015
+    _WhichOneofArgType__round_trip: _TypeAlias = _typing.Literal["_round_trip", b"_round_trip"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__heard) -> _WhichOneofReturnType__heard | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__round_trip) -> _WhichOneofReturnType__round_trip | None: ...
+
+Global___Neighbour: _TypeAlias = Neighbour  # noqa: Y015
+
+@_typing.final
 class HostSample(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1044,6 +1083,7 @@ class HostSample(_message.Message):
     THROTTLED_FIELD_NUMBER: _builtins.int
     DISK_FIELD_NUMBER: _builtins.int
     LINKS_FIELD_NUMBER: _builtins.int
+    NEIGHBOURS_FIELD_NUMBER: _builtins.int
     cpu: _builtins.float
     """of all cores"""
     cores: _builtins.int
@@ -1064,6 +1104,8 @@ class HostSample(_message.Message):
     def disk(self) -> Global___Disk: ...
     @_builtins.property
     def links(self) -> _containers.RepeatedCompositeFieldContainer[Global___PeerLink]: ...
+    @_builtins.property
+    def neighbours(self) -> _containers.RepeatedCompositeFieldContainer[Global___Neighbour]: ...
     def __init__(
         self,
         *,
@@ -1079,10 +1121,11 @@ class HostSample(_message.Message):
         throttled: _builtins.float | None = ...,
         disk: Global___Disk | None = ...,
         links: _abc.Iterable[Global___PeerLink] | None = ...,
+        neighbours: _abc.Iterable[Global___Neighbour] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cpu", b"cpu", "disk", b"disk", "load", b"load", "pressure", b"pressure", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "disk", b"disk", "interfaces", b"interfaces", "links", b"links", "load", b"load", "memory_total", b"memory_total", "memory_used", b"memory_used", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "disk", b"disk", "interfaces", b"interfaces", "links", b"links", "load", b"load", "memory_total", b"memory_total", "memory_used", b"memory_used", "neighbours", b"neighbours", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015

@@ -11,7 +11,7 @@ from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.agent.telemetry.host_collector import HostCollector
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import GpuSample, HostSample
+from tfscale.core.records import GpuSample, HostSample, Neighbour
 
 
 class Sampler:
@@ -46,10 +46,11 @@ class Sampler:
         self._links.stop()
         self._gpus.stop()
 
-    def sample(self, task_pid: int | None) -> None:
-        """Take new samples into `host` and `gpus`.
+    def sample(self, task_pid: int | None, neighbours: tuple[Neighbour, ...] = ()) -> None:
+        """Take new samples into `host` and `gpus`; the host's has what is known of its neighbours.
 
         If the host cannot be sampled, `host` is None and the exception is raised.
         """
         self.host, self.gpus = None, self._gpus.latest()
-        self.host = replace(self._host.sample(task_pid), disk=self._disk.latest(), links=self._links.latest())
+        disk, links = self._disk.latest(), self._links.latest()
+        self.host = replace(self._host.sample(task_pid), disk=disk, links=links, neighbours=neighbours)

@@ -12,7 +12,9 @@ SEVERITIES = ("info", "warning", "serious", "critical")
 """Severities of a diagnosis in rising order."""
 
 KINDS = (
+    "cut_off",
     "crash",
+    "unreachable",
     "hang",
     "not_started",
     "not_trained",
