@@ -431,6 +431,8 @@ class HostSample:
     task: TaskUsage | None = None
     throttled: float | None = None
     """Seconds a second in which the kernel held back the task's cgroup."""
+    memory_kills: int | None = None
+    """Processes of the task's cgroup that the kernel has killed for want of memory since the task's start."""
     disk: Disk | None = None
     links: tuple[PeerLink, ...] = ()
     """Those of the task's connections that were busiest."""

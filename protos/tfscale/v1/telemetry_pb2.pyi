@@ -1084,6 +1084,7 @@ class HostSample(_message.Message):
     DISK_FIELD_NUMBER: _builtins.int
     LINKS_FIELD_NUMBER: _builtins.int
     NEIGHBOURS_FIELD_NUMBER: _builtins.int
+    MEMORY_KILLS_FIELD_NUMBER: _builtins.int
     cpu: _builtins.float
     """of all cores"""
     cores: _builtins.int
@@ -1094,6 +1095,8 @@ class HostSample(_message.Message):
     swap_used: _builtins.int
     throttled: _builtins.float
     """seconds that the task's cgroup was throttled, a second"""
+    memory_kills: _builtins.int
+    """processes of the task's cgroup killed for memory since the task's start"""
     @_builtins.property
     def pressure(self) -> Global___Pressure: ...
     @_builtins.property
@@ -1122,21 +1125,26 @@ class HostSample(_message.Message):
         disk: Global___Disk | None = ...,
         links: _abc.Iterable[Global___PeerLink] | None = ...,
         neighbours: _abc.Iterable[Global___Neighbour] | None = ...,
+        memory_kills: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cpu", b"cpu", "disk", b"disk", "load", b"load", "pressure", b"pressure", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_memory_kills", b"_memory_kills", "_throttled", b"_throttled", "cpu", b"cpu", "disk", b"disk", "load", b"load", "memory_kills", b"memory_kills", "pressure", b"pressure", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "disk", b"disk", "interfaces", b"interfaces", "links", b"links", "load", b"load", "memory_total", b"memory_total", "memory_used", b"memory_used", "neighbours", b"neighbours", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_memory_kills", b"_memory_kills", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "disk", b"disk", "interfaces", b"interfaces", "links", b"links", "load", b"load", "memory_kills", b"memory_kills", "memory_total", b"memory_total", "memory_used", b"memory_used", "neighbours", b"neighbours", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015
     _WhichOneofReturnType__load: _TypeAlias = _typing.Literal["load"]  # noqa: Y015
     _WhichOneofArgType__load: _TypeAlias = _typing.Literal["_load", b"_load"]  # noqa: Y015
+    _WhichOneofReturnType__memory_kills: _TypeAlias = _typing.Literal["memory_kills"]  # noqa: Y015
+    _WhichOneofArgType__memory_kills: _TypeAlias = _typing.Literal["_memory_kills", b"_memory_kills"]  # noqa: Y015
     _WhichOneofReturnType__throttled: _TypeAlias = _typing.Literal["throttled"]  # noqa: Y015
     _WhichOneofArgType__throttled: _TypeAlias = _typing.Literal["_throttled", b"_throttled"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cpu) -> _WhichOneofReturnType__cpu | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__load) -> _WhichOneofReturnType__load | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_kills) -> _WhichOneofReturnType__memory_kills | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__throttled) -> _WhichOneofReturnType__throttled | None: ...
 

@@ -30,6 +30,13 @@ class Outage:
     task: str
     begin: float
     end: float | None = None
+    other: str = ""
+    """The one host from which it was cut off, by its task; empty where it was cut off from all."""
+
+    @property
+    def what(self) -> str:
+        """What was gone."""
+        return f"the network between {self.task} and {self.other}" if self.other else f"{self.task}'s network"
 
     def explains(self, at: float) -> bool:
         """Decide whether a task that ended at this time may have ended of it."""
@@ -44,12 +51,14 @@ class Outages:
 
     def note(self, cut: Iterable[Diagnosis], now: float) -> None:
         """Take in who is cut off now."""
-        begin = {each.subject: each.begin for each in cut}
+        new = {
+            each.subject: Outage(each.subject, each.begin, other=str(each.evidence.get("from") or "")) for each in cut
+        }
         for outage in self._known:
-            if outage.end is None and outage.task not in begin:
+            if outage.end is None and outage.task not in new:
                 outage.end = now
         lasting = {outage.task for outage in self._known if outage.end is None}
-        self._known += [Outage(task, at) for task, at in begin.items() if task not in lasting]
+        self._known += [outage for task, outage in new.items() if task not in lasting]
         self._known = self._known[-_KEPT:]
 
     def explain(self, crashes: Sequence[Diagnosis]) -> list[Diagnosis]:
@@ -75,9 +84,9 @@ def _describe(outage: Outage, crashes: Sequence[Diagnosis]) -> Diagnosis:
     first = min(crashes, key=lambda crash: crash.begin)
     ended = sorted({name for crash in crashes for name in _ended(crash)})
     gone = (
-        f"{outage.task}'s network is gone since {clock(outage.begin)}"
+        f"{outage.what} is gone since {clock(outage.begin)}"
         if outage.end is None
-        else f"{outage.task}'s network was gone from {clock(outage.begin)} to {clock(outage.end)}"
+        else f"{outage.what} was gone from {clock(outage.begin)} to {clock(outage.end)}"
     )
     evidence = {
         **first.evidence,

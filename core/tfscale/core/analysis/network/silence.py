@@ -106,12 +106,12 @@ def _silent(task: str, since: float, by: Sequence[str]) -> Diagnosis:
     sentence = (
         f"{task}'s host does not answer to anyone since {clock(since)}: neither the console nor {listing(by)} hears it"
     )
-    return Diagnosis("cut_off", task, since, None, "critical", sentence, {"unheard_by": ", ".join(by)})
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
 
 
 def _cut_off(task: str, since: float) -> Diagnosis:
     sentence = f"{task}'s host and the others do not hear each other since {clock(since)}: only the console reaches it"
-    return Diagnosis("cut_off", task, since, None, "critical", sentence, {"unheard_by": "all"})
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
 
 
 def _apart(first: str, second: str, since: float) -> Diagnosis:
@@ -119,4 +119,4 @@ def _apart(first: str, second: str, since: float) -> Diagnosis:
         f"the hosts of {first} and {second} do not hear each other since {clock(since)}: the network between them is "
         "cut, though the console reaches both"
     )
-    return Diagnosis("cut_off", first, since, None, "critical", sentence, {"unheard_by": second})
+    return Diagnosis("cut_off", first, since, None, "critical", sentence, {"from": second})
