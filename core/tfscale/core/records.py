@@ -357,6 +357,14 @@ class TaskUsage:
     memory: int
     stopped: int = 0
     """Processes that a signal has stopped."""
+    traced: int = 0
+    """Processes that a debugger has stopped."""
+    blocked: int = 0
+    """Threads that wait in the kernel for 2 s or longer, and cannot be interrupted: for a disk or a file server."""
+    blocked_for: float | None = None
+    """Seconds for which the first of them has waited."""
+    blocked_in: str = ""
+    """The kernel's function in which that one waits (`wchan`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,6 +516,11 @@ class Frame:
     def is_stopped(self) -> bool:
         """True where a signal has stopped a process of the task."""
         return bool(self.host and self.host.task and self.host.task.stopped)
+
+    @property
+    def is_blocked(self) -> bool:
+        """True where a thread of the task waits in the kernel and cannot be interrupted."""
+        return bool(self.host and self.host.task and self.host.task.blocked)
 
     @property
     def link_use(self) -> float | None:

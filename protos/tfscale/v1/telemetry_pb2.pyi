@@ -893,6 +893,10 @@ class TaskUsage(_message.Message):
     CPU_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     STOPPED_FIELD_NUMBER: _builtins.int
+    TRACED_FIELD_NUMBER: _builtins.int
+    BLOCKED_FIELD_NUMBER: _builtins.int
+    BLOCKED_FOR_FIELD_NUMBER: _builtins.int
+    BLOCKED_IN_FIELD_NUMBER: _builtins.int
     processes: _builtins.int
     threads: _builtins.int
     cpu: _builtins.float
@@ -901,6 +905,14 @@ class TaskUsage(_message.Message):
     """resident bytes"""
     stopped: _builtins.int
     """processes that a signal has stopped"""
+    traced: _builtins.int
+    """processes that a debugger has stopped"""
+    blocked: _builtins.int
+    """threads that wait in the kernel for 2 s or longer, and cannot be interrupted"""
+    blocked_for: _builtins.float
+    """seconds of the first of them"""
+    blocked_in: _builtins.str
+    """the kernel's function in which that one waits"""
     def __init__(
         self,
         *,
@@ -909,13 +921,22 @@ class TaskUsage(_message.Message):
         cpu: _builtins.float | None = ...,
         memory: _builtins.int = ...,
         stopped: _builtins.int = ...,
+        traced: _builtins.int = ...,
+        blocked: _builtins.int = ...,
+        blocked_for: _builtins.float | None = ...,
+        blocked_in: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "blocked_for", b"blocked_for", "cpu", b"cpu"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu", "memory", b"memory", "processes", b"processes", "stopped", b"stopped", "threads", b"threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "blocked", b"blocked", "blocked_for", b"blocked_for", "blocked_in", b"blocked_in", "cpu", b"cpu", "memory", b"memory", "processes", b"processes", "stopped", b"stopped", "threads", b"threads", "traced", b"traced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__blocked_for: _TypeAlias = _typing.Literal["blocked_for"]  # noqa: Y015
+    _WhichOneofArgType__blocked_for: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for"]  # noqa: Y015
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__blocked_for) -> _WhichOneofReturnType__blocked_for | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cpu) -> _WhichOneofReturnType__cpu | None: ...
 
 Global___TaskUsage: _TypeAlias = TaskUsage  # noqa: Y015

@@ -44,3 +44,25 @@ def number_after(text: bytes, name: bytes) -> float | None:
     """Return the number that follows a name in a file of the kernel, None where there is no such name."""
     rest = text.partition(name)[2].split(maxsplit=1)
     return float(rest[0]) if rest else None
+
+
+def contents_of(path: str) -> bytes:
+    """Return the contents of a process's or thread's file, which are empty where it has ended or is hidden."""
+    try:
+        number = os.open(path, os.O_RDONLY)
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return b""
+    try:
+        return os.read(number, _READ_BYTES)
+    except (ProcessLookupError, PermissionError):
+        return b""
+    finally:
+        os.close(number)
+
+
+def names_in(folder: str) -> list[str]:
+    """Return the names of the decimal entries of a folder in /proc; nothing where what it is of has ended."""
+    try:
+        return [entry.name for entry in os.scandir(folder) if entry.name.isdecimal()]
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return []

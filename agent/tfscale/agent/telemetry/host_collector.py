@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
-from tfscale.agent.process.kernel_file import KernelFile, number_after
+from tfscale.agent.process.blocked_threads import BlockedThreadsWatch
+from tfscale.agent.process.kernel_file import KernelFile, contents_of, names_in, number_after
 from tfscale.agent.process.task_cgroup import TaskCgroup
 from tfscale.core.records import HostSample, Interface, Pressure, TaskUsage
 
@@ -19,7 +20,6 @@ _REFRESH = 5.0
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 """Seconds in which the kernel counts the CPU time of a process."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_READ_BYTES = 1 << 14
 _Seconds = dict[tuple[int, int], float]
 """CPU time of each process by its identity."""
 
@@ -102,7 +102,8 @@ class _Process(NamedTuple):
     seconds: float
     """CPU time since its start."""
     threads: int
-    stopped: bool
+    state: bytes
+    """`T` where a signal has stopped it, `t` where a debugger has."""
 
 
 class _ProcessTree:
@@ -115,6 +116,7 @@ class _ProcessTree:
         self._root: tuple[int, int] | None = None
         self._members: list[int] = []
         self._listed = 0.0
+        self._blocked = BlockedThreadsWatch(proc)
         self._before: tuple[float, _Seconds] | None = None
 
     def sample(self, now: float, pid: int | None) -> TaskUsage | None:
@@ -127,17 +129,22 @@ class _ProcessTree:
         processes = [root, *filter(None, map(self._process, self._members))]
         seconds = {process.identity: process.seconds for process in processes}
         before, self._before = self._before, (now, seconds)
+        blocked = self._blocked.sample(now, [process.identity[0] for process in processes])
         return TaskUsage(
             processes=len(processes),
             threads=sum(process.threads for process in processes),
             cpu=_cores(before, now, seconds),
             memory=sum(self._resident_bytes(process.identity[0]) for process in processes),
-            stopped=sum(process.stopped for process in processes),
+            stopped=sum(process.state == b"T" for process in processes),
+            traced=sum(process.state == b"t" for process in processes),
+            blocked=blocked.count,
+            blocked_for=blocked.seconds,
+            blocked_in=blocked.place,
         )
 
     def _descendants(self, root: int) -> list[int]:
         """List the descendants of a process. Of the host's processes only new ones and orphans are read."""
-        pids = {int(name) for entry in os.scandir(self._proc) if (name := entry.name).isdecimal()}
+        pids = set(map(int, names_in(str(self._proc))))
         self._parents = {pid: parent for pid, parent in self._parents.items() if pid in pids and parent in pids}
         for pid in pids - self._parents.keys():
             if (process := self._process(pid)) is not None:
@@ -151,29 +158,17 @@ class _ProcessTree:
         return family[1:]
 
     def _process(self, pid: int) -> _Process | None:
-        stat = self._read(pid, "stat").rpartition(b")")[2].split()  # a name may have spaces and brackets
+        # A name may have spaces and brackets.
+        stat = contents_of(f"{self._proc}/{pid}/stat").rpartition(b")")[2].split()
         if not stat:
             return None
         seconds = (int(stat[11]) + int(stat[12])) * _TICK
-        return _Process((pid, int(stat[19])), int(stat[1]), seconds, int(stat[17]), stat[0] == b"T")
+        return _Process((pid, int(stat[19])), int(stat[1]), seconds, int(stat[17]), stat[0])
 
     def _resident_bytes(self, pid: int) -> int:
         # Linux 6.17 and later count exactly here, but not in `stat`.
-        statm = self._read(pid, "statm").split()
+        statm = contents_of(f"{self._proc}/{pid}/statm").split()
         return int(statm[1]) * _PAGE_BYTES if statm else 0
-
-    def _read(self, pid: int, name: str) -> bytes:
-        """Return the contents of a file of a process, which are empty where the process has ended or is hidden."""
-        try:
-            number = os.open(f"{self._proc}/{pid}/{name}", os.O_RDONLY)
-        except (FileNotFoundError, PermissionError):
-            return b""
-        try:
-            return os.read(number, _READ_BYTES)
-        except ProcessLookupError:
-            return b""
-        finally:
-            os.close(number)
 
 
 def _cores(before: tuple[float, _Seconds] | None, now: float, seconds: _Seconds) -> float | None:

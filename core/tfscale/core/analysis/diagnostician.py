@@ -9,6 +9,7 @@ from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.network.silence import SilenceWatch
 from tfscale.core.analysis.network.slow_links import SlowLinks
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
+from tfscale.core.analysis.process.process_facts import ProcessFacts
 from tfscale.core.analysis.run.cluster_context import ClusterContext
 from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.pipeline_stages import PipelineStages, is_stage
@@ -43,6 +44,7 @@ class Diagnostician:
         self._asynchronous = AsynchronousWorkers(rule or Rule())
         self._stages = PipelineStages()
         self._context = ClusterContext(spec)
+        self._processes = ProcessFacts()
         self._links = SlowLinks()
         self._silence = SilenceWatch(spec)
         self._crashes = CrashWatch()
@@ -54,6 +56,7 @@ class Diagnostician:
             return
         self._tasks[task].fold(frame)
         self._context.fold(task, frame)
+        self._processes.fold(task, frame)
         self._links.fold(task, frame)
         self._silence.fold(task, frame)
         for batch in frame.steps:
@@ -79,7 +82,8 @@ class Diagnostician:
         tasks = tuple(self._tasks.values())
         current: list[Diagnosis] = [
             *self._silence.diagnose(self._tasks, now),
-            *self._silence.outages.explain(self._crashes.diagnose(self._tasks, now)),
+            *self._silence.outages.explain(self._processes.explain(self._crashes.diagnose(self._tasks, now))),
+            *self._processes.diagnose(self._tasks),
             *hangs(tasks),
             *not_started(tasks, now),
             *not_trained(tasks),

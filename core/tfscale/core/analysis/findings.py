@@ -14,6 +14,7 @@ SEVERITIES = ("info", "warning", "serious", "critical")
 KINDS = (
     "cut_off",
     "crash",
+    "blocked",
     "unreachable",
     "hang",
     "not_started",

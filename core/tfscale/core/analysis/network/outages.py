@@ -35,7 +35,7 @@ class Outage:
 
     @property
     def what(self) -> str:
-        """What was gone."""
+        """The thing that was gone."""
         return f"the network between {self.task} and {self.other}" if self.other else f"{self.task}'s network"
 
     def explains(self, at: float) -> bool:
