@@ -347,10 +347,6 @@ class Interface:
     speed: float | None
 
 
-FROZEN = "its container is frozen"
-"""Clause about a process in a frozen control group: it neither runs nor ends."""
-
-
 @dataclass(frozen=True, slots=True)
 class TaskUsage:
     """Resources of the task's process tree: `cpu` in cores, `memory` in resident bytes."""
@@ -361,21 +357,18 @@ class TaskUsage:
     memory: int
     stopped: int = 0
     """Processes that a signal has stopped."""
+    traced: int = 0
+    """Processes that a debugger has stopped."""
+    blocked: int = 0
+    """Threads that wait in the kernel for 2 s or longer, and cannot be interrupted: for a disk or a file server."""
+    blocked_for: float | None = None
+    """Seconds for which the first of them has waited."""
+    blocked_in: str = ""
+    """The kernel's function in which that one waits (`wchan`)."""
     frozen: bool = False
-    """True while its container is frozen, as by `docker pause`."""
-    blocked: str = ""
-    """Kernel's function in which a thread of it sleeps and cannot be woken; empty where none does."""
+    """True while its cgroup is frozen, as by `docker pause`."""
     stands_at: str = ""
     """Clause with the line at which its program stands, once it has made no step for a while; empty if unknown."""
-
-    @property
-    def held(self) -> str:
-        """Clause about what keeps it from running, else about where it stands; empty while neither is known."""
-        if self.frozen:
-            return FROZEN
-        if self.blocked:
-            return f"a thread of it sleeps in the kernel ({self.blocked}) and cannot be woken, as on a disk that hangs"
-        return self.stands_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +411,23 @@ class PeerLink:
     """Seconds for which the peer's host has acknowledged nothing of what is sent again and again; None: it answers."""
 
 
+UNHEARD = 2.5
+"""Seconds without an answer to greetings, one a second, after which a neighbour is missed (chosen: two were lost)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Agent of another host that this one greets each second: what tells a host that is cut off from one that died."""
+
+    task: str
+    heard: Time | None
+    """Time at which it answered last, on the clock of the host that greets; None where it never did."""
+    round_trip: float | None = None
+    """Seconds of that greeting."""
+    refused: bool = False
+    """True where its host answers that there is no agent."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostSample:
     """State of the host at one moment; rates are since the sample before."""
@@ -433,9 +443,13 @@ class HostSample:
     task: TaskUsage | None = None
     throttled: float | None = None
     """Seconds a second in which the kernel held back the task's cgroup."""
+    memory_kills: int | None = None
+    """Processes of the task's cgroup that the kernel has killed for want of memory since the task's start."""
     disk: Disk | None = None
     links: tuple[PeerLink, ...] = ()
     """Those of the task's connections that were busiest."""
+    neighbours: tuple[Neighbour, ...] = ()
+    """Agents on other hosts that the task's agent greets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,14 +522,20 @@ class Frame:
         return bool(self.host and self.host.task and self.host.task.stopped)
 
     @property
-    def held(self) -> str:
-        """Clause about what keeps the task from running, or where it stands; empty while it runs."""
-        return self.host.task.held if self.host and self.host.task else ""
+    def is_blocked(self) -> bool:
+        """True where a thread of the task waits in the kernel and cannot be interrupted."""
+        return bool(self.host and self.host.task and self.host.task.blocked)
 
     @property
     def link_use(self) -> float | None:
         """Share of the time in which the busiest link to a peer was busy; None without a link."""
         return max((link.busy for link in self.host.links), default=None) if self.host else None
+
+    @property
+    def misses_neighbour(self) -> bool:
+        """True where an agent of another host that was heard before is not heard any more."""
+        heard = (neighbour.heard for neighbour in self.host.neighbours) if self.host else ()
+        return any(at is not None and self.at - at > UNHEARD for at in heard)
 
     @property
     def counters(self) -> Counters:

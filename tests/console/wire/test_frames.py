@@ -12,7 +12,6 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from tfscale.console.wire import frames
 from tfscale.core.records import (
-    FROZEN,
     Activity,
     ActivityKind,
     Coordinator,
@@ -66,25 +65,6 @@ def test_host_and_gpus_are_there_when_somebody_looks_and_stay_where_steps_go() -
     assert replace(through(sent), host=None) == replace(sent, host=None)
     bare = through(replace(sent, host=None, gpus=()))
     assert (bare.host, bare.gpus, bool(bare.counters), bare.is_stopped) == (None, (), False, False)
-
-
-@pytest.mark.parametrize(
-    ("usage", "held"),
-    [
-        (TaskUsage(1, 1, None, 1), ""),
-        (TaskUsage(1, 1, None, 1, frozen=True, blocked="__refrigerator", stands_at="its input stands at x"), FROZEN),
-        (
-            TaskUsage(1, 1, None, 1, blocked="nfs_wait_bit_killable", stands_at="x"),
-            "a thread of it sleeps in the kernel ",
-        ),
-        (TaskUsage(1, 1, None, 1, stands_at="its input stands at x"), "its input stands at x"),
-    ],
-    ids=["runs", "frozen", "blocked", "stands"],
-)
-def test_what_holds_a_process_comes_through_and_stays_where_steps_go(usage: TaskUsage, held: str) -> None:
-    sent = replace(fakes.frame(FIRST), host=HostSample(0.5, 4, None, 1, 2, 0, task=usage))
-    for frame in (through(sent), through(sent).with_steps(())):
-        assert frame.held == sent.held and frame.held.startswith(held) and bool(held) == bool(frame.held)
 
 
 def test_what_a_newer_agent_says_besides_is_no_counter() -> None:

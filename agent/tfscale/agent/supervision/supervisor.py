@@ -23,7 +23,6 @@ from pathlib import Path
 
 from tfscale.agent.on_demand.task_log import last_lines
 from tfscale.agent.supervision import shim
-from tfscale.agent.supervision.memory_kills import KILLED, MemoryKills
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
@@ -78,12 +77,9 @@ class Supervisor:
     `on_change` is called on the event loop with every new status.
     """
 
-    def __init__(
-        self, spec: TaskSpec, on_change: Callable[[TaskStatus], None], memory_kills: MemoryKills | None = None
-    ) -> None:
+    def __init__(self, spec: TaskSpec, on_change: Callable[[TaskStatus], None]) -> None:
         self._spec = spec
         self._on_change = on_change
-        self._memory_kills = memory_kills or MemoryKills()
         self._status = TaskStatus(TaskState.PENDING)
         self._story = deque([self._status], maxlen=_STORY)
         self._state: ShimState | None = None
@@ -280,8 +276,6 @@ class Supervisor:
         assert state.ended is not None
         failed = state.code != 0 and not state.requested
         log = last_words(last_lines(self._spec.log, _LAST_LINES)) if failed else ()
-        if failed and state.signal == signal.SIGKILL and self._memory_kills.are_recent():
-            log = (KILLED, *log)
         if state.lost_output:
             _logger.warning("%d bytes of its output could not be written to %s", state.lost_output, self._spec.log)
         end = Exit(state.code, state.signal, state.ended, state.requested, log)

@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfscale.agent.network.peer_links import PeerLinkCollector
-from tfscale.agent.process.process_facts import ProcessFacts
 from tfscale.agent.telemetry.disk_collector import DiskCollector
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.agent.telemetry.host_collector import HostCollector
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
-from tfscale.core.records import GpuSample, HostSample
+from tfscale.core.records import GpuSample, HostSample, Neighbour
 
 
 class Sampler:
@@ -31,7 +30,6 @@ class Sampler:
     ) -> None:
         """Prepare; `folder` is the task's working folder."""
         self._host = host or HostCollector()
-        self._process = ProcessFacts()
         self._disk = DiskCollector(folder)
         self._links = PeerLinkCollector(spec, task)
         self._gpus = gpus or GpuCollector()
@@ -48,12 +46,13 @@ class Sampler:
         self._links.stop()
         self._gpus.stop()
 
-    def sample(self, task_pid: int | None, place: str = "") -> None:
-        """Take new samples into `host` and `gpus`; `place` is where the task's program stands, if it does.
+    def sample(self, task_pid: int | None, neighbours: tuple[Neighbour, ...] = (), stands_at: str = "") -> None:
+        """Take new samples into `host` and `gpus`; the host's has what is known of its neighbours and its task.
 
         If the host cannot be sampled, `host` is None and the exception is raised.
         """
         self.host, self.gpus = None, self._gpus.latest()
+        disk, links = self._disk.latest(), self._links.latest()
         host = self._host.sample(task_pid)
-        task = self._process.add(host.task, task_pid, place)
-        self.host = replace(host, task=task, disk=self._disk.latest(), links=self._links.latest())
+        task = replace(host.task, stands_at=stands_at) if host.task and stands_at else host.task
+        self.host = replace(host, task=task, disk=disk, links=links, neighbours=neighbours)

@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from tfscale.console.history.gauges import Gauges, gauges_of
 from tfscale.console.transport.sanitize import printable
 from tfscale.core.records import (
+    UNHEARD,
     Activity,
     Collective,
     Coordinator,
@@ -29,7 +30,6 @@ from tfscale.core.records import (
     StepBatch,
     TaskState,
     TaskStatus,
-    TaskUsage,
     Training,
 )
 from tfscale.core.validation import check_counts, check_steps, check_time, is_moment
@@ -91,11 +91,12 @@ class ArrivedFrame(Frame):
     Their slots are empty until then, and Python calls `__getattr__` for what a slot does not hold.
     """
 
-    __slots__ = ("counters", "held", "is_stopped", "link_use")
+    __slots__ = ("counters", "is_blocked", "is_stopped", "link_use", "misses_neighbour")
     counters: Counters
-    held: str
+    is_blocked: bool
     is_stopped: bool
     link_use: float | None
+    misses_neighbour: bool
 
     def __getattr__(self, name: str) -> Any:
         # A frame that `dataclasses.replace` has made holds the fields alone, and not what is made of them.
@@ -148,7 +149,7 @@ def frame(data: bytes) -> Frame:
         activities=tuple([record_of(Activity, sent, CAUTION) for sent in message.activities if _is_activity(sent)]),
         coordinator=_coordinator(message.coordinator) if message.HasField("coordinator") else None,
         # The last: it takes the fields above out of the message.
-        **_counters(message),
+        **_counters(message, message.at),
     )
 
 
@@ -156,7 +157,7 @@ def frame_message(record: Frame) -> telemetry_pb2.Frame:
     return message_of(telemetry_pb2.Frame, record)
 
 
-def _counters(message: Message) -> dict[str, Any]:
+def _counters(message: Message, at: float) -> dict[str, Any]:
     for name in _READ:
         message.ClearField(name)
     data = message.SerializeToString()
@@ -166,14 +167,11 @@ def _counters(message: Message) -> dict[str, Any]:
     counters = ArrivedCounters(data if has_host or rest.gpus else b"")
     return {
         "counters": counters,
+        "is_blocked": has_host and rest.host.task.blocked > 0,
         "is_stopped": has_host and rest.host.task.stopped > 0,
-        "held": _held(rest.host.task) if has_host else "",
+        "misses_neighbour": any(each.HasField("heard") and at - each.heard > UNHEARD for each in rest.host.neighbours),
         "link_use": max((link.busy for link in rest.host.links), default=None) if has_host else None,
     }
-
-
-def _held(task: telemetry_pb2.TaskUsage) -> str:
-    return record_of(TaskUsage, task, CAUTION).held if task.frozen or task.blocked or task.stands_at else ""
 
 
 @lru_cache(maxsize=_TASKS)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.network.silence import SilenceWatch
 from tfscale.core.analysis.network.slow_links import SlowLinks
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
+from tfscale.core.analysis.process.process_facts import ProcessFacts
 from tfscale.core.analysis.run.cluster_context import ClusterContext
 from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.pipeline_stages import PipelineStages, is_stage
@@ -42,7 +44,9 @@ class Diagnostician:
         self._asynchronous = AsynchronousWorkers(rule or Rule())
         self._stages = PipelineStages()
         self._context = ClusterContext(spec)
+        self._processes = ProcessFacts()
         self._links = SlowLinks()
+        self._silence = SilenceWatch(spec)
         self._crashes = CrashWatch()
         self._open = OpenDiagnoses()
 
@@ -52,7 +56,9 @@ class Diagnostician:
             return
         self._tasks[task].fold(frame)
         self._context.fold(task, frame)
+        self._processes.fold(task, frame)
         self._links.fold(task, frame)
+        self._silence.fold(task, frame)
         for batch in frame.steps:
             owner, _, part = batch.subject.partition("/")
             if owner not in self._tasks:
@@ -75,7 +81,9 @@ class Diagnostician:
         """Return what holds at `now`, Unix seconds on the observer's clock."""
         tasks = tuple(self._tasks.values())
         current: list[Diagnosis] = [
-            *self._crashes.diagnose(self._tasks, now),
+            *self._silence.diagnose(self._tasks, now),
+            *self._silence.outages.explain(self._processes.explain(self._crashes.diagnose(self._tasks, now))),
+            *self._processes.diagnose(self._tasks),
             *hangs(tasks),
             *not_started(tasks, now),
             *not_trained(tasks),

@@ -12,7 +12,10 @@ SEVERITIES = ("info", "warning", "serious", "critical")
 """Severities of a diagnosis in rising order."""
 
 KINDS = (
+    "cut_off",
     "crash",
+    "blocked",
+    "unreachable",
     "hang",
     "not_started",
     "not_trained",

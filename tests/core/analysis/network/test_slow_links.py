@@ -18,7 +18,7 @@ SHAPED = replace(WELL, sent=7.1e6, busy=0.98, unsent=3_700_000, round_trip=0.036
 LOSSY = replace(WELL, retransmitted=0.023)
 CUT = replace(WELL, sent=0.0, busy=1.0, unsent=3_386_000, unanswered=2.0)
 CONTROL = replace(WELL, sent=1.5e3, busy=0.4, round_trip=0.03)
-"""What a shaped host's requests to the peer behind it in the ring look like."""
+"""Requests of a shaped host to the peer behind it in the ring."""
 
 
 def ring(make_frame: MakeFrame, at: float, size: int, ill: dict[int, PeerLink]) -> dict[str, Frame]:

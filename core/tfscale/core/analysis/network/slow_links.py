@@ -64,6 +64,8 @@ class SlowLinks:
         self._newest: dict[str, tuple[float, float, Counters]] = {}
         """Of each task: time of its newest frame, share in which its busiest link was busy, counters."""
         self._links: dict[_Key, LinkMemory] = {}
+        self._told: dict[_Key, Diagnosis] = {}
+        """Newest diagnosis of each link that is named."""
 
     def fold(self, task: str, frame: Frame) -> None:
         """Take in a frame of a task's agent."""
@@ -85,8 +87,15 @@ class SlowLinks:
             if others and key[0] in fresh:
                 _follow(link, _Compared(own, others))
             if others and link.is_named:
-                found.setdefault(key[0], _describe(key, link, _Compared(own, others)))
+                found.setdefault(key[0], self._tell(key, link, _Compared(own, others)))
+        self._told = {key: told for key, told in self._told.items() if key in self._links and self._links[key].is_named}
         return list(found.values())
+
+    def _tell(self, key: _Key, link: LinkMemory, compared: _Compared) -> Diagnosis:
+        """Return what holds; while it is to be seen whether the link is well again, what held last."""
+        if link.in_a_row == 0 or key not in self._told:
+            self._told[key] = _describe(key, link, compared)
+        return self._told[key]
 
     def _read(self) -> set[str]:
         """Take in the links of the busiest tasks and of some others, and return whose there were."""

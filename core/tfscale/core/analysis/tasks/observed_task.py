@@ -52,8 +52,6 @@ class ObservedTask:
     coordinator: Coordinator | None = None
     stopped: bool = False
     """True while a signal has stopped its process."""
-    held: str = ""
-    """Clause about what keeps its process from running, or where its program stands; empty while it runs."""
     progressed: float | None = None
     """End of its newest step in this attempt."""
     steps: int = 0
@@ -108,7 +106,7 @@ class ObservedTask:
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
             self.progressed = frame.at
         self.collective, self.coordinator = frame.collective, frame.coordinator
-        self.stopped, self.held = frame.is_stopped, frame.held
+        self.stopped = frame.is_stopped
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
                 self._fold_steps(batch)
