@@ -22,6 +22,7 @@ KINDS = (
     "not_measured",
     "unused_gpus",
     "not_finite",
+    "wrong_speed",
     "slow_link",
     "straggler",
     "slowdown",
