@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
@@ -124,7 +125,8 @@ class Diagnostician:
         now: float,
     ) -> Findings:
         main, trains = self._main, condition.kind is Condition.TRAINING
-        rounds = main.rate() if trains else 0.0 if condition.kind is Condition.STILL else None
+        resumed = -math.inf if condition.resumed is None else condition.resumed
+        rounds = main.rate(resumed) if trains else 0.0 if condition.kind is Condition.STILL else None
         subjects = {name: summary for group in self._groups for name, summary in group.summaries().items()}
         stages = self._stages.summaries()
         subjects |= stages

@@ -12,7 +12,7 @@ from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import how_it_left, left_early
 from tfscale.core.cluster.task import Role
 from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus, TaskState
-from tfscale.core.text import listing, no_contact, plural, step_rate
+from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rate
 
 _CONSPICUOUS = 1.5
 """Ratio from which on nobody is called healthy, though steps are too few for a diagnosis (chosen)."""
@@ -78,6 +78,10 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
     if (left := left_early(tasks)) is not None:
         return how_it_left(left)
     if ended:
+        if failed := [task for task in ended if _failed(task)]:
+            return "; ".join(
+                f"{task.name} {exit_clause(task.status.exit if task.status else None)}" for task in failed[:2]
+            )
         return f"{listing([task.name for task in ended])} {'has' if len(ended) == 1 else 'have'} ended"
     return None
 
@@ -141,6 +145,8 @@ def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> str:
         return f"waiting for {name}: {why}{others}"
     running = f"{plural(len(needed), 'task')} running"
     if condition.kind is Condition.TRAINING:
+        if condition.resumed is not None:
+            return f"{running}, steps are made again"
         return f"{running}, the first steps are being measured"
     unmeasured = [task.probe.message for task in needed if task.probe and task.probe.state is ProbeState.DISABLED]
     if unmeasured and len(unmeasured) == len(needed):

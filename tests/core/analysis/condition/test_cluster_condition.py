@@ -94,6 +94,22 @@ def test_a_cluster_that_stops_is_said_to_be_still_its_figures_are_zero_and_its_r
     assert found.subjects["worker:0"].step is not None and found.subjects["worker:0"].compute is None
 
 
+def test_after_a_stillness_no_rate_of_before_it_is_told(
+    diagnostician: Make, frame: MakeFrame, batch: Callable[..., StepBatch]
+) -> None:
+    observer = diagnostician(2)
+    trained(observer, 2)
+    for at in range(31, 40):
+        second(observer, frame, float(at), {"worker:0": 601, "worker:1": 600})
+    found = second(observer, frame, 40.0, {"worker:0": 602, "worker:1": 602})
+    assert (found.condition.kind, found.steps_per_second) == (Condition.TRAINING, None)
+    assert found.headline == "2 tasks running, steps are made again"
+    for worker in ("worker:0", "worker:1"):
+        anew = batch(worker, 603, 10, end=[40.1 + 0.05 * step for step in range(10)])
+        observer.fold(worker, frame(41.0, anew, collective=Collective(613, 613)))
+    assert observer.diagnose(41.0).headline.startswith("healthy: 2 workers in step, 20 steps/s")
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [

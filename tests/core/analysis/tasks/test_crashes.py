@@ -157,6 +157,14 @@ def test_no_death_is_said_of_a_task_whose_agent_sees_it(view: View, died: Died, 
     assert crash.sentence.endswith(f": it lost the connection to worker:2, which {runs}")
 
 
+def test_who_was_killed_long_after_the_others_had_gone_is_not_the_culprit(view: View, died: Died) -> None:
+    gone = view("worker:0", status=with_log(died(100.0, code=1), PEER.replace("task:2", "task:1")))
+    killed = view("worker:1", status=with_log(died(108.0, signal=9), PEER))
+    (crash,) = diagnose(CrashWatch(), gone, killed)
+    assert crash.subject == "worker:0" and "peer was gone" not in crash.sentence
+    assert crash.sentence.endswith(": it lost the connection to worker:1, which was killed by SIGKILL only 8.0 s later")
+
+
 def test_a_time_out_of_contact_explains_who_failed_for_it(view: View, died: Died) -> None:
     peers = [view(f"worker:{index}", status=with_log(died(112.0, code=1), PEER)) for index in range(3)]
     peers[2].cut = (100.0, 122.0)

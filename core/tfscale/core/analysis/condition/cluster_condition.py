@@ -51,6 +51,8 @@ class ClusterCondition:
     """Seconds, as before a stillness."""
     usual_pause: float = 0.0
     """Seconds without a step that come again and again; 0 without such."""
+    resumed: float | None = None
+    """End of the newest stillness, Unix seconds: a rate over steps from before it would be none of now."""
 
     @property
     def may_be_judged(self) -> bool:
@@ -66,6 +68,8 @@ class ConditionWatch:
     _pauses: deque[float] = field(default_factory=lambda: deque(maxlen=_PAUSES_KEPT))
     _longest: float = 0.0
     """Seconds of the pause that lasts; 0 while there is none, or where it has a reason that is no habit."""
+    _is_still: bool = False
+    _resumed: float | None = None
 
     def judge(self, tasks: Sequence[ObservedTask], step_time: float | None, now: float) -> ClusterCondition:
         """Return the condition at `now`, Unix seconds. `step_time` is the median of the newest steps, None unknown."""
@@ -75,7 +79,7 @@ class ConditionWatch:
             return ClusterCondition(Condition.ENDED)
         trained = [task for task in tasks if task.progressed is not None and task.task.role is not Role.EVALUATOR]
         if not trained:
-            self._usual = None
+            self._usual = self._resumed = None
             return ClusterCondition(_before_the_first_step(meeting, now))
         quiet = _quiet(trained, now)
         if quiet is None:
@@ -87,17 +91,20 @@ class ConditionWatch:
         pause = median(self._pauses) if len(self._pauses) >= _PAUSES_NEEDED else 0.0
         usual = FIRST_STEPS if self._usual is None else USUAL_STEPS * self._usual
         if seconds <= max(SHORTEST, usual):
-            self._learn()
-            return ClusterCondition(Condition.TRAINING, None, self._usual, pause)
+            self._learn(since)
+            return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)
         stillness = stillness_of(tasks, since, seconds, now)
         is_habit = not (stillness.is_expected or any(each.is_certain for each in stillness.late.values()))
         self._longest = seconds if is_habit else 0.0
         if seconds <= PAUSES * pause:
-            return ClusterCondition(Condition.TRAINING, None, self._usual, pause)
+            return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)
+        self._is_still = True
         return ClusterCondition(Condition.STILL, stillness, self._usual, pause)
 
-    def _learn(self) -> None:
-        """Remember the pause that is over."""
+    def _learn(self, at: float) -> None:
+        """Remember the pause that a sign of work has ended at `at`."""
+        if self._is_still:
+            self._is_still, self._resumed = False, at
         if self._longest:
             self._pauses.append(self._longest)
         self._longest = 0.0

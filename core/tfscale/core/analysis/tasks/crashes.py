@@ -62,6 +62,11 @@ class Failure:
         """True where it ended, by its own log, because another task had died."""
         return self.clue is not None and self.clue.kind == PEER and self.signal not in _PRIMARY
 
+    def has_lost_a_peer(self, earliest: float) -> bool:
+        """Decide whether it ended because another task had, by its own log; killed long after the others, too."""
+        is_late = self.at > earliest + CLOCK_DOUBT
+        return self.followed or (is_late and self.clue is not None and self.clue.kind == PEER)
+
     @property
     def how(self) -> str:
         if self.signal is not None:
@@ -87,7 +92,8 @@ def culprit(failures: list[Failure]) -> Failure:
 
     Among failures too close in time to be ordered, a primary one goes first.
     """
-    failures = [failure for failure in failures if not failure.followed] or failures
+    earliest = min(failure.at for failure in failures)
+    failures = [failure for failure in failures if not failure.has_lost_a_peer(earliest)] or failures
     first = min(failures, key=lambda failure: failure.at)
     close = [failure for failure in failures if failure.primary and failure.at <= first.at + CLOCK_DOUBT]
     return first if first.primary or not close else min(close, key=lambda failure: failure.at)
@@ -170,16 +176,14 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
     if others and all(_is_alike(first, other) for other in others) and len(incident.failures) == len(tasks):
         whole = "both tasks" if len(tasks) == 2 else f"all {len(tasks)} tasks"
         return _crash(CLUSTER, first, others, f"{whole} failed alike at {clock(first.at)}{_why(first)}")
-    if first.followed and (gone := _gone(incident, first, tasks, now)) is not None:
-        subject, what = gone
-        followers = [first, *others] if subject != first.task else others
-        lost = (
-            f"; {_together(first, followers)}, {_peers_gone(followers)}"
-            if subject != first.task
-            else _rest(first, others)
-        )
-        return _crash(subject, first, followers, (what if subject != first.task else f"{begin}: {what}") + lost)
-    return _crash(first.task, first, others, f"{begin}{_why(first)}{_rest(first, others)}")
+    if not first.followed or (gone := _gone(incident, first, tasks, now)) is None:
+        return _crash(first.task, first, others, f"{begin}{_why(first)}{_rest(first, others)}")
+    subject, what = gone
+    if subject == first.task:
+        rest = [other for other in others if first.clue is None or other.task != first.clue.culprit]
+        return _crash(subject, first, others, f"{begin}: {what}{_rest(first, rest)}")
+    lost = [first, *others]
+    return _crash(subject, first, lost, f"{what}; {_together(first, lost)}, {_peers_gone(lost)}")
 
 
 def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], now: float) -> tuple[str, str] | None:
@@ -187,11 +191,15 @@ def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], n
 
     A log says that a connection was lost. Whether the task behind it died, its own agent knows.
     """
-    failed = {failure.task for failure in incident.failures}
+    failed = {failure.task: failure for failure in incident.failures}
     if (cut := _cut_off(incident, first, tasks)) is not None:
         return cut.name, f"the agent of {cut.name} was out of contact {_span(cut.cut)}"
     named = first.clue.culprit if first.clue else None
-    if named is None or named in failed:
+    if named in failed:
+        later = failed[named].at - first.at
+        how = f"which {failed[named].how} only {duration(later)} later"
+        return (first.task, f"it lost the connection to {named}, {how}") if later > CLOCK_DOUBT else None
+    if named is None:
         return None
     task = tasks.get(named)
     if task is None:
@@ -239,7 +247,7 @@ def _crash(subject: str, first: Failure, followers: Sequence[Failure], sentence:
 def _why(failure: Failure) -> str:
     """Return the line of its log that explains the failure, as the next part of the sentence."""
     clue = failure.clue
-    if clue is None:
+    if clue is None or (clue.kind == PEER and failure.signal in _PRIMARY):
         return ""
     if clue.kind == "explained":
         return f": {clue.line.removeprefix(EXPLAINED)}"
