@@ -24,11 +24,11 @@ class ProcessFacts:
 
     def __init__(self) -> None:
         self._newest: dict[str, tuple[float, bool, Counters]] = {}
-        """Of each task: time of its newest frame, whether a thread is blocked, counters."""
+        """Of each task: time of its newest frame, whether something holds its process, counters."""
 
     def fold(self, task: str, frame: Frame) -> None:
         """Take in a frame of a task's agent."""
-        self._newest[task] = (frame.at, frame.is_blocked, frame.counters)
+        self._newest[task] = (frame.at, frame.is_held, frame.counters)
 
     def why_still(self, task: str) -> str | None:
         """Return what keeps a task's process from going on, as the end of a sentence; None where nothing is known."""
@@ -37,7 +37,7 @@ class ProcessFacts:
 
     def diagnose(self, tasks: Mapping[str, ObservedTask]) -> list[Diagnosis]:
         """Return one `blocked` for each running task with a thread that the kernel does not let go on."""
-        names = [name for name, (_, is_blocked, _) in self._newest.items() if is_blocked and tasks[name].running]
+        names = [name for name, (_, is_held, _) in self._newest.items() if is_held and tasks[name].running]
         found = ((name, self._newest[name][0], self._newest[name][2].host) for name in names if tasks[name].up)
         return [told for name, at, host in found if host and (told := _blocked(name, at, host)) is not None]
 
