@@ -19,6 +19,7 @@ import psutil
 from local_cluster import start_agent, tasks_of
 from tfscale.agent.supervision.shim_state import read_state
 
+from incidents import groups
 from incidents.incident import WELL, Setup
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "incidents"
@@ -81,7 +82,7 @@ class Cluster:
                 [sys.executable, own.get("SCRIPT", PROGRAMS / f"{self.setup.program}.py")],
                 self._environment() | self._filled(self.setup.variables | own),
                 role,
-                net_hosts.inside(self.host(task)),
+                [*net_hosts.inside(self.host(task)), *self._in_group(task)],
                 said=said.fileno(),
             )
 
@@ -155,6 +156,10 @@ class Cluster:
                 if process.environ().get(MARK) == str(self.folder):
                     found.append(process)
         return found
+
+    def _in_group(self, task: str) -> list[str]:
+        kind = self.setup.groups.get(task)
+        return [] if kind is None else groups.inside(groups.make(self, kind, task))
 
     def _environment(self) -> dict[str, str]:
         places = os.pathsep.join(sys.path)

@@ -26,13 +26,17 @@ def path(kind: str, task: str) -> Path:
     return _ROOT / kind / f"{_NAME}-{task.replace(':', '-')}"
 
 
-def join(cluster: Cluster, kind: str, task: str) -> Path:
-    """Put the process of a task into a group of its own, and return the group's folder; it goes with the cluster."""
+def make(cluster: Cluster, kind: str, task: str) -> Path:
+    """Make a group for a task, and return its folder; it goes with the cluster."""
     group = path(kind, task)
     group.mkdir(exist_ok=True)
     cluster.undone(lambda: _remove(group))
-    (group / "cgroup.procs").write_text(str(cluster.pid(task)))
     return group
+
+
+def inside(group: Path) -> list[str]:
+    """Return the words to put before a command so that it runs in a group, as in a container of its own."""
+    return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")]
 
 
 def remove_left() -> None:

@@ -32,6 +32,8 @@ class Setup:
     """Variables of all tasks."""
     own: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Variables of single tasks, by their names."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """Kinds of the control groups in which single tasks and their agents run."""
     absent: tuple[str, ...] = ()
     """Tasks that nobody starts."""
     addresses: Mapping[str, str] = field(default_factory=dict)

@@ -6,12 +6,11 @@ import signal
 
 from incidents import groups
 from incidents.cluster import Cluster
-from incidents.incident import DEAD, STILL, WELL, Incident
+from incidents.incident import DEAD, STILL, WELL, Incident, Setup
 
 
 def _exhaust_memory(cluster: Cluster) -> None:
-    group = groups.join(cluster, "memory", "worker:2")
-    (group / "memory.limit_in_bytes").write_text(str(400 << 20))
+    (groups.path("memory", "worker:2") / "memory.limit_in_bytes").write_text(str(1500 << 20))
     cluster.order("worker:2", "memory")
 
 
@@ -51,9 +50,10 @@ INCIDENTS = (
     Incident(
         "out of memory",
         "worker:2 takes more memory than its cgroup has, and the kernel kills it",
+        setup=Setup(groups={"worker:2": "memory"}),
         begin=_exhaust_memory,
         lasts=21,
-        says={8: r"worker:2.*(killed|SIGKILL)", 20: r"worker:2.*(SIGKILL|killed).*memory"},
+        says={8: r"worker:2.*(killed|SIGKILL)", 20: r"worker:2 was killed.*memory"},
         while_it_lasts=WELL,
         never=r"^worker:[01] (was|exited|has died|is stuck)",
         report=r"worker:2.*memory",

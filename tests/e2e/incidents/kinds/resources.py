@@ -11,7 +11,9 @@ from incidents import groups
 from incidents.cluster import Cluster
 from incidents.incident import DEAD, WELL, Incident, Setup
 
-_BUSY = Setup(variables={"WIDTH": "256", "BATCH": "64", "BURN": "4", "TF_NUM_INTRAOP_THREADS": "1"})
+_BUSY = Setup(
+    groups={"worker:1": "cpu"}, variables={"WIDTH": "256", "BATCH": "64", "BURN": "4", "TF_NUM_INTRAOP_THREADS": "1"}
+)
 _BURN = [sys.executable, "-c", "while True: pass"]
 
 
@@ -22,10 +24,9 @@ def _burn(cluster: Cluster) -> None:
     cluster.undone(lambda: [process.kill() for process in burning])
 
 
-def _throttle(cluster: Cluster) -> None:
-    group = groups.join(cluster, "cpu", "worker:1")
-    (group / "cpu.cfs_period_us").write_text("100000")
-    (group / "cpu.cfs_quota_us").write_text("10000")
+def _throttle(_: Cluster) -> None:
+    (groups.path("cpu", "worker:1") / "cpu.cfs_period_us").write_text("100000")
+    (groups.path("cpu", "worker:1") / "cpu.cfs_quota_us").write_text("10000")
 
 
 def _unthrottle(_: Cluster) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
 from incidents import groups
 from incidents.cluster import Cluster
@@ -21,9 +20,10 @@ def _go_on(*tasks: str):
 
 
 def _freeze(cluster: Cluster) -> None:
-    frozen = groups.join(cluster, "freezer", "worker:1") / "freezer.state"
-    frozen.write_text("FROZEN")
-    cluster.undone(lambda: Path(frozen).write_text("THAWED"))
+    group = groups.make(cluster, "freezer", "worker:1")
+    (group / "cgroup.procs").write_text(str(cluster.pid("worker:1")))
+    (group / "freezer.state").write_text("FROZEN")
+    cluster.undone(lambda: (group / "freezer.state").write_text("THAWED"))
 
 
 def _thaw(_: Cluster) -> None:
