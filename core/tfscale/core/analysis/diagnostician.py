@@ -21,6 +21,7 @@ from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.core.analysis.tasks.crashes import CrashWatch
 from tfscale.core.analysis.tasks.hangs import EVENT, hangs
+from tfscale.core.analysis.tasks.no_first_step import no_first_step
 from tfscale.core.analysis.tasks.non_finite import not_finite
 from tfscale.core.analysis.tasks.not_measured import not_measured
 from tfscale.core.analysis.tasks.not_started import not_started
@@ -91,6 +92,7 @@ class Diagnostician:
             *self._processes.diagnose(self._tasks),
             *(stuck_functions(tasks) or hangs(tasks, condition)),
             *not_started(tasks, now),
+            *no_first_step(tasks, now),
             *not_trained(tasks),
             *not_measured(tasks),
             *unused_gpus(tasks),
@@ -104,7 +106,7 @@ class Diagnostician:
         """Return how the cluster trains; nothing where it does not, once that is an event and no passing pause."""
         slow = self._stragglers()
         compared = [(group.window.subjects, group.figures) for group in self._groups]
-        slow = self._context.explain(slow, compared, self._tasks)
+        slow = self._context.explain(slow, compared, self._tasks, now)
         slow += (links := self._links.diagnose())
         if condition.kind is Condition.STILL and condition.stillness and condition.stillness.seconds <= EVENT:
             return [*slow, *self._context.open]

@@ -30,6 +30,9 @@ _GAP = 1.0
 _GPU_FRAMES = 16
 """Frames of which one is asked for the number of the host's GPUs; NVML may answer late."""
 
+IDLE_CORES = 0.05
+"""Cores up to which a process that makes no step counts as idle (chosen: a process that waits took 0.00 to 0.02)."""
+
 SILENT = 3.0
 """Seconds without a frame after which an agent counts as silent, and nothing of its task is told as of now (chosen: an
 agent sends one a second)."""
@@ -67,6 +70,8 @@ class ObservedTask:
     """Counters of its host where they tell what keeps its process from going on, or where its program stands."""
     cores: float | None = None
     """Cores that its processes use."""
+    idle_since: float | None = None
+    """Time since which they use next to none; None while they do, or where that is not known."""
     progressed: float | None = None
     """End of its newest step in this attempt."""
     steps: int = 0
@@ -143,6 +148,8 @@ class ObservedTask:
         self.stopped = frame.is_stopped
         self.held = frame.counters if frame.is_held else None
         self.cores = frame.host.task.cpu if frame.host and frame.host.task else None
+        is_idle = self.cores is not None and self.cores <= IDLE_CORES
+        self.idle_since = (self.idle_since or frame.at) if is_idle else None
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
                 self._fold_steps(batch)
