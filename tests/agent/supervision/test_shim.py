@@ -53,7 +53,8 @@ def test_a_line_of_its_own_is_apart_from_output_without_a_newline(tmp_path: Path
         log.write(b"loss: 0.5")
     log.line("ended")
     lines = (tmp_path / "log").read_text().splitlines()
-    assert [line.rpartition(" ")[2] for line in lines] == ["started", "0.5", "started", "0.5", "ended"]
+    assert [line[-7:] for line in lines] == ["started", "ss: 0.5", "an end)", "ss: 0.5", "an end)"]
+    assert lines[-1].endswith("Z ended (after a line without an end)")
 
 
 def test_a_full_disk_is_counted_and_marked_when_there_is_room_again(tmp_path: Path) -> None:
@@ -81,7 +82,12 @@ def _reopened(log: shim.OutputLog, path: Path) -> shim.OutputLog:
         ("no-such-program", None, 127, "'no-such-program': No such file or directory: give its path, or write its"),
         ("./plain", "print(1)", 126, "'./plain': Permission denied: make it executable with chmod +x, or write its"),
         ("./text", "echo 1", 126, "'./text': Exec format error: begin it with a line such as #!/bin/sh, or write its"),
-        ("./lost", "#!/no/such\n", 127, "'./lost': No such file or directory: the interpreter in its first line is not"),
+        (
+            "./lost",
+            "#!/no/such\n",
+            127,
+            "'./lost': No such file or directory: the interpreter in its first line is",
+        ),
         ("./", None, 126, "'./' is a folder"),
     ],
 )

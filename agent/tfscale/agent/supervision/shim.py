@@ -13,7 +13,7 @@ learns it when the disk is full, too. The lines that the shim adds to the task's
 """
 
 # Importing pathlib would take a sixth of the time until the task starts.
-# ruff: noqa: PTH105, PTH108, PTH110, PTH123, PTH208
+# ruff: noqa: PTH105, PTH108, PTH110, PTH112, PTH118, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -56,11 +56,13 @@ _REMEDIES = {
     errno.EACCES: f"make it executable with chmod +x, {_BY_INTERPRETER}",
     errno.ENOEXEC: f"begin it with a line such as #!/bin/sh, {_BY_INTERPRETER}",
 }
-"""What helps where a program cannot be started, by the error's number."""
+"""Remedies where a program cannot be started, by the error's number."""
 _CHUNK = 1 << 16
 """Bytes of one read of the task's output."""
 _PIPE = 1 << 20
 """Bytes that the task can write before it waits for the shim."""
+UNFINISHED = " (after a line without an end)"
+"""End of a line of the shim's own before which it has ended the task's line."""
 _SPARE = 1 << 14
 """Bytes set aside for the last state, which must be written on a full disk, too."""
 
@@ -164,9 +166,9 @@ class OutputLog:
     def line(self, text: str) -> None:
         """Write a line of the shim's own, with the time (UTC); a line of the task that has no end gets one."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        before = "" if self._ends_with_line else "\n"
+        before, after = ("", "") if self._ends_with_line else ("\n", UNFINISHED)
         # Arguments and paths need not be UTF-8.
-        self.write(f"{before}--- tfscale: {now} {text}\n".encode(errors="backslashreplace"))
+        self.write(f"{before}--- tfscale: {now} {text}{after}\n".encode(errors="backslashreplace"))
 
     def _append(self, data: bytes) -> None:
         try:
