@@ -19,6 +19,7 @@ from tfscale.core.cluster.local_agents import LocalAgent, local_agents
 from tfscale.core.cluster.loopback_cluster import run_of, write_local_cluster, write_lone_cluster
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
+from tfscale.core.working_folder import check_working_folder
 
 _PATIENCE = 30.0
 """Seconds within which all agents must serve."""
@@ -54,8 +55,9 @@ class OwnRun:
 def start_run(command: Sequence[str], workers: int | None, environment: Mapping[str, str]) -> OwnRun:
     """Start the command as one task alone, or as a cluster of workers; a run of it that is there already is joined.
 
-    Raises OwnRunError.
+    Raises OwnRunError, and UsageError where the working folder was removed.
     """
+    check_working_folder()
     name = run_of(command if workers is None else (*command, f"--workers={workers}"), Path.cwd())
     run = OwnRun(name, environment)
     if run.agents:
@@ -67,7 +69,14 @@ def start_run(command: Sequence[str], workers: int | None, environment: Mapping[
     except OSError as error:
         raise OwnRunError(f"{folder}: cannot keep state there ({error.strerror}): set XDG_STATE_HOME") from None
     run = OwnRun(name, environment, started)
-    _wait_for(run, folder)
+    try:
+        _wait_for(run, folder)
+    except BaseException:
+        # Also at ctrl-C: nobody would know of them.
+        for agent in started:
+            agent.terminate()
+            agent.wait()
+        raise
     return run
 
 
@@ -113,15 +122,12 @@ def _count_gpus() -> int:
 
 
 def _wait_for(run: OwnRun, folder: Path) -> None:
-    """Wait until all agents serve. Raises OwnRunError, after which none runs."""
+    """Wait until all agents serve. Raises OwnRunError."""
     due = time.monotonic() + _PATIENCE
     tasks = list(load_cluster(folder / f"{folder.name}.toml").tasks)
     while len(run.agents) < len(tasks):
         ended = next((task for task, agent in zip(tasks, run.started, strict=True) if agent.poll() is not None), None)
         if ended is not None or time.monotonic() > due:
-            for agent in run.started:
-                agent.terminate()
-                agent.wait()
             raise OwnRunError(_failure(folder, ended or tasks[0]))
         time.sleep(_POLL)
 
