@@ -2,17 +2,22 @@
 
     goodput = time in steps never repeated, less the time their workers waited for data and for each other / wall time
 
-Every second is in one bucket: that of what held up the whole cluster, not of what one task did meanwhile.
+Every second is in one bucket: that of what held up the whole cluster, not of what one task did meanwhile. If one task
+alone does something else (the chief writes a checkpoint), the others wait for it in their next all-reduce: that is
+no straggler's time, but a checkpoint's.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from tfscale.core.analysis.steps.phases import waits
-from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
+from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats, Integers
+from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
 from tfscale.core.records import Activity, ActivityKind
 
 PRODUCTIVE, PYTHON = "productive", "python"
@@ -29,13 +34,15 @@ BUCKETS = (
     "unknown",
 )
 """Buckets of time. `stragglers`: waiting for slower workers within a step. `recovery`: from a failure to the next step.
-`lost_progress`: steps made a second time. `unknown`: time between steps that no activity explains."""
+`lost_progress`: steps made a second time. `unknown`: time between steps that no activity explains, or is idle."""
 
 _KINDS = {
     ActivityKind.COMPILE: "compile",
     ActivityKind.CHECKPOINT: "checkpoint",
     ActivityKind.EVALUATION: "evaluation",
+    ActivityKind.IDLE: "unknown",
 }
+"""Buckets of activities; of several at once the first counts."""
 
 Interval = tuple[float, float]
 """(begin, end), Unix seconds."""
@@ -94,12 +101,16 @@ class Goodput:
             fresh = fresh.since(self._reached)
         if len(fresh) == 0 or self.begin is None:
             return
-        otherwise = self._otherwise(attempt)
+        spans = _Spans.of(fresh)
+        if self._reached is None and fresh.sequence[0] > WARM_UP_STEPS:
+            # Who watches a run from its middle on does not know what it did before: that is not its start.
+            self.begin = float(fresh.end[0] - spans.length[0])
+        is_new = attempt != self._attempt and fresh.sequence[0] <= WARM_UP_STEPS
         begin = self.begin if self._reached is None else self._reached
-        length = _length(fresh)
-        self._add(self._gap(begin, float(fresh.end[0] - length[0]), otherwise))
-        self._within(
-            fresh, length, None if newest_global is None else newest_global - (fresh.sequence[-1] - fresh.sequence)
+        spans.begin_at(begin)
+        self._explain(spans, self._otherwise(attempt), is_new)
+        self._sum_up(
+            fresh, spans, None if newest_global is None else newest_global - (fresh.sequence[-1] - fresh.sequence)
         )
         self._attempt, self._consumed, self._reached = attempt, int(fresh.sequence[-1]), float(fresh.end[-1])
         self._activities = {
@@ -127,8 +138,10 @@ class Goodput:
             return {}
         spent = dict(self._spent)
         reached = self.begin if self._reached is None else self._reached
-        for bucket, seconds in self._gap(reached, max(now, reached), "start" if self._reached is None else "unknown"):
+        done = self._activity_seconds(reached, max(now, reached))
+        for bucket, seconds in done.items():
             spent[bucket] += seconds
+        spent["start" if self._reached is None else "unknown"] += max(now - reached, 0.0) - sum(done.values())
         return spent
 
     def share(self, now: float) -> float | None:
@@ -137,35 +150,40 @@ class Goodput:
         total_seconds = sum(spent.values())
         return spent[PRODUCTIVE] / total_seconds if total_seconds > 0 else None
 
-    def _within(self, fresh: AlignedSteps, length: Floats, numbers: Floats | None) -> None:
-        """Take in steps, and the gaps between those that do not follow one another at once."""
-        fetch = fresh.phases[2].mean(axis=1)
-        waited = waits(fresh.reduce).mean(axis=1) if len(fresh.subjects) > 1 else np.zeros(len(fresh))
+    def _explain(self, spans: _Spans, otherwise: str, is_new: bool) -> None:
+        """Put time between steps, and waiting for a task that did something else, into the buckets of what was done.
+
+        The time before the first of the steps is `otherwise` where no activity explains it. If that step `is_new`, an
+        attempt's first, so is the wait in it: some worker came later than others.
+        """
+        rows = set(np.flatnonzero(spans.is_long).tolist())
+        for activity in self._activities.values():
+            first, last = np.searchsorted(spans.end, [activity.begin, activity.end or math.inf])
+            rows.update(range(int(first), min(int(last) + 1, len(spans.end))))
+        for row in rows | ({0} if is_new else set()):
+            done = self._activity_seconds(float(spans.begin[row]), float(spans.end[row]))
+            for bucket, seconds in spans.take(row, done).items():
+                self._spent[bucket] += seconds
+            is_start = is_new and row == 0
+            self._spent[otherwise if row == 0 else "unknown"] += spans.take_rest(row, is_start)
+
+    def _sum_up(self, fresh: AlignedSteps, spans: _Spans, numbers: Integers | None) -> None:
+        """Put what is left of the steps into buckets; `numbers` are their global steps."""
         repeated = np.zeros(len(fresh), bool) if numbers is None else numbers <= self._highest
-        self._spent["lost_progress"] += float(length[repeated].sum())
         once = ~repeated
+        within = spans.end - spans.begin - spans.taken
+        fetch = fresh.phases[2].mean(axis=1)
+        self._spent["lost_progress"] += float(within[repeated].sum())
         self._spent["input"] += float(fetch[once].sum())
-        self._spent["stragglers"] += float(waited[once].sum())
-        self._spent[PRODUCTIVE] += float((length - fetch - waited)[once].sum())
+        self._spent["stragglers"] += float(spans.waited[once].sum())
+        self._spent[PRODUCTIVE] += float((within - fetch - spans.waited)[once].sum())
         self._host += float(fresh.phases[1].mean(axis=1)[once].sum())
-        gaps = np.diff(fresh.end) - length[1:]
-        is_long = gaps > np.maximum(_SHORT_GAP_SHARE * length[1:], _SHORT_GAP)
-        self._spent[PRODUCTIVE] += float(gaps[~is_long].sum())
-        for row in np.flatnonzero(is_long):
-            stop = float(fresh.end[row + 1] - length[row + 1])
-            self._add(self._gap(float(fresh.end[row]), stop, "unknown"))
         if numbers is not None:
             self._highest = max(self._highest, int(numbers[-1]))
 
-    def _add(self, parts: Iterable[tuple[str, float]]) -> None:
-        for bucket, seconds in parts:
-            self._spent[bucket] += seconds
-
-    def _gap(self, begin: float, end: float, otherwise: str) -> list[tuple[str, float]]:
-        """Return (bucket, seconds) of [begin, end] by the tasks' activities, the rest as `otherwise`."""
-        if end <= begin:
-            return []
-        left, parts = [(begin, end)], []
+    def _activity_seconds(self, begin: float, end: float) -> dict[str, float]:
+        """Return the seconds of [begin, end] in which some task did something else, by bucket."""
+        left, done = [(begin, end)] if end > begin else [], {}
         for kind, bucket in _KINDS.items():
             busy = [
                 (activity.begin, end if activity.end is None else activity.end)
@@ -173,14 +191,76 @@ class Goodput:
                 if activity.kind is kind
             ]
             rest = without(left, busy)
-            parts.append((bucket, total(left) - total(rest)))
+            done[bucket] = total(left) - total(rest)
             left = rest
-        return [*parts, (otherwise, total(left))]
+        return done
 
 
-def _length(window: AlignedSteps) -> Floats:
-    """Return (k,) seconds of each step, the mean of its workers'."""
-    return np.asarray(window.phases.sum(axis=0).mean(axis=1), dtype=np.float64)
+@dataclass(slots=True)
+class _Spans:
+    """(k,) seconds of steps: each from the end of the step before to its own end, and what is taken out of it."""
+
+    end: Floats
+    length: Floats
+    """Seconds in phases, the mean of the workers'; the rest is between two steps."""
+    waited: Floats
+    """Seconds of these in which a worker waits for a slower one, the mean of the workers'."""
+    begin: Floats
+    taken: Floats
+    """Seconds that are in a bucket already."""
+
+    @classmethod
+    def of(cls, steps: AlignedSteps) -> _Spans:
+        length = np.asarray(steps.phases.sum(axis=0).mean(axis=1), dtype=np.float64)
+        waited = waits(steps.reduce).mean(axis=1, dtype=np.float64) if len(steps.subjects) > 1 else np.zeros(len(steps))
+        begin = np.concatenate([steps.end[:1] - length[:1], steps.end[:-1]])
+        return cls(steps.end, length, waited, begin, np.zeros(len(steps)))
+
+    def begin_at(self, begin: float) -> None:
+        """Let the first span begin at this time."""
+        self.begin[0] = begin
+
+    @property
+    def between(self) -> Floats:
+        """(k,) seconds between two steps that are in no bucket yet."""
+        return self.end - self.begin - self.length - self.taken
+
+    @property
+    def is_long(self) -> NDArray[np.bool_]:
+        """(k,) True where the time between two steps is too long to belong to the step."""
+        return self.between > np.maximum(_SHORT_GAP_SHARE * self.length, _SHORT_GAP)
+
+    def take(self, row: int, done: Mapping[str, float]) -> Mapping[str, float]:
+        """Return the seconds that these activities, by bucket, held up the step, and take them out of it.
+
+        That is no more than the time between the steps and that in which others waited: what runs beside the steps,
+        as an asynchronous checkpoint, holds up nobody. Of one task alone the others wait the whole time, in their
+        all-reduce, and the task itself spends it between its steps: in the means that makes (n-1)/n and 1/n of it.
+        """
+        free = max(float(self.between[row]), 0.0)
+        held_up = sum(done.values())
+        if held_up <= 0:
+            return {}
+        share = min(1.0, (free + float(self.waited[row])) / held_up)
+        seconds = held_up * share
+        waited = max(0.0, seconds - free)
+        self.waited[row] -= waited
+        self.length[row] -= waited
+        self.taken[row] += seconds
+        return {bucket: part * share for bucket, part in done.items()}
+
+    def take_rest(self, row: int, is_start: bool) -> float:
+        """Return the seconds between the steps that are left, where they are many, and take them out of the step.
+
+        At a start with those in which a worker waits.
+        """
+        seconds = max(float(self.between[row]), 0.0) if is_start or self.is_long[row] else 0.0
+        if is_start:
+            seconds += float(self.waited[row])
+            self.length[row] -= self.waited[row]
+            self.waited[row] = 0.0
+        self.taken[row] += seconds
+        return seconds
 
 
 def total(intervals: Sequence[Interval]) -> float:
