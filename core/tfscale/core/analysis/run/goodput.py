@@ -228,7 +228,7 @@ class _Spans:
     @property
     def is_long(self) -> NDArray[np.bool_]:
         """(k,) True where the time between two steps is too long to belong to the step."""
-        return self.between > np.maximum(_SHORT_GAP_SHARE * self.length, _SHORT_GAP)
+        return np.asarray(self.between > np.maximum(_SHORT_GAP_SHARE * self.length, _SHORT_GAP))
 
     def take(self, row: int, done: Mapping[str, float]) -> Mapping[str, float]:
         """Return the seconds that these activities, by bucket, held up the step, and take them out of it.

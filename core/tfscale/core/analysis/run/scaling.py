@@ -16,12 +16,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
 FEWEST_SIZES = 3
 """Measured sizes below which there is no forecast; three make a weak one."""
 _CONTINUES = 0.2
-"""Part of the last change that the next one is. On published series (tests/core/analysis/run/test_scaling.py) the median
-error is below 1.7 % with 0.1 to 0.3, and as large as that of the line through the last two sizes with 0.5."""
+"""Part of the last change that the next one is. On published series (tests/core/analysis/run/test_scaling.py) the
+median error is below 1.7 % with 0.1 to 0.3, and as large as that of the line through the last two sizes with 0.5."""
 _FLOOR = 0.03
 """Relative error beyond the rules that the band has at least. With 0.03 the bands hold the measured largest size of
 33 of 36 published series (the same test)."""
