@@ -9,7 +9,6 @@ no straggler's time, but a checkpoint's.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -101,14 +100,11 @@ class Goodput:
             fresh = fresh.since(self._reached)
         if len(fresh) == 0 or self.begin is None:
             return
-        spans = _Spans.of(fresh)
         if self._reached is None and fresh.sequence[0] > WARM_UP_STEPS:
             # Who watches a run from its middle on does not know what it did before: that is not its start.
-            self.begin = float(fresh.end[0] - spans.length[0])
-        is_new = attempt != self._attempt and fresh.sequence[0] <= WARM_UP_STEPS
-        begin = self.begin if self._reached is None else self._reached
-        spans.begin_at(begin)
-        self._explain(spans, self._otherwise(attempt), is_new)
+            self.begin = float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean())
+        spans = _Spans.of(fresh, self.begin if self._reached is None else self._reached)
+        self._explain(spans, self._otherwise(attempt), attempt != self._attempt and fresh.sequence[0] <= WARM_UP_STEPS)
         self._sum_up(
             fresh, spans, None if newest_global is None else newest_global - (fresh.sequence[-1] - fresh.sequence)
         )
@@ -151,21 +147,22 @@ class Goodput:
         return spent[PRODUCTIVE] / total_seconds if total_seconds > 0 else None
 
     def _explain(self, spans: _Spans, otherwise: str, is_new: bool) -> None:
-        """Put time between steps, and waiting for a task that did something else, into the buckets of what was done.
+        """Put the time outside of steps into the buckets of what was done in it, and what nobody knows into `unknown`.
 
-        The time before the first of the steps is `otherwise` where no activity explains it. If that step `is_new`, an
-        attempt's first, so is the wait in it: some worker came later than others.
+        Before the first of the steps that is `otherwise`; if that step `is_new`, an attempt's first, so is the wait in
+        it: some worker came later than others.
         """
-        rows = set(np.flatnonzero(spans.is_long).tolist())
-        for activity in self._activities.values():
-            first, last = np.searchsorted(spans.end, [activity.begin, activity.end or math.inf])
-            rows.update(range(int(first), min(int(last) + 1, len(spans.end))))
-        for row in rows | ({0} if is_new else set()):
+        for row in np.flatnonzero(spans.is_long).tolist():
+            outside = spans.take_outside(row)
             done = self._activity_seconds(float(spans.begin[row]), float(spans.end[row]))
-            for bucket, seconds in spans.take(row, done).items():
-                self._spent[bucket] += seconds
-            is_start = is_new and row == 0
-            self._spent[otherwise if row == 0 else "unknown"] += spans.take_rest(row, is_start)
+            known = sum(done.values())
+            # An activity in the background goes on during the steps.
+            share = min(1.0, outside / known) if known > 0 else 0.0
+            for bucket, seconds in done.items():
+                self._spent[bucket] += seconds * share
+            self._spent[otherwise if row == 0 else "unknown"] += outside - known * share
+        if is_new:
+            self._spent[otherwise] += spans.take_wait(0)
 
     def _sum_up(self, fresh: AlignedSteps, spans: _Spans, numbers: Integers | None) -> None:
         """Put what is left of the steps into buckets; `numbers` are their global steps."""
@@ -200,65 +197,47 @@ class Goodput:
 class _Spans:
     """(k,) seconds of steps: each from the end of the step before to its own end, and what is taken out of it."""
 
+    begin: Floats
     end: Floats
     length: Floats
-    """Seconds in phases, the mean of the workers'; the rest is between two steps."""
+    """Seconds in phases, the mean of the workers'."""
     waited: Floats
     """Seconds of these in which a worker waits for a slower one, the mean of the workers'."""
-    begin: Floats
+    outside: Floats
+    """Seconds outside of the phases, of the worker that has most of them: the others wait for it in the all-reduce."""
     taken: Floats
     """Seconds that are in a bucket already."""
 
     @classmethod
-    def of(cls, steps: AlignedSteps) -> _Spans:
-        length = np.asarray(steps.phases.sum(axis=0).mean(axis=1), dtype=np.float64)
+    def of(cls, steps: AlignedSteps, begin: float) -> _Spans:
+        """Return the spans of steps, the first of which begins at `begin`, Unix seconds."""
+        lengths = steps.phases.sum(axis=0, dtype=np.float64)
         waited = waits(steps.reduce).mean(axis=1, dtype=np.float64) if len(steps.subjects) > 1 else np.zeros(len(steps))
-        begin = np.concatenate([steps.end[:1] - length[:1], steps.end[:-1]])
-        return cls(steps.end, length, waited, begin, np.zeros(len(steps)))
-
-    def begin_at(self, begin: float) -> None:
-        """Let the first span begin at this time."""
-        self.begin[0] = begin
-
-    @property
-    def between(self) -> Floats:
-        """(k,) seconds between two steps that are in no bucket yet."""
-        return self.end - self.begin - self.length - self.taken
+        begins = np.concatenate([[begin], steps.end[:-1]])
+        outside = np.maximum(steps.end - begins - lengths.min(axis=1), 0.0)
+        return cls(begins, steps.end, lengths.mean(axis=1), waited, outside, np.zeros(len(steps)))
 
     @property
     def is_long(self) -> NDArray[np.bool_]:
-        """(k,) True where the time between two steps is too long to belong to the step."""
-        return np.asarray(self.between > np.maximum(_SHORT_GAP_SHARE * self.length, _SHORT_GAP))
+        """(k,) True where the time outside of the phases is too long to belong to the step."""
+        return np.asarray(self.outside > np.maximum(_SHORT_GAP_SHARE * self.length, _SHORT_GAP))
 
-    def take(self, row: int, done: Mapping[str, float]) -> Mapping[str, float]:
-        """Return the seconds that these activities, by bucket, held up the step, and take them out of it.
+    def take_outside(self, row: int) -> float:
+        """Take the time outside of the phases out of the step, and return its seconds.
 
-        That is no more than the time between the steps and that in which others waited: what runs beside the steps,
-        as an asynchronous checkpoint, holds up nobody. Of one task alone the others wait the whole time, in their
-        all-reduce, and the task itself spends it between its steps: in the means that makes (n-1)/n and 1/n of it.
+        What one task of n does alone is 1/n of it between the steps, in the mean of the workers, and (n-1)/n of it in
+        the others' wait.
         """
-        free = max(float(self.between[row]), 0.0)
-        held_up = sum(done.values())
-        if held_up <= 0:
-            return {}
-        share = min(1.0, (free + float(self.waited[row])) / held_up)
-        seconds = held_up * share
-        waited = max(0.0, seconds - free)
+        between = max(float(self.end[row] - self.begin[row] - self.length[row]), 0.0)
+        waited = min(max(float(self.outside[row]) - between, 0.0), float(self.waited[row]))
         self.waited[row] -= waited
-        self.length[row] -= waited
-        self.taken[row] += seconds
-        return {bucket: part * share for bucket, part in done.items()}
+        self.taken[row] += between + waited
+        return between + waited
 
-    def take_rest(self, row: int, is_start: bool) -> float:
-        """Return the seconds between the steps that are left, where they are many, and take them out of the step.
-
-        At a start with those in which a worker waits.
-        """
-        seconds = max(float(self.between[row]), 0.0) if is_start or self.is_long[row] else 0.0
-        if is_start:
-            seconds += float(self.waited[row])
-            self.length[row] -= self.waited[row]
-            self.waited[row] = 0.0
+    def take_wait(self, row: int) -> float:
+        """Take the rest of the wait out of the step, and return its seconds."""
+        seconds = float(self.waited[row])
+        self.waited[row] = 0.0
         self.taken[row] += seconds
         return seconds
 
