@@ -105,7 +105,7 @@ def _scaling_over_runs(measured: MeasuredScaling) -> Iterator[str]:
         yield f"  {workers:>5} workers  {throughput:>10.4g}  efficiency {share:.0%}"
     if (best := measured.forecast) is not None:
         band = f"{best.low:.4g} to {best.high:.4g}"
-        yield f"  {best.workers:>5.0f} workers  {best.throughput:>10.4g}  forecast, {band}, by the {best.model} model"
+        yield f"  {best.workers:>5.0f} workers  {best.throughput:>10.4g}  forecast, {band}"
     else:
         yield "  a forecast needs three sizes"
     yield f"  published: {measured.published}"

@@ -179,7 +179,7 @@ def measured_scaling(measured: MeasuredScaling) -> str:
             f'<circle cx="{axes.across(size):.1f}" cy="{axes.up(rate):.1f}" r="4" fill="#0072B2">{title}</circle>'
         )
     if prediction:
-        x, title = f"{axes.across(prediction.workers):.1f}", f"<title>forecast, {prediction.model}</title>"
+        x, title = f"{axes.across(prediction.workers):.1f}", "<title>forecast</title>"
         band = f'y1="{axes.up(prediction.low):.1f}" y2="{axes.up(prediction.high):.1f}"'
         parts.append(f'<line x1="{x}" x2="{x}" {band} stroke="#D55E00" stroke-width="3"/>')
         parts.append(
