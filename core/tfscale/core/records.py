@@ -416,8 +416,8 @@ class PeerLink:
     """Seconds for which the peer's host has acknowledged nothing of what is sent again and again; None: it answers."""
 
 
-UNHEARD = 2.5
-"""Seconds without an answer to greetings, one a second, after which a neighbour is missed (chosen: two were lost)."""
+UNHEARD = 3.0
+"""Seconds without an answer of its host after which a neighbour is missed (chosen: two greetings were lost)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,8 +429,8 @@ class Neighbour:
     """Time at which it answered last, on the clock of the host that greets; None where it never did."""
     round_trip: float | None = None
     """Seconds of that greeting."""
-    refused: bool = False
-    """True where its host answers that there is no agent."""
+    reached: Time | None = None
+    """Time at which its host answered last, if only that it takes a connection or that no agent is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -538,9 +538,9 @@ class Frame:
 
     @property
     def misses_neighbour(self) -> bool:
-        """True where an agent of another host that was heard before is not heard any more."""
-        heard = (neighbour.heard for neighbour in self.host.neighbours) if self.host else ()
-        return any(at is not None and self.at - at > UNHEARD for at in heard)
+        """True where a host that answered before does not any more."""
+        reached = (neighbour.reached for neighbour in self.host.neighbours) if self.host else ()
+        return any(at is not None and self.at - at > UNHEARD for at in reached)
 
     @property
     def counters(self) -> Counters:

@@ -1066,31 +1066,35 @@ class Neighbour(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     HEARD_FIELD_NUMBER: _builtins.int
     ROUND_TRIP_FIELD_NUMBER: _builtins.int
-    REFUSED_FIELD_NUMBER: _builtins.int
+    REACHED_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     heard: _builtins.float
     """when it answered last, on the clock of the host that greets; absent: never"""
     round_trip: _builtins.float
-    refused: _builtins.bool
-    """its host answers that there is no agent"""
+    reached: _builtins.float
+    """when its host answered last, if only that no agent is there"""
     def __init__(
         self,
         *,
         task: _builtins.str = ...,
         heard: _builtins.float | None = ...,
         round_trip: _builtins.float | None = ...,
-        refused: _builtins.bool = ...,
+        reached: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_round_trip", b"_round_trip", "heard", b"heard", "round_trip", b"round_trip"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_reached", b"_reached", "_round_trip", b"_round_trip", "heard", b"heard", "reached", b"reached", "round_trip", b"round_trip"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_round_trip", b"_round_trip", "heard", b"heard", "refused", b"refused", "round_trip", b"round_trip", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_reached", b"_reached", "_round_trip", b"_round_trip", "heard", b"heard", "reached", b"reached", "round_trip", b"round_trip", "task", b"task"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__heard: _TypeAlias = _typing.Literal["heard"]  # noqa: Y015
     _WhichOneofArgType__heard: _TypeAlias = _typing.Literal["_heard", b"_heard"]  # noqa: Y015
+    _WhichOneofReturnType__reached: _TypeAlias = _typing.Literal["reached"]  # noqa: Y015
+    _WhichOneofArgType__reached: _TypeAlias = _typing.Literal["_reached", b"_reached"]  # noqa: Y015
     _WhichOneofReturnType__round_trip: _TypeAlias = _typing.Literal["round_trip"]  # noqa: Y015
     _WhichOneofArgType__round_trip: _TypeAlias = _typing.Literal["_round_trip", b"_round_trip"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__heard) -> _WhichOneofReturnType__heard | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reached) -> _WhichOneofReturnType__reached | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__round_trip) -> _WhichOneofReturnType__round_trip | None: ...
 

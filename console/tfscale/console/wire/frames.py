@@ -169,7 +169,9 @@ def _counters(message: Message, at: float) -> dict[str, Any]:
         "counters": counters,
         "is_held": has_host and _is_held(rest.host.task),
         "is_stopped": has_host and rest.host.task.stopped > 0,
-        "misses_neighbour": any(each.HasField("heard") and at - each.heard > UNHEARD for each in rest.host.neighbours),
+        "misses_neighbour": any(
+            each.HasField("reached") and at - each.reached > UNHEARD for each in rest.host.neighbours
+        ),
         "link_use": max((link.busy for link in rest.host.links), default=None) if has_host else None,
     }
 

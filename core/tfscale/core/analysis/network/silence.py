@@ -15,6 +15,10 @@ from tfscale.core.cluster.neighbours import host_speakers, neighbours
 from tfscale.core.records import UNHEARD, Counters, Diagnosis, Frame, Neighbour
 from tfscale.core.text import clock, listing
 
+_AFTER = 2.0
+"""Seconds by which an answer must be later than the one that was known when the console lost an agent, to be one after
+that: a frame and the greeting in it may be a second old each."""
+
 
 class SilenceWatch:
     """Watch of who hears whom."""
@@ -30,7 +34,7 @@ class SilenceWatch:
                 self._greeters[str(greeted)].append(str(task))
         self._newest: dict[str, tuple[float, bool, Counters]] = {}
         """Of each task: time of its newest frame, whether it misses a neighbour, counters."""
-        self._lost: dict[str, dict[str, float]] = {}
+        self._lost: dict[str, dict[str, Neighbour]] = {}
         """Tasks that the console does not reach: what each greeter had heard last when that began."""
         self.outages = Outages()
 
@@ -57,15 +61,14 @@ class SilenceWatch:
             if name in self._newest and tasks[name].up and (told := self._heard(name).get(speaker)) is not None
         }
         begin = task.since or 0.0
-        if refusing := [name for name, (_, told) in heard.items() if told.refused]:
-            return _unreachable(task.name, begin, f"its host answers {listing(refusing)} that no agent is there")
-        # What a greeter heard later than it had when the console lost the task was said after that.
         for name, (_, told) in heard.items():
-            known.setdefault(name, told.heard or 0.0)
-        if hearing := [name for name, (_, told) in heard.items() if told.heard and told.heard > known[name]]:
+            known.setdefault(name, told)
+        if hearing := [name for name, (_, told) in heard.items() if _is_later(told.heard, known[name].heard)]:
             hears = "hears" if len(hearing) == 1 else "hear"
             return _unreachable(task.name, begin, f"{listing(hearing)} {hears} its host: it lives")
-        silent = [told.heard for at, told in heard.values() if told.heard and at - told.heard > UNHEARD]
+        if reaching := [name for name, (_, told) in heard.items() if _is_later(told.reached, known[name].reached)]:
+            return _unreachable(task.name, begin, f"its host answers {listing(reaching)}, its agent does not")
+        silent = [told.reached for at, told in heard.values() if told.reached and is_missed(told, at)]
         return _silent(task.name, max(silent), list(heard)) if silent and len(silent) == len(heard) else None
 
     def _about_reached(self, missing: Iterable[str], tasks: Mapping[str, ObservedTask]) -> list[Diagnosis]:
@@ -74,9 +77,9 @@ class SilenceWatch:
         for name in missing:
             at = self._newest[name][0]
             for told in self._heard(name).values():
-                if is_missed(told, at) and told.task in tasks and tasks[told.task].up and told.heard:
+                if is_missed(told, at) and told.task in tasks and tasks[told.task].up:
                     pair = frozenset((self._speaker[name], told.task))
-                    since[pair] = max(told.heard, since.get(pair, 0.0))
+                    since[pair] = max(told.reached or 0.0, since.get(pair, 0.0))
         alone = [name for name in {each for pair in since for each in pair} if self._hears_nobody(name, since)]
         cut = [_cut_off(name, max(at for pair, at in since.items() if name in pair)) for name in sorted(alone)]
         pairs = [(sorted(pair), at) for pair, at in since.items() if not pair & set(alone)]
@@ -93,8 +96,12 @@ class SilenceWatch:
 
 
 def is_missed(told: Neighbour, at: float) -> bool:
-    """Decide whether a neighbour that was heard before is not any more, in a frame of this time."""
-    return told.heard is not None and not told.refused and at - told.heard > UNHEARD
+    """Decide whether a host that answered before does not any more, in a frame of this time."""
+    return told.reached is not None and at - told.reached > UNHEARD
+
+
+def _is_later(newest: float | None, before: float | None) -> bool:
+    return newest is not None and newest > (before or 0.0) + _AFTER
 
 
 def _unreachable(task: str, begin: float, why: str) -> Diagnosis:

@@ -24,7 +24,7 @@ BUSY_ON, BUSY_OFF = 0.3, 0.2
 """Shares of the time in which a slow link has something to send, and by which it exceeds the others (chosen)."""
 LOST_ON, LOST_OFF = 0.01, 0.005
 """Shares of the segments that are lost (chosen: senders that take loss for congestion crawl from 1 % on)."""
-MOST_READ = 16
+MOST_READ = 8
 """Tasks whose links are read for being the busiest, and as many for comparison: to read those of a thousand each second
 takes too long (chosen)."""
 _LEAST_RATE = 10_000
