@@ -18,7 +18,7 @@ from incidents.incident import RAW, STILL, Incident
 
 _EARLY, _LATE = 0.3, 1.3
 """Seconds around a moment in which the sentence may be as it must: it is made once a second."""
-_AT_FIRST = 4.0
+_AT_FIRST = 5.5
 """Seconds from which on `while_it_lasts` counts."""
 
 
