@@ -20,6 +20,11 @@ NOISE = "E0000 00:00:1795249617.0 26849 cuda_platform.cc:52] failed call to cuIn
         ("InvalidArgumentError: gradients : Tensor had NaN values", "not_a_number"),
         ('E0000 server_chttp2.cc:40] {"description":"Address already in use"}', "address_in_use"),
         ("OSError: [Errno 28] No space left on device: 'ckpt-7'", "disk_full"),
+        (
+            "tensorflow.python.framework.errors_impl.ResourceExhaustedError: {{function_node __wrapped__SaveV2}} "
+            "/data/own-21_temp/part-00000-of-00001.data-00000-of-00001; No space left on device [Op:SaveV2]",
+            "disk_full",
+        ),
         ("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", "gpu"),
         ("F0000 tensor.cc:800] Check failed: dtype() == expected", "fatal"),
         (PEER, "peer_died"),

@@ -19,6 +19,7 @@ from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
+from tfscale.agent.process.standstill import StandstillWatch
 from tfscale.agent.serving.servers import AgentServer, ReportServer
 from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
@@ -59,6 +60,7 @@ class Daemon:
         self._sampler = Sampler(Path.cwd(), settings.cluster, settings.task)
         self._reports = ProbeReports(settings.task)
         self._absent = AbsentProbe()
+        self._standstill = StandstillWatch(self._take_stack)
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
         self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
         self._peers = {
@@ -140,7 +142,8 @@ class Daemon:
 
     def _sample(self) -> None:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
-        self._sampler.sample(pid, self._greetings.heard)
+        self._standstill.look(self._reports.collective)
+        self._sampler.sample(pid, self._greetings.heard, self._standstill.place)
         self._absent.look(pid if self._reports.probe is None else None)
 
     async def _drain(self) -> None:

@@ -365,6 +365,15 @@ class TaskUsage:
     """Seconds for which the first of them has waited."""
     blocked_in: str = ""
     """The kernel's function in which that one waits (`wchan`)."""
+    frozen: bool = False
+    """True while its cgroup is frozen, as by `docker pause`."""
+    stands_at: str = ""
+    """Clause with the line at which its program stands, once it has made no step for a while; empty if unknown."""
+
+    @property
+    def is_held(self) -> bool:
+        """True where a debugger, its cgroup or the kernel keeps it from going on, or it is known where it stands."""
+        return bool(self.traced or self.blocked or self.frozen or self.stands_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,9 +527,9 @@ class Frame:
         return bool(self.host and self.host.task and self.host.task.stopped)
 
     @property
-    def is_blocked(self) -> bool:
-        """True where a thread of the task waits in the kernel and cannot be interrupted."""
-        return bool(self.host and self.host.task and self.host.task.blocked)
+    def is_held(self) -> bool:
+        """True where something keeps the task's process from going on, or it is known where its program stands."""
+        return bool(self.host and self.host.task and self.host.task.is_held)
 
     @property
     def link_use(self) -> float | None:

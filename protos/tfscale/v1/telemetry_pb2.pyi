@@ -897,6 +897,8 @@ class TaskUsage(_message.Message):
     BLOCKED_FIELD_NUMBER: _builtins.int
     BLOCKED_FOR_FIELD_NUMBER: _builtins.int
     BLOCKED_IN_FIELD_NUMBER: _builtins.int
+    FROZEN_FIELD_NUMBER: _builtins.int
+    STANDS_AT_FIELD_NUMBER: _builtins.int
     processes: _builtins.int
     threads: _builtins.int
     cpu: _builtins.float
@@ -913,6 +915,10 @@ class TaskUsage(_message.Message):
     """seconds of the first of them"""
     blocked_in: _builtins.str
     """the kernel's function in which that one waits"""
+    frozen: _builtins.bool
+    """its cgroup is"""
+    stands_at: _builtins.str
+    """"its input stands at train.py, line 31 (examples)", once it has stood still for a while"""
     def __init__(
         self,
         *,
@@ -925,10 +931,12 @@ class TaskUsage(_message.Message):
         blocked: _builtins.int = ...,
         blocked_for: _builtins.float | None = ...,
         blocked_in: _builtins.str = ...,
+        frozen: _builtins.bool = ...,
+        stands_at: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "blocked_for", b"blocked_for", "cpu", b"cpu"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "blocked", b"blocked", "blocked_for", b"blocked_for", "blocked_in", b"blocked_in", "cpu", b"cpu", "memory", b"memory", "processes", b"processes", "stopped", b"stopped", "threads", b"threads", "traced", b"traced"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "blocked", b"blocked", "blocked_for", b"blocked_for", "blocked_in", b"blocked_in", "cpu", b"cpu", "frozen", b"frozen", "memory", b"memory", "processes", b"processes", "stands_at", b"stands_at", "stopped", b"stopped", "threads", b"threads", "traced", b"traced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__blocked_for: _TypeAlias = _typing.Literal["blocked_for"]  # noqa: Y015
     _WhichOneofArgType__blocked_for: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for"]  # noqa: Y015

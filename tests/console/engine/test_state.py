@@ -99,7 +99,7 @@ def test_changes_are_new_diagnoses_and_their_end_but_not_new_numbers() -> None:
     ended = replace(found, end=fakes.NOW)
     analysis.findings = Findings((ended,))
     assert state.snapshot(fakes.NOW).changes == (ended,)
-    assert said(state)[-1] == ("good", "worker:1", "straggler is over, after 100 s")
+    assert said(state)[-1] == ("good", "worker:1", "no longer slower than its peers, after 1 m 40 s")
 
 
 def test_a_hang_is_told_once_though_its_sentence_tells_how_long_it_lasts() -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import psutil
 from tfscale.agent.process.blocked_threads import BlockedThreadsWatch
+from tfscale.agent.process.frozen_group import is_frozen
 from tfscale.agent.process.kernel_file import KernelFile, contents_of, names_in, number_after
 from tfscale.agent.process.task_cgroup import TaskCgroup
 from tfscale.core.records import HostSample, Interface, Pressure, TaskUsage
@@ -32,7 +33,7 @@ class HostCollector:
         self._pressures = [KernelFile(proc / "pressure" / name) for name in ("cpu", "memory", "io")]
         self._cpu: tuple[int, int] | None = None
         self._network = _Network(proc)
-        self._tree = _ProcessTree(proc)
+        self._tree = _ProcessTree(proc, cgroups)
         self._cgroup = TaskCgroup(proc, cgroups)
 
     def sample(self, task_pid: int | None) -> HostSample:
@@ -109,8 +110,8 @@ class _Process(NamedTuple):
 class _ProcessTree:
     """Usage of a task's process and its descendants."""
 
-    def __init__(self, proc: Path) -> None:
-        self._proc = proc
+    def __init__(self, proc: Path, cgroups: Path) -> None:
+        self._proc, self._cgroups = proc, cgroups
         self._parents: dict[int, int] = {}
         """Parent of each process of the host."""
         self._root: tuple[int, int] | None = None
@@ -140,6 +141,7 @@ class _ProcessTree:
             blocked=blocked.count,
             blocked_for=blocked.seconds,
             blocked_in=blocked.place,
+            frozen=is_frozen(pid, self._proc, self._cgroups),
         )
 
     def _descendants(self, root: int) -> list[int]:

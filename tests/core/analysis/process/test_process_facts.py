@@ -33,7 +33,7 @@ def test_a_thread_that_waits_in_the_kernel_is_told_after_some_seconds(diagnostic
     assert (blocked.kind, blocked.subject, blocked.severity, blocked.begin) == ("blocked", "worker:1", "serious", 999.0)
     assert blocked.sentence == (
         f"2 threads of worker:1 cannot go on since {clock(999)}: the kernel waits, in rpc_wait_bit_killable; "
-        "a disk or a file server does not answer, or its cgroup is frozen"
+        "a disk or a file server does not answer"
     )
 
 
@@ -60,4 +60,7 @@ def test_reasons_to_stand_still_come_with_the_surest_first() -> None:
         "its cgroup keeps it from the processor for 80% of the time",
         "the kernel has killed a process of it for want of memory",
     ]
+    place = "its input stands at train.py, line 31 (examples)"
+    frozen = sampled(frozen=True, blocked=1, blocked_for=12.0, stands_at=place)
+    assert list(reasons_to_stand_still(frozen)) == ["its container is frozen", place]
     assert list(reasons_to_stand_still(replace(HOST, throttled=0.1))) == []

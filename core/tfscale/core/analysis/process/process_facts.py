@@ -24,11 +24,11 @@ class ProcessFacts:
 
     def __init__(self) -> None:
         self._newest: dict[str, tuple[float, bool, Counters]] = {}
-        """Of each task: time of its newest frame, whether a thread is blocked, counters."""
+        """Of each task: time of its newest frame, whether something holds its process, counters."""
 
     def fold(self, task: str, frame: Frame) -> None:
         """Take in a frame of a task's agent."""
-        self._newest[task] = (frame.at, frame.is_blocked, frame.counters)
+        self._newest[task] = (frame.at, frame.is_held, frame.counters)
 
     def why_still(self, task: str) -> str | None:
         """Return what keeps a task's process from going on, as the end of a sentence; None where nothing is known."""
@@ -37,7 +37,7 @@ class ProcessFacts:
 
     def diagnose(self, tasks: Mapping[str, ObservedTask]) -> list[Diagnosis]:
         """Return one `blocked` for each running task with a thread that the kernel does not let go on."""
-        names = [name for name, (_, is_blocked, _) in self._newest.items() if is_blocked and tasks[name].running]
+        names = [name for name, (_, is_held, _) in self._newest.items() if is_held and tasks[name].running]
         found = ((name, self._newest[name][0], self._newest[name][2].host) for name in names if tasks[name].up)
         return [told for name, at, host in found if host and (told := _blocked(name, at, host)) is not None]
 
@@ -64,13 +64,17 @@ def reasons_to_stand_still(host: HostSample) -> Iterator[str]:
         yield "a signal has stopped its process"
     if task is not None and task.traced:
         yield "a debugger has stopped its process"
-    if task is not None and task.blocked_for is not None:
+    if task is not None and task.frozen:
+        yield "its container is frozen"
+    elif task is not None and task.blocked_for is not None:
         yield f"{_wait(host)} for {duration(task.blocked_for)}"
     if host.throttled is not None and host.throttled >= THROTTLED:
         yield f"its cgroup keeps it from the processor for {host.throttled:.0%} of the time"
     if host.memory_kills:
         killed = "a process" if host.memory_kills == 1 else f"{host.memory_kills} processes"
         yield f"the kernel has killed {killed} of it for want of memory"
+    if task is not None and task.stands_at:
+        yield task.stands_at
 
 
 def _wait(host: HostSample) -> str:
@@ -87,9 +91,9 @@ def _blocked(name: str, at: float, host: HostSample) -> Diagnosis | None:
     begin = at - task.blocked_for
     count = plural(task.blocked, "thread")
     place = f", in {task.blocked_in}" if task.blocked_in else ""
-    sentence = (
-        f"{count} of {name} cannot go on since {clock(begin)}: the kernel waits{place}; "
-        "a disk or a file server does not answer, or its cgroup is frozen"
-    )
+    why = "a disk or a file server does not answer"
+    sentence = f"{count} of {name} cannot go on since {clock(begin)}: the kernel waits{place}; {why}"
+    if task.frozen:
+        sentence = f"{name} cannot go on since {clock(begin)}: its container is frozen (docker pause, or its cgroup)"
     evidence = {"threads": float(task.blocked), "place": task.blocked_in or None}
     return Diagnosis("blocked", name, begin, None, "serious", sentence, evidence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -58,9 +59,9 @@ class SynchronousSubjects:
         culprits = [window.subjects.index(name) for name in self.watch.named if name in window.subjects]
         return slowdown(window.lag, window.reduce, culprits) if len(window) else None
 
-    def rate(self) -> float | None:
-        """Return steps a second of the subject that is furthest, None while no subject runs."""
-        return steps_per_second(self.ends)
+    def rate(self, since: float = -math.inf) -> float | None:
+        """Return steps a second of the subject that is furthest, of those after `since`; None for fewer than two."""
+        return steps_per_second(self.ends[self.ends >= since])
 
     def summaries(self) -> dict[str, SubjectSummary]:
         return summaries(self.table, self.window, max(STEPS, len(self.ends)))
