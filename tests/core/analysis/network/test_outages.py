@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 from tfscale.core.analysis.diagnostician import Diagnostician
-from tfscale.core.records import Frame, HostSample, TaskStatus, TaskUsage
+from tfscale.core.analysis.network.outages import Outages
+from tfscale.core.records import Diagnosis, Frame, HostSample, TaskStatus, TaskUsage
 from tfscale.core.text import clock
 
 HOST = HostSample(0.5, 2, 1.0, 1 << 30, 8 << 30, 0)
@@ -68,3 +69,17 @@ def test_a_stop_of_a_moment_explains_nothing(three: Cluster) -> None:
     for second in range(1008, 1018):
         headline = three.second(float(second), ended=[0, 2] if second > 1010 else [])
     assert "stopped by a signal" not in headline
+
+
+def test_the_last_pair_to_hear_each_other_belongs_to_the_outage_of_its_host() -> None:
+    def cut(subject: str, other: str | None = None) -> Diagnosis:
+        return Diagnosis("cut_off", subject, 1000.0, None, "critical", "", {"from": other})
+
+    outages = Outages()
+    outages.note([cut("worker:2")], 1003.0)
+    outages.note([cut("worker:0", "worker:2")], 1060.0)
+    outages.note([], 1061.0)
+    line = {"code": 1, "reason": "peer_died", "followers": None}
+    crash = Diagnosis("crash", "worker:0", 1012.0, None, "critical", "", line)
+    (told,) = outages.explain([crash])
+    assert told.sentence == (f"worker:2's network was gone from {clock(1000)} to {clock(1061)}; worker:0 ended of that")

@@ -69,9 +69,18 @@ class Outages:
 
     def note(self, cut: Iterable[Diagnosis], now: float) -> None:
         """Take in who is cut off now."""
-        self._note(
-            NETWORK, [Outage(each.subject, each.begin, other=str(each.evidence.get("from") or "")) for each in cut], now
+        found = [Outage(each.subject, each.begin, other=str(each.evidence.get("from") or "")) for each in cut]
+        self._note(NETWORK, list(map(self._whole, found)), now)
+
+    def _whole(self, outage: Outage) -> Outage:
+        """Return the outage of one host from all that a pair, the last of its hosts to hear each other, belongs to."""
+        whole = (
+            known
+            for known in self._known
+            if not (known.how or known.other) and known.task in (outage.task, outage.other)
         )
+        near = (known for known in whole if abs(known.begin - outage.begin) <= CLOCK_DOUBT)
+        return next((replace(known, end=None) for known in near), outage) if outage.other else outage
 
     def note_stopped(self, tasks: Iterable[ObservedTask], now: float) -> None:
         """Take in whose process is stopped now; of a task that is not heard this is not known, and stays as it was."""
