@@ -16,7 +16,7 @@ from tfscale.agent.process.blocked_threads import LOOK, BlockedThreads, BlockedT
 from tfscale.agent.telemetry.host_collector import HostCollector
 
 PROC = Path("/proc")
-WAITS = "import ctypes, threading, time\nctypes.PyDLL(None).vfork()\ntime.sleep(60)"
+WAITS = "import ctypes, time\nfork = ctypes.PyDLL(None).vfork\nprint(flush=True)\nfork()\ntime.sleep(60)"
 """Program that waits in the kernel until the child that shares its memory ends."""
 PTRACE_ATTACH = 16
 
@@ -33,8 +33,11 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def test_a_thread_that_waits_in_the_kernel_is_told_with_the_place() -> None:
-    child = subprocess.Popen([sys.executable, "-c", WAITS], start_new_session=True)
+    child = subprocess.Popen([sys.executable, "-c", WAITS], start_new_session=True, stdout=subprocess.PIPE)
+    assert child.stdout is not None
     try:
+        # Until then it may wait for its own files.
+        child.stdout.readline()
         until(lambda: state_of(child.pid) == "D")
         watch = BlockedThreadsWatch(PROC)
         assert watch.sample(0.0, [child.pid]) == BlockedThreads(), "it may go on at once"
@@ -46,6 +49,7 @@ def test_a_thread_that_waits_in_the_kernel_is_told_with_the_place() -> None:
     finally:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+        child.stdout.close()
     assert watch.sample(6 * LOOK, [child.pid]) == BlockedThreads()
 
 

@@ -1,4 +1,4 @@
-"""Greetings: each second an agent asks two or three of its neighbours whether they are there.
+"""Greetings: each second an agent asks its two neighbours whether they are there.
 
 Who hears whom tells a host that is cut off from one that has died, and a console that is cut off from a cluster that
 is.

@@ -159,16 +159,22 @@ class Diagnostician:
             local_steps=local_steps,
             slowdown=max(costs, default=None) if trains else None,
             transfer=known_median(transfer(main.window.reduce)) if main.window.meets and trains else None,
-            subjects={name: self._as_of_now(name, summary, trains, now) for name, summary in subjects.items()},
+            subjects=_as_of_now(subjects, tasks, trains, now),
             spent=self._context.spent,
         )
 
-    def _as_of_now(self, subject: str, summary: SubjectSummary, trains: bool, now: float) -> SubjectSummary:
-        """Return the summary; of a subject that makes no steps now, without its times."""
-        task = self._tasks[subject.partition("/")[0]]
-        if trains and task.running and not task.is_silent(now):
-            return summary
-        return SubjectSummary(summary.step, summary.global_step)
+
+def _as_of_now(
+    subjects: dict[str, SubjectSummary], tasks: Sequence[ObservedTask], trains: bool, now: float
+) -> dict[str, SubjectSummary]:
+    """Return the summaries; those of subjects that make no steps now without their times."""
+    gone = {task.name for task in tasks if not (trains and task.running) or task.is_silent(now)}
+    if not gone:
+        return subjects
+    return {
+        name: SubjectSummary(each.step, each.global_step) if name.partition("/")[0] in gone else each
+        for name, each in subjects.items()
+    }
 
 
 def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:

@@ -203,6 +203,7 @@ _BY_END: Mapping[str, str] = {
     "gpu": "check its GPU (nvidia-smi -q, dmesg) before it is restarted there",
     "host_memory": "give it more memory, or let it keep less: shuffle buffers, caches, other programs; then restart",
     "network": "look at the network of its host, then restart",
+    "stopped": "find out who stops it (ctrl-Z, a debugger, docker pause, the batch system); then restart",
 }
 _BY_DOING: Mapping[str, str] = {
     "stopped": "let it go on (kill -CONT and its pid, on its host), or restart it (r)",

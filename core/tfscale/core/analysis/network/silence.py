@@ -50,6 +50,7 @@ class SilenceWatch:
         missing = [name for name, (_, misses, _) in self._newest.items() if misses and tasks[name].up]
         found += self._about_reached(missing, tasks)
         self.outages.note([each for each in found if each.kind == "cut_off"], now)
+        self.outages.note_stopped(tasks.values(), now)
         return found
 
     def _about_lost(self, task: ObservedTask, tasks: Mapping[str, ObservedTask]) -> Diagnosis | None:
