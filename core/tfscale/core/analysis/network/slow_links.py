@@ -138,7 +138,7 @@ def _describe(key: _Key, link: LinkMemory, compared: _Compared) -> Diagnosis:
     round_trip = median(other.round_trip for other in compared.others)
     is_slow = link.manner == "slow"
     what = _slow(own, compared, round_trip) if is_slow else _lossy(own, compared)
-    cost = f": it makes the step {longer:.2g}x as long" if longer and longer >= 1.1 else ""
+    cost = f": it makes the step {_factor(longer)}x as long" if longer and longer >= 1.1 else ""
     return Diagnosis(
         kind="slow_link",
         subject=sender,
@@ -169,6 +169,10 @@ def _slow(own: LinkFigures, compared: _Compared, round_trip: float) -> str:
         f"is slow: {bit_rate(8 * own.speed)}{waits}, round trip {duration(own.round_trip)}{loses} "
         f"(others {bit_rate(8 * compared.others_speed)}, {duration(round_trip)})"
     )
+
+
+def _factor(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:.0f}"
 
 
 def _lossy(own: LinkFigures, compared: _Compared) -> str:
