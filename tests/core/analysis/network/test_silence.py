@@ -83,7 +83,7 @@ def test_a_host_that_nobody_hears_does_not_answer_to_anyone(network: Callable[..
     (told,) = made.second(1013, lost=[2])
     assert (told.kind, told.subject, told.severity, told.begin) == ("cut_off", "worker:2", "critical", CUT - 0.5)
     assert told.sentence == (
-        f"worker:2's host does not answer to anyone since {clock(CUT - 0.5)}: it is cut off or down; "
+        f"worker:2's host does not answer to anyone: it is cut off or down since {clock(CUT - 0.5)}; "
         "neither the console nor worker:0 and worker:1 hears it"
     )
 

@@ -127,7 +127,7 @@ def _unreachable(task: str, begin: float, why: str) -> Diagnosis:
 
 def _silent(task: str, since: float, by: Sequence[str]) -> Diagnosis:
     sentence = (
-        f"{task}'s host does not answer to anyone since {clock(since)}: it is cut off or down; "
+        f"{task}'s host does not answer to anyone: it is cut off or down since {clock(since)}; "
         f"neither the console nor {listing(by)} hears it"
     )
     return Diagnosis("cut_off", task, since, None, "critical", sentence, {})

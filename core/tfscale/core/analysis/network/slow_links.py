@@ -121,10 +121,14 @@ class SlowLinks:
 def _follow(link: LinkMemory, compared: _Compared) -> None:
     """Judge a link once more; it is named, and well again, after several judgements alike."""
     slower, busy, lost = (SLOWER_OFF, BUSY_OFF, LOST_OFF) if link.is_named else (SLOWER_ON, BUSY_ON, LOST_ON)
-    is_slow = compared.is_slow(slower, busy)
-    is_ill = is_slow or compared.is_lossy(lost)
+    begins: dict[str, float] = {}
+    if compared.is_slow(slower, busy):
+        begins["slow"] = link.slow_since(compared.others_speed / 2)
+    if compared.is_lossy(lost):
+        begins["lossy"] = link.at
+    is_ill = bool(begins)
     if is_ill:
-        link.suspect("slow" if is_slow else "lossy", link.slow_since(compared.others_speed / 2) if is_slow else link.at)
+        link.suspect(begins)
     elif not link.is_named:
         link.note_well()
     link.in_a_row = 0 if is_ill == link.is_named else link.in_a_row + 1
