@@ -83,7 +83,7 @@ def test_a_host_that_nobody_hears_does_not_answer_to_anyone(network: Callable[..
     (told,) = made.second(1013, lost=[2])
     assert (told.kind, told.subject, told.severity, told.begin) == ("cut_off", "worker:2", "critical", CUT - 0.5)
     assert told.sentence == (
-        f"worker:2's host does not answer to anyone since {clock(CUT - 0.5)}: "
+        f"worker:2's host does not answer to anyone: it is cut off or down since {clock(CUT - 0.5)}; "
         "neither the console nor worker:0 and worker:1 hears it"
     )
 
@@ -112,6 +112,19 @@ def test_a_host_that_only_the_console_reaches_is_cut_off_from_the_others(network
     made = network(*both(0, 1), *both(1, 2))
     (told,) = made.second(1014)
     assert told.subject == "worker:1" and "worker:1's host and the others do not hear each other" in told.sentence
+
+
+def test_a_host_that_comes_back_is_not_cut_off_from_one_that_hears_it_later(network: Callable[..., Network]) -> None:
+    made = network(*both(0, 2), *both(1, 2))
+    made.second(1010)
+    assert made.second(1014, lost=[2])
+    made._deaf = both(0, 2)
+    (told,) = made.second(1020)
+    assert (told.kind, told.subject, told.begin) == ("cut_off", "worker:2", CUT - 0.5)
+    assert told.sentence.endswith("and is coming back: not all others hear it yet")
+    assert [outage.task for outage in made.watch.outages._known] == ["worker:2"]
+    (told,) = made.second(1040)
+    assert "the hosts of worker:0 and worker:2 do not hear each other" in told.sentence
 
 
 def test_when_the_console_reaches_nobody_nothing_is_known(network: Callable[..., Network]) -> None:
