@@ -53,7 +53,8 @@ def test_a_line_of_its_own_is_apart_from_output_without_a_newline(tmp_path: Path
         log.write(b"loss: 0.5")
     log.line("ended")
     lines = (tmp_path / "log").read_text().splitlines()
-    assert [line.rpartition(" ")[2] for line in lines] == ["started", "0.5", "started", "0.5", "ended"]
+    assert [line[-7:] for line in lines] == ["started", "ss: 0.5", "an end)", "ss: 0.5", "an end)"]
+    assert lines[-1].endswith("Z ended (after a line without an end)")
 
 
 def test_a_full_disk_is_counted_and_marked_when_there_is_room_again(tmp_path: Path) -> None:
@@ -73,6 +74,43 @@ def _reopened(log: shim.OutputLog, path: Path) -> shim.OutputLog:
     assert log._fd is not None
     os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), log._fd)
     return log
+
+
+@pytest.mark.parametrize(
+    ("program", "content", "code", "words"),
+    [
+        ("no-such-program", None, 127, "'no-such-program': No such file or directory: give its path, or write its"),
+        ("./plain", "print(1)", 126, "'./plain': Permission denied: make it executable with chmod +x, or write its"),
+        ("./text", "echo 1", 126, "'./text': Exec format error: begin it with a line such as #!/bin/sh, or write its"),
+        (
+            "./lost",
+            "#!/no/such\n",
+            127,
+            "'./lost': No such file or directory: the interpreter in its first line is",
+        ),
+        ("./", None, 126, "'./' is a folder"),
+    ],
+)
+async def test_a_program_that_cannot_be_started_is_named_with_what_helps(
+    program: str, content: str | None, code: int, words: str, spec: TaskSpec, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / program).write_text(content)
+        (tmp_path / program).chmod(0o600 if program == "./plain" else 0o700)
+    state = await run_to_end(replace(spec, command=(program,), directory=str(tmp_path)))
+    assert state.code == code and state.message.startswith(f"cannot be started: {words}")
+    assert f"Z cannot be started: {words}" in spec.log.read_text()
+
+
+async def test_a_folder_that_is_not_there_is_told_from_a_program(spec: TaskSpec, tmp_path: Path) -> None:
+    state = await run_to_end(replace(spec, directory=str(tmp_path / "gone")))
+    assert state.message.endswith("gone': No such file or directory: give another [program] directory")
+
+
+async def test_an_argument_need_not_be_utf_8(spec: TaskSpec) -> None:
+    show = "import os, sys; os.write(1, os.fsencode(sys.argv[1]))"
+    state = await run_to_end(replace(spec, command=(*python(show), os.fsdecode(b"caf\xe9"))))
+    assert state.code == 0 and b"caf\xe9" in spec.log.read_bytes()
 
 
 async def test_a_full_disk_does_not_stop_the_task(spec: TaskSpec) -> None:

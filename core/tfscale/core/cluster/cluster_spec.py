@@ -135,7 +135,7 @@ def load_cluster(path: Path) -> ClusterSpec:
         raise ClusterError(f"{path}: cannot be read: {error}") from None
     try:
         document = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise ClusterError(f"{path}: not {kind}: {error}") from None
     return parse_cluster(document, name=_run_name(path), where=str(path), base=path.parent)
@@ -156,12 +156,12 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tup
         raise ClusterError("no cluster: TF_CONFIG is not set")
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ClusterError(f"TF_CONFIG: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ClusterError('TF_CONFIG: must be an object with "cluster" and "task"')
     own_keys = {key: document[key] for key in _KEYS if key in document}
-    spec = parse_cluster(own_keys, name="tf-config", where="TF_CONFIG", base=Path.cwd())
+    spec = parse_cluster(own_keys, name="tf-config", where="TF_CONFIG", base=Path())
     own = document.get("task")
     if own is None:
         return spec, None
@@ -181,7 +181,7 @@ def _own_task(own: object) -> Task:
         return Task(parse_role(own["type"]), int(index))
     except UsageError as error:
         raise ClusterError(f"TF_CONFIG: task: {error}") from None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ClusterError(f"TF_CONFIG: task index {index!r} is not a number") from None
 
 
@@ -325,4 +325,5 @@ def _refuse_duplicates(tasks: Mapping[Task, Address], agents: Mapping[Task, Addr
         if count > 1:
             users = [f"{task}" for task in tasks if tasks[task] == address]
             users += [f"the agent of {task}" for task in agents if agents[task] == address]
-            raise UsageError(f"{address} is used {count} times, by {' and '.join(users)}: each needs its own")
+            where = "" if address in tasks.values() else ", in [agents] of a cluster file (--cluster FILE)"
+            raise UsageError(f"{address} is used {count} times, by {' and '.join(users)}: each needs its own{where}")

@@ -43,11 +43,17 @@ def test_a_later_kill_and_the_abort_of_tensorflow_are_consequences(
 
 
 def test_nothing_is_said_until_the_other_agents_could_report(view: View, died: Died) -> None:
-    watch, tasks = CrashWatch(), {"worker:0": view("worker:0", status=died(100.0, code=1))}
+    tasks = {"worker:0": view("worker:0", status=died(100.0, code=1)), "worker:1": view("worker:1")}
+    watch = CrashWatch()
     assert watch.diagnose(tasks, 100.5) == []
     tasks["worker:1"] = view("worker:1", status=died(99.0, signal=9))
     assert watch.diagnose(tasks, 101.5) == []
     assert [crash.subject for crash in watch.diagnose(tasks, 103.6)] == ["worker:1"]
+
+
+def test_a_task_without_peers_is_told_at_once(view: View, died: Died) -> None:
+    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=died(100.0, code=2))}, 100.5)
+    assert crash.sentence.startswith("worker:0 exited 2 at ")
 
 
 def test_failures_far_apart_are_two_incidents(view: View, died: Died) -> None:
@@ -93,9 +99,9 @@ def test_peers_of_a_task_that_was_stopped_on_request_did_not_crash(view: View, d
 def test_a_crash_is_told_even_when_it_was_mended_at_once(
     view: View, died: Died, status: Callable[..., TaskStatus]
 ) -> None:
-    watch = CrashWatch()
-    assert watch.diagnose({"worker:0": view("worker:0", status=died(100.0, code=1))}, 100.5) == []
-    again = {"worker:0": view("worker:0", status=status(generation=2))}
+    watch, other = CrashWatch(), {"worker:1": view("worker:1")}
+    assert watch.diagnose({"worker:0": view("worker:0", status=died(100.0, code=1)), **other}, 100.5) == []
+    again = {"worker:0": view("worker:0", status=status(generation=2)), **other}
     assert watch.diagnose(again, 101.5) == []
     assert len(watch.diagnose(again, 103.5)) == 1
     assert watch.diagnose(again, 104.5) == []

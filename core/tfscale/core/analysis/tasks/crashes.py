@@ -108,7 +108,8 @@ class CrashWatch:
         for task in tasks.values():
             self._note(task, now)
         self._incidents = [one for one in self._incidents if not (one.is_reported and _is_over(one, tasks))]
-        settled = [incident for incident in self._incidents if now - incident.noticed >= SETTLE]
+        patience = SETTLE if len(tasks) > 1 else 0.0
+        settled = [incident for incident in self._incidents if now - incident.noticed >= patience]
         for incident in settled:
             incident.is_reported = True
         return [_described(incident, tasks) for incident in settled if not _was_requested(incident, tasks)]
