@@ -101,11 +101,10 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> A
     check_working_folder()
     flags, command = split_command(arguments)
     chosen = choose(OPTIONS, "agent", _parser().parse_args(flags), environment).values
-    file = named = chosen.get("cluster")
-    if file is None:
-        file = cluster_file(environment)
+    named = chosen.get("cluster")
+    file = cluster_file(environment) if named is None else named
     if file is not None:
-        spec, own = load_cluster(file) if file is named else load_found(file), None
+        spec, own = load_found(file) if named is None else load_cluster(file), None
     elif environment.get("TF_CONFIG"):
         spec, own = cluster_from_environment(environment)
     else:
