@@ -28,7 +28,7 @@ from tfscale.core.cluster.cluster_spec import (
     cluster_from_environment,
     load_cluster,
 )
-from tfscale.core.cluster.find_cluster import cluster_file, no_cluster
+from tfscale.core.cluster.find_cluster import cluster_file, load_found, no_cluster
 from tfscale.core.cluster.loopback_cluster import lone_cluster, run_of
 from tfscale.core.cluster.security import uses_tls
 from tfscale.core.cluster.task import Task
@@ -101,9 +101,10 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> A
     check_working_folder()
     flags, command = split_command(arguments)
     chosen = choose(OPTIONS, "agent", _parser().parse_args(flags), environment).values
-    file = chosen["cluster"] if "cluster" in chosen else cluster_file(environment)
+    named = chosen.get("cluster")
+    file = cluster_file(environment) if named is None else named
     if file is not None:
-        spec, own = load_cluster(file), None
+        spec, own = load_found(file) if named is None else load_cluster(file), None
     elif environment.get("TF_CONFIG"):
         spec, own = cluster_from_environment(environment)
     else:

@@ -75,6 +75,11 @@ class TaskView:
         return self.status is not None and self.status.state is TaskState.EXITED
 
     @property
+    def is_over(self) -> bool:
+        """True where nothing of the task runs by the newest that is known: it has ended, or was lost."""
+        return self.status is not None and self.status.state in (TaskState.EXITED, TaskState.LOST)
+
+    @property
     def is_stale(self) -> bool:
         """True where the agent is unreachable, so that all else may be outdated."""
         return self.link.state is not LinkState.UP

@@ -325,4 +325,5 @@ def _refuse_duplicates(tasks: Mapping[Task, Address], agents: Mapping[Task, Addr
         if count > 1:
             users = [f"{task}" for task in tasks if tasks[task] == address]
             users += [f"the agent of {task}" for task in agents if agents[task] == address]
-            raise UsageError(f"{address} is used {count} times, by {' and '.join(users)}: each needs its own")
+            where = "" if address in tasks.values() else ", in [agents] of a cluster file (--cluster FILE)"
+            raise UsageError(f"{address} is used {count} times, by {' and '.join(users)}: each needs its own{where}")

@@ -58,6 +58,11 @@ def test_once_all_have_ended_no_report_is_missing(view: View, died: Died) -> Non
     assert crash.subject == "worker:0"
 
 
+def test_a_task_without_peers_is_told_at_once(view: View, died: Died) -> None:
+    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=died(100.0, code=2))}, 100.5)
+    assert crash.sentence.startswith("worker:0 exited 2 at ")
+
+
 def test_failures_far_apart_are_two_incidents(view: View, died: Died) -> None:
     views = [view("worker:0", status=died(50.0, code=3)), view("worker:1", status=died(100.0, code=1))]
     assert [crash.subject for crash in diagnose(CrashWatch(), *views)] == ["worker:0", "worker:1"]
