@@ -107,7 +107,7 @@ class Cluster:
 
     def heard(self) -> list[dict[str, Any]]:
         """Return what the console has said so far, each second of it."""
-        return read_heard(self.heard_file)
+        return read_lines(self.heard_file)
 
     def until(self, pattern: str, patience: float) -> bool:
         """Wait until the sentence on top matches; return False where it does not for so long."""
@@ -192,7 +192,7 @@ def running(folder: Path, setup: Setup) -> Iterator[Cluster]:
             cluster.end()
 
 
-def read_heard(path: Path) -> list[dict[str, Any]]:
-    """Return the whole lines that an ear has written."""
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the whole lines of JSON in a file; nothing where there is no file."""
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     return [json.loads(line) for line in lines if line.endswith("\n")]

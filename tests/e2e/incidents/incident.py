@@ -68,7 +68,7 @@ class Incident:
     afterwards: Mapping[float, str] = field(default_factory=dict)
     """Pattern of the sentence on top, so many seconds after its end."""
     while_it_lasts: str = ""
-    """Pattern of what must not be said from the fourth second on until it ends."""
+    """Pattern of what must not be said from the sixth second on until it ends."""
     never: str = ""
     """Pattern of what must not be said at all: on top, as advice or as an event."""
     report: str = ""

@@ -13,12 +13,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from incidents.cluster import EAR, read_heard
+from incidents.cluster import EAR, read_lines
 from incidents.incident import RAW, STILL, Incident
 
 _EARLY, _LATE = 0.3, 1.3
 """Seconds around a moment in which the sentence may be as it must: it is made once a second."""
-_AT_FIRST = 4.0
+_AT_FIRST = 5.5
 """Seconds from which on `while_it_lasts` counts."""
 
 
@@ -47,10 +47,9 @@ class Told:
     """All that was told of one cluster: live, by its recording, and in the report."""
 
     def __init__(self, folder: Path) -> None:
-        self.live = read_heard(folder / "heard")
+        self.live = read_lines(folder / "heard")
         self.replayed = _replay(folder)
-        lines = map(json.loads, (folder / "run.jsonl").read_text().splitlines())
-        self.events = [line for line in lines if line["type"] == "diagnosis"]
+        self.events = [line for line in read_lines(folder / "run.jsonl") if line["type"] == "diagnosis"]
         self.report = _report(folder)
 
 
@@ -136,7 +135,7 @@ def _replay(folder: Path) -> list[dict[str, Any]]:
     heard = folder / "replayed"
     command = [sys.executable, EAR, "export", folder / "run.tfrec", "--only", "events", "--out", os.devnull]
     subprocess.run(command, env=_environment() | {"HEARD": str(heard)}, check=False, capture_output=True)
-    return read_heard(heard)
+    return read_lines(heard)
 
 
 def _report(folder: Path) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 
 from incidents.cluster import AGAIN, PATIENCE, Cluster, running
@@ -18,12 +17,22 @@ LISTENING = 3.0
 
 def run(incidents: Sequence[Incident]) -> Iterator[Verdict]:
     """Run incidents, and yield the verdict of each once its cluster has ended."""
-    for _, same in groupby(incidents, key=lambda incident: incident.setup):
-        waiting = list(same)
+    for waiting in _by_setup(incidents):
         while waiting:
             done, ran = _run_in_one(waiting)
             yield from ran
             waiting = waiting[done:]
+
+
+def _by_setup(incidents: Sequence[Incident]) -> list[list[Incident]]:
+    """Return the incidents of each setup together, those first after which the cluster is as it was."""
+    groups: list[list[Incident]] = []
+    for incident in incidents:
+        same = next((group for group in groups if group[0].setup == incident.setup), None)
+        if same is None:
+            groups.append(same := [])
+        same.append(incident)
+    return [sorted(group, key=lambda incident: not incident.recovers) for group in groups]
 
 
 def _run_in_one(incidents: Sequence[Incident]) -> tuple[int, list[Verdict]]:

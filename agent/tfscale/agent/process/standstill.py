@@ -10,7 +10,7 @@ from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, Stac
 from tfscale.agent.process.standing_place import standing_place
 from tfscale.core.records import Collective
 
-STILL = 6.0
+STILL = 4.0
 """Seconds without progress after which the stacks are asked for (chosen: the first sentence about it has come)."""
 AGAIN = 30.0
 """Seconds after which they are asked for again: a program may stand in another place by then."""

@@ -71,8 +71,8 @@ def test_nobody_is_named_whom_the_steps_of_the_window_contradict_or_do_not_show(
 def test_sentence_and_evidence_have_the_same_figures() -> None:
     figures = straggler_figures(steps(1.0, 2.0), 1)
     sentence = slower_than_peers(("worker:0", "worker:1"), Verdict(1, 20, 9.0, 0.0, 0.0), figures)
-    assert sentence.startswith("worker:1 is 2x slower than worker:0 since ")
-    assert sentence.endswith("in compute (+20 ms a step)")
+    assert sentence.startswith("worker:1 has been slow since ")
+    assert sentence.endswith(": compute takes 40.0 ms, worker:0's 20.0 ms (2.0x)")
     evidence = evidence_of(figures)
     assert (evidence["ratio"], evidence["phase"]) == (figures.ratio, "compute")
     assert evidence["excess"] == figures.excess["compute"]

@@ -10,7 +10,7 @@ from incidents.cluster import Cluster
 from incidents.incident import DEAD, STILL, WELL, Incident, Setup
 
 _LARGE = Setup(variables={"WIDTH": "512"})
-_REACH = r"cut off|network|reach|contact|link"
+_REACH = r"cut off|network|reach|contact|answer|hear"
 
 
 def _cut(task: str, other: str | None = None) -> Callable[[Cluster], None]:
@@ -76,7 +76,7 @@ INCIDENTS = (
         begin=_cut("worker:0", "worker:1"),
         end=_free("worker:0", "worker:1"),
         lasts=25,
-        says={5: r"no step|still|stand", 10: r"worker:0.*worker:1|worker:1.*worker:0", 24: rf"worker:[01].*({_REACH})"},
+        says={5: r"no step|not hear", 10: r"worker:0.*worker:1|worker:1.*worker:0", 24: rf"worker:[01].*({_REACH})"},
         while_it_lasts=STILL,
         never=r"worker:\d has died|bound|bfloat16|worker:2[^;]*(stuck|not entered)",
         report=rf"worker:[01].*({_REACH})",

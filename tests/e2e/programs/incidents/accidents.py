@@ -35,7 +35,7 @@ def in_input() -> bool:
         case "hanging disk":
             Path(os.environ["PIPE"]).read_bytes()
         case "slow disk":
-            time.sleep(0.1)
+            time.sleep(0.3)
         case "no data":
             return True
     return False

@@ -157,6 +157,7 @@ def pace_figures(paces: Sequence[Pace], column: int) -> StragglerFigures:
         ratio=float(max(own[column], TINY) / max(np.median(own[peers]), TINY)),
         phase=PHASES[max(OWN, key=lambda phase: float(extra[phase]))],
         excess=dict(zip(LAG_PHASES, extra.tolist(), strict=True)),
+        own=dict(zip(LAG_PHASES, phases[column].tolist(), strict=True)),
         step=float(steps.max()),
         slowdown=shortfall(steps, [column]),
         measured_at=max(float(pace.end[-1]) for pace in paces),
@@ -184,9 +185,8 @@ def report(subjects: tuple[str, ...], verdict: Verdict, paces: Sequence[Pace]) -
     figures = pace_figures(paces, verdict.column)
     rates = [1 / float(np.median(pace.step)) for pace in paces]
     sentence = (
-        f"{slower_than_peers(subjects, verdict, figures)}; nobody waits for it, but it makes "
-        f"{step_rate(rates[verdict.column])} of {step_rate(sum(rates))}, and costs the cluster "
-        f"{figures.cost:.0%} of its throughput"
+        f"{slower_than_peers(subjects, verdict, figures)}. Nobody waits for it: it makes "
+        f"{step_rate(rates[verdict.column])} of {step_rate(sum(rates))}, and the cluster loses {figures.cost:.0%}."
     )
     subject, severity = subjects[verdict.column], severity_of(figures.slowdown)
     evidence = {**evidence_of(figures), "rate": rates[verdict.column]}

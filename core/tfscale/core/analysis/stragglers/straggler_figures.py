@@ -32,6 +32,8 @@ class StragglerFigures:
     """The phase in which it exceeds the median of its peers most."""
     excess: Mapping[str, float]
     """Seconds a step beyond the median of its peers, by phase of the lag."""
+    own: Mapping[str, float]
+    """Its own seconds a step, by phase of the lag."""
     step: float
     """Seconds of a step of the cluster."""
     slowdown: float
@@ -50,10 +52,12 @@ def straggler_figures(steps: AlignedSteps, column: int) -> StragglerFigures:
     lag = steps.lag
     relative = lag[:, column] / others_median(with_medians_for_unknown(lag))[:, column]
     extra = dict(zip(LAG_PHASES, excess(steps.phases[:-1], column).tolist(), strict=True))
+    own = np.nanmedian(steps.phases[:-1, :, column], axis=1)
     return StragglerFigures(
         ratio=float(np.nanmedian(relative)),
         phase=max(extra, key=extra.__getitem__),
         excess=extra,
+        own=dict(zip(LAG_PHASES, own.tolist(), strict=True)),
         step=float(np.nanmedian(longest_lag(lag) + transfer(steps.reduce))),
         slowdown=slowdown(lag, steps.reduce, [column]),
         measured_at=float(steps.end[-1]),

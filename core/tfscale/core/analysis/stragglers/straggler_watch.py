@@ -91,9 +91,7 @@ def report(subjects: tuple[str, ...], verdict: Verdict, steps: AlignedSteps) -> 
     if not len(steps):
         return None
     figures = straggler_figures(steps, verdict.column)
-    sentence = (
-        f"{slower_than_peers(subjects, verdict, figures)}; it costs the cluster {figures.cost:.0%} of its throughput"
-    )
+    sentence = f"{slower_than_peers(subjects, verdict, figures)}. The cluster loses {figures.cost:.0%}."
     subject, severity = subjects[verdict.column], severity_of(figures.ratio)
     evidence = evidence_of(figures)
     return ReportedStraggler(
