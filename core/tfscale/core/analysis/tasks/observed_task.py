@@ -81,7 +81,9 @@ class ObservedTask:
     steps: int = 0
     """Steps that it has made in this attempt."""
     longest_gap: float = 0.0
-    """The longest time from one step to the next, after the warm-up, seconds."""
+    """The longest normal time from one step to the next, after the warm-up, seconds."""
+    is_held_up: bool = False
+    """True from a stillness on that is not normal, until its next step: the gap is not learnt."""
     activity: ActivityKind | None = None
     """Its present activity, None while it makes steps."""
     activity_since: float | None = None
@@ -203,7 +205,8 @@ class ObservedTask:
             ends = _valid(ends)
         if not len(ends):
             return
-        if batch.sequence[0] >= WARM_UP_STEPS and learns_gaps:
+        was_held_up, self.is_held_up = self.is_held_up, False
+        if batch.sequence[0] >= WARM_UP_STEPS and learns_gaps and not was_held_up:
             before = ends[0] - self.progressed if self.progressed is not None else 0.0
             self.longest_gap = max(self.longest_gap, before)
             if ends[-1] - ends[0] > _GAP:
