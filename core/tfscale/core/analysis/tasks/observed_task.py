@@ -28,8 +28,8 @@ _GAP = 1.0
 """Seconds of a batch below which its steps are not read one by one: shorter gaps decide no hang."""
 
 _CLOCK_SET = 30.0
-"""Seconds by which the time between two frames may differ from their numbers: beyond it the clock was set, or the host
-was suspended (chosen: an agent that is held up is late by seconds)."""
+"""Seconds by which the time from one frame to the next may differ from its usual: beyond it the clock was set, or the
+host was suspended (chosen: an agent that is held up is late by seconds)."""
 
 _GPU_FRAMES = 16
 """Frames of which one is asked for the number of the host's GPUs; NVML may answer late."""
@@ -187,11 +187,11 @@ class ObservedTask:
     def _follow_clock(self, frame: Frame) -> bool:
         """Move what is known onto the host's clock of now, and return True where that was set since the last frame.
 
-        A clock that is set by an hour is no hour without a step. Frames come at equal times, and are numbered.
+        A clock that is set by an hour is no hour without a step: it lies between two frames that follow each other.
         """
-        if self.at is None or self.sequence is None or frame.sequence <= self.sequence:
+        if self.at is None or self.sequence is None or frame.sequence != self.sequence + 1:
             return False
-        jump = frame.at - self.at - (frame.sequence - self.sequence) * PERIOD
+        jump = frame.at - self.at - PERIOD
         if abs(jump) <= _CLOCK_SET:
             return False
         self.progressed = self.progressed + jump if self.progressed is not None else None
