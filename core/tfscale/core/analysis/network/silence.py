@@ -1,6 +1,6 @@
 """Hosts that nobody hears: who is cut off, from whom, and who only seems to be, to a console that is cut off itself.
 
-Agents greet their neighbours each second. What they hear is compared with what the console hears.
+Agents greet their neighbours every two seconds. What they hear is compared with what the console hears.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tfscale.core.cluster.neighbours import host_speakers, neighbours
 from tfscale.core.records import UNHEARD, Counters, Diagnosis, Frame, Neighbour
 from tfscale.core.text import clock, listing
 
-_AFTER = 2.0
+_AFTER = 3.0
 """Seconds by which an answer must be later than the one that was known when the console lost an agent, to be one after
-that: a frame and the greeting in it may be a second old each."""
+that: a frame may be a second old, and the greeting in it two."""
 
 _COMING_BACK = 15.0
 """Seconds in which the last ones hear a host that was cut off (chosen: TCP and gRPC try again after pauses)."""
