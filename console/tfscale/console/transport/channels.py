@@ -26,10 +26,6 @@ _OPTIONS = (
     # The console tries again by itself and reads no statistics; both cost 10 kB a channel.
     ("grpc.enable_retries", 0),
     ("grpc.enable_channelz", 0),
-    # A connection whose packets were lost for a while is given up: TCP would send again after ever longer pauses, and an
-    # agent that was cut off for 16 s stay out of reach for 10 s more.
-    ("grpc.keepalive_time_ms", 5000),
-    ("grpc.keepalive_timeout_ms", 3000),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 800),

@@ -1,12 +1,12 @@
 """Hosts that nobody hears: who is cut off, from whom, and who only seems to be, to a console that is cut off itself.
 
-Agents greet their neighbours each second. What they hear is compared with what the console hears.
+Agents greet their neighbours every two seconds. What they hear is compared with what the console hears.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tfscale.core.analysis.network.outages import Outages
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
@@ -15,9 +15,9 @@ from tfscale.core.cluster.neighbours import host_speakers, neighbours
 from tfscale.core.records import UNHEARD, Counters, Diagnosis, Frame, Neighbour
 from tfscale.core.text import clock, listing
 
-_AFTER = 2.0
+_AFTER = 3.0
 """Seconds by which an answer must be later than the one that was known when the console lost an agent, to be one after
-that: a frame and the greeting in it may be a second old each."""
+that: a frame may be a second old, and the greeting in it two."""
 
 _COMING_BACK = 15.0
 """Seconds in which the last ones hear a host that was cut off (chosen: TCP and gRPC try again after pauses)."""
@@ -55,8 +55,7 @@ class SilenceWatch:
         self._lost = {task.name: self._lost.get(task.name, {}) for task in lost}
         found = [told for task in lost if (told := self._about_lost(task, tasks)) is not None]
         self._note_returns({self._speaker[each.subject]: each.begin for each in found if each.kind == "cut_off"}, now)
-        missing = [name for name, (_, misses, _) in self._newest.items() if misses and tasks[name].up]
-        found += self._about_reached(missing, tasks)
+        found += self._about_reached(self._deaf_pairs(tasks))
         self.outages.note([each for each in found if each.kind == "cut_off"], now)
         self.outages.note_stopped(tasks.values(), now)
         return found
@@ -85,22 +84,25 @@ class SilenceWatch:
         silent = [told.reached for at, told in heard.values() if told.reached and is_missed(told, at)]
         return _silent(task.name, max(silent), list(heard)) if silent and len(silent) == len(heard) else None
 
-    def _about_reached(self, missing: Iterable[str], tasks: Mapping[str, ObservedTask]) -> list[Diagnosis]:
-        """Name the hosts, or pairs of them, that the console reaches and that do not hear each other."""
+    def _deaf_pairs(self, tasks: Mapping[str, ObservedTask]) -> dict[frozenset[str], float]:
+        """Return the pairs of hosts that the console reaches and that do not hear each other, and since when."""
         since: dict[frozenset[str], float] = {}
-        for name in missing:
-            at = self._newest[name][0]
-            for told in self._heard(name).values():
+        for name, (at, misses, _) in self._newest.items():
+            for told in self._heard(name).values() if misses and tasks[name].up else ():
                 if is_missed(told, at) and told.task in tasks and tasks[told.task].up:
                     pair = frozenset((self._speaker[name], told.task))
                     since[pair] = max(told.reached or 0.0, since.get(pair, 0.0))
-        coming = [name for name in sorted(self._returned) if any(name in pair for pair in since)]
-        told = [_coming_back(name, self._returned[name][0]) for name in coming]
-        since = {pair: at for pair, at in since.items() if not pair & set(coming)}
-        alone = [name for name in {each for pair in since for each in pair} if self._hears_nobody(name, since)]
-        told += [_cut_off(name, max(at for pair, at in since.items() if name in pair)) for name in sorted(alone)]
-        pairs = [(sorted(pair), at) for pair, at in since.items() if not pair & set(alone)]
-        return [*told, *(_apart(first, second, at) for (first, second), at in sorted(pairs))]
+        return since
+
+    def _about_reached(self, since: Mapping[frozenset[str], float]) -> list[Diagnosis]:
+        """Name the hosts that come back, those that hear nobody, and the rest of these pairs."""
+        coming = {name for name in self._returned if any(name in pair for pair in since)}
+        found = [_coming_back(name, self._returned[name][0]) for name in sorted(coming)]
+        since = {pair: at for pair, at in since.items() if not pair & coming}
+        alone = {name for name in {each for pair in since for each in pair} if self._hears_nobody(name, since)}
+        found += [_cut_off(name, max(at for pair, at in since.items() if name in pair)) for name in sorted(alone)]
+        pairs = [(sorted(pair), at) for pair, at in since.items() if not pair & alone]
+        return [*found, *(_apart(first, second, at) for (first, second), at in sorted(pairs))]
 
     def _hears_nobody(self, name: str, since: Mapping[frozenset[str], float]) -> bool:
         """Decide whether none of at least two hosts that greet a host, or are greeted by it, hears it."""
