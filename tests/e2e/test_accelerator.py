@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from local_cluster import ENVIRONMENT
 
+pytestmark = pytest.mark.alone
+
 REPOSITORY = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "programs" / "accelerator.py"
 

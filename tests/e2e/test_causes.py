@@ -17,6 +17,8 @@ import pytest
 from local_cluster import end, start_agent, write_cluster
 from recording import Recording
 
+pytestmark = pytest.mark.alone
+
 PROGRAM = Path(__file__).parent / "programs" / "causes.py"
 NO_PREFIX: tuple[Sequence[str], Sequence[str]] = ((), ())
 LINK = 200e6
@@ -100,6 +102,7 @@ def no_pressure() -> str:
     return "" if shutil.which("unshare") and shutil.which("taskset") else "it needs unshare and taskset"
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_worker_with_more_examples_has_uneven_work(tmp_path: Path) -> None:
     with watched(tmp_path, "uneven") as cluster:
@@ -110,6 +113,7 @@ def test_a_worker_with_more_examples_has_uneven_work(tmp_path: Path) -> None:
     assert "it has 2.0x the examples of its peers in each step" in straggler["sentence"]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_worker_whose_gradients_are_no_numbers_any_more_has_crashed_for_that(tmp_path: Path) -> None:
     with watched(tmp_path, "nan") as cluster:
@@ -136,7 +140,7 @@ def test_a_worker_beside_other_processes_is_short_of_cpu(tmp_path: Path) -> None
     assert "other processes compete for its CPUs" in straggler["sentence"]
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_worker_that_is_stuck_in_its_input_is_named(tmp_path: Path) -> None:
     with watched(tmp_path, "stuck") as cluster:

@@ -10,6 +10,8 @@ from cell_group import Group, run_group
 from cell_judge import judged
 from cell_matrix import ABSENT, KERAS, LOOPS, STRATEGIES, loops
 
+pytestmark = pytest.mark.alone
+
 
 @functools.cache
 def group(strategy: str, keras: str, chosen: tuple[str, ...]) -> Group:
@@ -29,7 +31,10 @@ def assert_true(strategy: str, loop: str, keras: str, chosen: tuple[str, ...]) -
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("strategy", "loop", "keras"),
-    [("multi_worker", "fit", "keras 3"), ("mirrored", "custom", "tf_keras")],
+    [
+        ("multi_worker", "fit", "keras 3"),
+        pytest.param("mirrored", "custom", "tf_keras", marks=pytest.mark.slow),
+    ],
 )
 def test_a_few_cells(strategy: str, loop: str, keras: str) -> None:
     assert_true(strategy, loop, keras, (loop,))

@@ -21,22 +21,16 @@ def assert_measured(loop: str, folder: Path) -> None:
     assert len(known) >= 38, [(row.host, row.input) for row in worker.rows]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_compiled_fit_of_keras_has_all_its_steps(tmp_path: Path) -> None:
     assert_measured("fit", tmp_path)
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.parametrize(
-    "loop",
-    [
-        "nested",
-        *(
-            pytest.param(loop, marks=pytest.mark.matrix)
-            for loop in ("fit8", "validation", "on_batch", "step", "by_hand", "gradients", "eager_gradients")
-        ),
-    ],
+    "loop", ["nested", "fit8", "validation", "on_batch", "step", "by_hand", "gradients", "eager_gradients"]
 )
 def test_a_function_that_xla_compiles_is_a_step_wherever_it_is_called(loop: str, tmp_path: Path) -> None:
     assert_measured(loop, tmp_path)

@@ -10,6 +10,8 @@ import psutil
 import pytest
 from recording import Recording
 
+pytestmark = pytest.mark.alone
+
 DEMO = Path(__file__).parents[2] / "scripts" / "demo_cluster.py"
 WINDOW = 10.0
 """Seconds of the straggler rule's window for two and three workers."""
@@ -75,8 +77,8 @@ def test_a_slow_worker_is_named_with_its_phase_and_named_again_by_the_recording(
 @pytest.mark.parametrize(
     ("subject", "slow", "begin", "phase"),
     [
-        ("worker:1", "60ms", 0, "compute"),
-        ("worker:0", "1.3x@30s", 30, "compute"),
+        pytest.param("worker:1", "60ms", 0, "compute", marks=pytest.mark.matrix),
+        pytest.param("worker:0", "1.3x@30s", 30, "compute", marks=pytest.mark.matrix),
         ("worker:1", "30ms,input", 0, "input"),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_training import left
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.alone]
 
 PAGE = Path(__file__).parents[2] / "docs" / "start" / "five-exercises.md"
 BIN = Path(sys.executable).parent

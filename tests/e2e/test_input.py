@@ -12,6 +12,8 @@ from task_cluster import run_program
 from tfscale.trainer.training.result import Result, read_result
 from train_command import TRAIN, run_train
 
+pytestmark = pytest.mark.alone
+
 COSTLY = "shuffle=2000,map=1,work=20"
 MIRRORED, WORKERS = ("mirrored", "--replicas", "2"), ("multi-worker",)
 PS = ("parameter-server", "--workers", "2", "--servers", "1")

@@ -20,6 +20,8 @@ from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
+pytestmark = pytest.mark.alone
+
 DIGITS = [
     sys.executable,
     "-m",

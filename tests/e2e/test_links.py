@@ -79,4 +79,4 @@ def test_a_slow_link_and_then_a_host_that_is_cut_off_are_named_within_ten_second
     began = time.time()
     cut = until(out, "cut_off", 12)
     assert cut["subject"] == "worker:2" and abs(cut["begin"] - began) < 3
-    assert cut["sentence"].startswith("worker:2's host does not answer to anyone since ")
+    assert cut["sentence"].startswith("worker:2's host does not answer to anyone: it is cut off or down since ")

@@ -33,6 +33,7 @@ def check_ran(told: Told, said: str, *notes: str) -> None:
         assert f"the probe: {note}" in told.agents
 
 
+@pytest.mark.slow
 def test_devices_that_are_not_here_are_refused_before_the_first_step(tmp_path: Path) -> None:
     told = run_listing(tmp_path, "two_gpus", ONE, SOON)
     line = (
@@ -43,6 +44,7 @@ def test_devices_that_are_not_here_are_refused_before_the_first_step(tmp_path: P
     assert "Traceback" not in told.logs["worker:0"]
 
 
+@pytest.mark.slow
 def test_a_name_that_was_never_imported_ends_both_workers_with_the_cause(tmp_path: Path) -> None:
     told = run_listing(tmp_path, "no_import", TWO, SOON)
     line = "no_import.py, line 9: 'json' is used and was never imported: write 'import json' at the top"

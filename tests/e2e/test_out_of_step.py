@@ -10,9 +10,10 @@ from task_cluster import run_program
 
 PROGRAM = Path(__file__).parent / "programs" / "out_of_step.py"
 
-pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.alone]
 
 
+@pytest.mark.slow
 def test_a_worker_with_fewer_batches_is_told_as_that(tmp_path: Path) -> None:
     ran = run_program(tmp_path, [sys.executable, PROGRAM, "fewer"], {"worker": 2}, {}, timeout=150)
     assert (ran.exit_code("worker:0"), ran.exit_code("worker:1")) == (1, 0)
@@ -22,9 +23,8 @@ def test_a_worker_with_fewer_batches_is_told_as_that(tmp_path: Path) -> None:
     assert "it has fewer batches" in crash["sentence"] and "another task had died" not in crash["sentence"]
 
 
-@pytest.mark.parametrize(
-    "how", ["alone", *(pytest.param(how, marks=pytest.mark.matrix) for how in ("evaluate", "fit"))]
-)
+@pytest.mark.matrix
+@pytest.mark.parametrize("how", ["alone", "evaluate", "fit"])
 def test_a_collective_that_the_others_do_not_run_is_told_as_that(how: str, tmp_path: Path) -> None:
     ran = run_program(tmp_path, [sys.executable, PROGRAM, how], {"worker": 2}, {}, timeout=150)
     sentence = ran.recording.told("crash")[-1]["sentence"]

@@ -9,11 +9,14 @@ import pytest
 from measured_workers import measured, middle_phases
 from task_cluster import run_program
 
+pytestmark = pytest.mark.alone
+
 PROGRAM = Path(__file__).parent / "programs" / "own_input.py"
 SLOW = 50.0
 """Milliseconds that worker 1 takes for a batch."""
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_worker_that_loads_its_arrays_slowly_is_named_with_its_python_and_its_input(tmp_path: Path) -> None:
     ran = run_program(tmp_path, [sys.executable, PROGRAM, "function", "500"], {"worker": 2}, {}, 120)
@@ -28,10 +31,8 @@ def test_a_worker_that_loads_its_arrays_slowly_is_named_with_its_python_and_its_
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "loop", ["on_batch", *(pytest.param(loop, marks=pytest.mark.matrix) for loop in ("run", "eager", "accumulation"))]
-)
+@pytest.mark.matrix
+@pytest.mark.parametrize("loop", ["on_batch", "run", "eager", "accumulation"])
 def test_whatever_the_loop_its_own_input_is_time_on_the_host(loop: str, tmp_path: Path) -> None:
     workers = measured(tmp_path, PROGRAM, loop, "60", workers=2)
     assert [worker.exit_code for worker in workers] == [0, 0], workers[1].log[-3000:]

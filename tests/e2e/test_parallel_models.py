@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from train_command import run_train, seen
 
+pytestmark = pytest.mark.alone
+
 STEPS_SEEN = 3
 
 
@@ -16,6 +18,7 @@ def has_steps(snapshot: Any) -> bool:
     return bool(stages) and all(stage["step"] >= STEPS_SEEN for stage in stages)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_stages_are_stages_and_no_straggler_of_each_other() -> None:
     found = seen("pipeline", "--micro-batches", "4", until=has_steps)

@@ -21,6 +21,8 @@ from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
+pytestmark = pytest.mark.alone
+
 PROGRAM = Path(__file__).parent / "programs" / "parameter_server.py"
 TASKS = (("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1), ("chief", 0))
 SHARD = 32 * 32 * 4

@@ -36,6 +36,7 @@ def notes(run: Recording) -> set[str]:
     return {note for frame in run.frames if frame["probe"] for note in frame["probe"]["warnings"]}
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_the_process_that_trains_reports_and_not_the_one_that_predicts_beside_it(tmp_path: Path) -> None:
     run = trained(tmp_path, "helper")

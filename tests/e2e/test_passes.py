@@ -15,6 +15,8 @@ sys.path.append(str(PROGRAM.parent))
 
 from passes_constants import DELAYS, PASSES  # noqa: E402
 
+pytestmark = pytest.mark.alone
+
 TOLERANCE = 8.0
 """Milliseconds."""
 

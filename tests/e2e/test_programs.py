@@ -14,11 +14,11 @@ CASES = [
         program,
         keras,
         id=f"{program.name}-{keras.replace(' ', '')}",
-        marks=[] if (program.name, keras) == QUICK else [pytest.mark.slow if keras in slow else pytest.mark.matrix],
+        marks=[] if (program.name, keras) == QUICK else [pytest.mark.slow if keras == often else pytest.mark.matrix],
     )
     for place, program in enumerate(PROGRAMS)
-    # Keras 3, which has the most repairs, of all; tf_keras of every fourth.
-    for slow in [KERAS if place % 4 == 0 else ("keras 3",)]
+    # Every second program with one Keras, most with Keras 3, which has the most repairs.
+    for often in [None if place % 2 else "tf_keras 2" if place % 8 == 0 else "keras 3"]
     for keras in KERAS
 ]
 

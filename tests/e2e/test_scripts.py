@@ -44,7 +44,13 @@ def assert_measured(run: Recording, logs: list[str], keras: str) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(("keras", "variables"), [("keras 3", {}), ("tf_keras 2", {"TF_USE_LEGACY_KERAS": "1"})])
+@pytest.mark.parametrize(
+    ("keras", "variables"),
+    [
+        ("keras 3", {}),
+        pytest.param("tf_keras 2", {"TF_USE_LEGACY_KERAS": "1"}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_keras_script_trains_and_is_measured(tmp_path: Path, keras: str, variables: dict[str, str]) -> None:
     run, logs = trained(tmp_path, "keras_fit.py", **variables)
     assert_measured(run, logs, keras)
@@ -61,6 +67,7 @@ def test_a_script_under_mirrored_strategy_is_measured(tmp_path: Path) -> None:
     assert probe["reduced_bytes_per_step"] == 4 * (32 * 64 + 64 * 10 + 74)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_a_script_with_index_0_in_it_gets_the_agents_tf_config(tmp_path: Path) -> None:
     run, logs = trained(tmp_path, "keras_fit_index_0.py")

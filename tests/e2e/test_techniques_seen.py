@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from train_command import seen
 
+pytestmark = pytest.mark.alone
+
 WORKERS = ("--strategy", "multi-worker", "--workers", "2")
 STEPS = 30
 FAULTS = {"straggler", "imbalance", "crash", "hang", "not_started"}

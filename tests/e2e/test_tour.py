@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from console_tour import LEGS, Leg, drive
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here to draw in")

@@ -56,9 +56,11 @@ REFUSED = [
 
 
 def drawn(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Mark every third case as `slow`, and the others as `matrix`."""
-    marks = (pytest.mark.slow, pytest.mark.matrix, pytest.mark.matrix)
-    return [pytest.param(*case, marks=marks[place % 3]) for place, case in enumerate(cases)]
+    """Mark every fifth case as `slow`, and the others as `matrix`."""
+    return [
+        pytest.param(*case, marks=pytest.mark.matrix if place % 5 else pytest.mark.slow)
+        for place, case in enumerate(cases)
+    ]
 
 
 KERAS_CELLS = drawn([(*cell, keras) for cell in CELLS for keras in KERAS])

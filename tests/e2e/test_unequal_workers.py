@@ -14,6 +14,8 @@ from example_programs import KERAS
 from task_cluster import Ran, run_program
 from train_command import TRAIN, run_train
 
+pytestmark = pytest.mark.alone
+
 PAGES = Path(__file__).parents[2] / "docs" / "how-to" / "techniques"
 
 

@@ -63,7 +63,7 @@ def python(tmp_path: Path) -> str:
         pytest.param(
             'exec "$1" -I "{programs}/endless.py" "$2"',
             "Python of its process {pid} was started with -I, which ignores",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.matrix,
         ),
         pytest.param(
             'env -i "$1" "{programs}/endless_alone.py"; true',
@@ -88,8 +88,8 @@ def test_the_headline_says_why_nothing_is_measured(tmp_path: Path, launcher: str
 @pytest.mark.parametrize(
     "launcher",
     [
-        'PYTHONPATH={programs} "$1" -m mirrored_fit',
-        '"$1" -I {programs}/mirrored_fit.py',
+        pytest.param('PYTHONPATH={programs} "$1" -m mirrored_fit', marks=pytest.mark.matrix),
+        pytest.param('"$1" -I {programs}/mirrored_fit.py', marks=pytest.mark.matrix),
         'env -i "$1" {programs}/mirrored_fit.py',
     ],
     ids=["PYTHONPATH", "-I", "env -i"],

@@ -416,13 +416,13 @@ class PeerLink:
     """Seconds for which the peer's host has acknowledged nothing of what is sent again and again; None: it answers."""
 
 
-UNHEARD = 3.0
-"""Seconds without an answer of its host after which a neighbour is missed (chosen: two greetings were lost)."""
+UNHEARD = 4.0
+"""Seconds without an answer of its host after which a neighbour is missed (chosen: two greetings in turn were due)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Agent of another host that this one greets each second: what tells a host that is cut off from one that died."""
+    """Agent of another host that this one greets every two seconds: what tells a host that is cut off from one that died."""
 
     task: str
     heard: Time | None

@@ -73,7 +73,8 @@ def step_rate(steps_per_second: float) -> str:
 def bit_rate(bits_per_second: float) -> str:
     """Return the speed of a link: `185 Mbit/s`, `10 Gbit/s`."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if bits_per_second >= size:
+        # What would be rounded to 1,000 is one of the next unit.
+        if bits_per_second >= 0.9995 * size:
             return f"{bits_per_second / size:.3g} {unit}bit/s"
     return f"{bits_per_second:.3g} bit/s"
 

@@ -1,4 +1,4 @@
-"""Greetings: each second an agent asks its two neighbours whether they are there.
+"""Greetings: every two seconds an agent asks its two neighbours whether they are there.
 
 Who hears whom tells a host that is cut off from one that has died, and a console that is cut off from a cluster that
 is.
@@ -18,8 +18,11 @@ from tfscale.core.cluster.neighbours import neighbours
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import Neighbour
 
-PERIOD = 1.0
-"""Seconds from one greeting to the next, and for which an answer is waited for."""
+PERIOD = 2.0
+"""Seconds from one greeting to the next. Measured with two neighbours: each second, greetings alone cost 0.75 % of a
+core, and an agent 1.05 to 1.3 % of its 1 %."""
+PATIENCE = 1.0
+"""Seconds for which an agent's answer is waited for."""
 
 
 class Answer(Enum):
@@ -60,7 +63,7 @@ class Greetings:
     async def _greet(self, task: Task, agent: Greeted) -> None:
         while True:
             begin = time.monotonic()
-            answer = await agent.greet(PERIOD)
+            answer = await agent.greet(PATIENCE)
             took, now = time.monotonic() - begin, time.time()
             if answer is Answer.AGENT:
                 self._newest[task] = Neighbour(str(task), now, took, now)

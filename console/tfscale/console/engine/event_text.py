@@ -14,7 +14,15 @@ _ENDS = {
     "crash": "runs again",
     "hang": "no longer stuck",
     "still": "no longer still",
+    "cut_off": "its host is heard again",
+    "unreachable": "the console reaches its agent again, or nobody knows why not",
+    "blocked": "its threads go on",
+    "slow_link": "the link is as the others again, or carries nothing",
+    "wrong_speed": "no longer known",
     "not_started": "no longer waited for",
+    "not_trained": "was started again",
+    "not_measured": "is measured, or has ended",
+    "unused_gpus": "uses its GPUs, or has ended",
     "not_finite": "its loss is a number again, or it was restarted",
 }
 """Meaning of the end of a diagnosis, by its kind."""
@@ -37,8 +45,7 @@ def status_text(status: TaskStatus) -> str:
 def end_text(diagnosis: Diagnosis) -> str:
     """Return the end of a diagnosis as one line: what holds again, and how long it did not."""
     lasted = elapsed((diagnosis.end or diagnosis.begin) - diagnosis.begin)
-    holds = _ENDS.get(diagnosis.kind, f"no longer {diagnosis.kind.replace('_', ' ')}")
-    return f"{holds}, after {lasted}"
+    return f"{_ENDS.get(diagnosis.kind, 'is over')}, after {lasted}"
 
 
 def progress_text(command: CommandProgressed) -> str:

@@ -86,6 +86,9 @@ class Diagnostician:
             group.judge(self._tasks)
         step_time = self._main.step_time()
         condition = self._condition.judge(tasks, step_time, now)
+        if condition.stillness is not None and not (condition.stillness.is_habit or condition.stillness.is_expected):
+            for task in tasks:
+                task.is_held_up = True
         current: list[Diagnosis] = [
             *self._silence.diagnose(self._tasks, now),
             *self._silence.outages.explain(self._processes.explain(self._crashes.diagnose(self._tasks, now))),

@@ -148,6 +148,20 @@ def test_a_clock_that_is_set_by_an_hour_is_no_hour_without_a_step(
     assert observer.diagnose(39.0).headline.startswith("no step for 20 s")
 
 
+def test_a_stop_teaches_nothing_about_normal_gaps(
+    diagnostician: Make, frame: MakeFrame, batch: Callable[..., StepBatch]
+) -> None:
+    observer, halted = diagnostician(2), HostSample(0.1, 2, 1.0, 1, 2, 0, task=TaskUsage(1, 9, 0.0, 1, stopped=1))
+    trained(observer, 2)
+    for at in range(31, 50):
+        second(observer, frame, float(at), {"worker:0": 601, "worker:1": 600}, host=halted)
+    for worker in ("worker:0", "worker:1"):
+        anew = batch(worker, 603, 10, end=[50.1 + 0.05 * step for step in range(10)])
+        observer.fold(worker, frame(51.0, anew, collective=Collective(613, 613)))
+    assert observer.diagnose(51.0).condition.kind is Condition.TRAINING
+    assert all(task.longest_gap < 1.0 for task in observer._tasks.values())
+
+
 def test_while_tasks_start_their_full_processors_are_no_finding(diagnostician: Make, frame: MakeFrame) -> None:
     observer, busy = diagnostician(3), HostSample(1.0, 2, 6.0, 1, 2, 0, task=TaskUsage(1, 9, 2.0, 1))
     for at in range(1, 60):

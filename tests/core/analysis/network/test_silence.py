@@ -67,9 +67,9 @@ def test_while_all_hear_each_other_nothing_is_said(network: Callable[..., Networ
 def test_a_console_that_is_cut_off_from_a_host_is_told_that_it_lives(network: Callable[..., Network]) -> None:
     made = network()
     made.second(1010)
-    for at in (1013, 1014, 1015):
+    for at in (1013, 1014, 1015, 1016):
         assert made.second(at, lost=[2]) == [], "what was heard before the console lost it says nothing"
-    (told,) = made.second(1016, lost=[2])
+    (told,) = made.second(1017, lost=[2])
     assert (told.kind, told.subject, told.severity) == ("unreachable", "worker:2", "warning")
     assert told.sentence == (
         f"the console cannot reach worker:2's agent since {clock(1013)}; worker:0 and worker:1 hear its host: it lives"
@@ -80,10 +80,10 @@ def test_a_console_that_is_cut_off_from_a_host_is_told_that_it_lives(network: Ca
 def test_a_host_that_nobody_hears_does_not_answer_to_anyone(network: Callable[..., Network]) -> None:
     made = network(*both(0, 2), *both(1, 2))
     made.second(1010)
-    (told,) = made.second(1013, lost=[2])
+    (told,) = made.second(1014, lost=[2])
     assert (told.kind, told.subject, told.severity, told.begin) == ("cut_off", "worker:2", "critical", CUT - 0.5)
     assert told.sentence == (
-        f"worker:2's host does not answer to anyone since {clock(CUT - 0.5)}: "
+        f"worker:2's host does not answer to anyone: it is cut off or down since {clock(CUT - 0.5)}; "
         "neither the console nor worker:0 and worker:1 hears it"
     )
 
@@ -93,7 +93,7 @@ def test_a_host_whose_agent_is_gone_or_stopped_is_not_cut_off(network: Callable[
     made.mute = {1}
     made.second(1010)
     assert made.second(1013, lost=[1]) == []
-    (told,) = made.second(1016, lost=[1])
+    (told,) = made.second(1017, lost=[1])
     assert told.kind == "unreachable"
     assert told.sentence.endswith("; its host answers worker:0 and worker:2, its agent does not")
 
@@ -112,6 +112,19 @@ def test_a_host_that_only_the_console_reaches_is_cut_off_from_the_others(network
     made = network(*both(0, 1), *both(1, 2))
     (told,) = made.second(1014)
     assert told.subject == "worker:1" and "worker:1's host and the others do not hear each other" in told.sentence
+
+
+def test_a_host_that_comes_back_is_not_cut_off_from_one_that_hears_it_later(network: Callable[..., Network]) -> None:
+    made = network(*both(0, 2), *both(1, 2))
+    made.second(1010)
+    assert made.second(1014, lost=[2])
+    made._deaf = both(0, 2)
+    (told,) = made.second(1020)
+    assert (told.kind, told.subject, told.begin) == ("cut_off", "worker:2", CUT - 0.5)
+    assert told.sentence.endswith("and is coming back: not all others hear it yet")
+    assert [outage.task for outage in made.watch.outages._known] == ["worker:2"]
+    (told,) = made.second(1040)
+    assert "the hosts of worker:0 and worker:2 do not hear each other" in told.sentence
 
 
 def test_when_the_console_reaches_nobody_nothing_is_known(network: Callable[..., Network]) -> None:

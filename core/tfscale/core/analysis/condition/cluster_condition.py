@@ -94,8 +94,7 @@ class ConditionWatch:
             self._learn(since)
             return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)
         stillness = stillness_of(tasks, since, seconds, now)
-        is_habit = not (stillness.is_expected or any(each.is_certain for each in stillness.late.values()))
-        self._longest = seconds if is_habit else 0.0
+        self._longest = seconds if stillness.is_habit else 0.0
         if seconds <= PAUSES * pause:
             return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)
         self._is_still = True

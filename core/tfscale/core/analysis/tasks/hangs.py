@@ -50,6 +50,11 @@ def _kind(tasks: Sequence[ObservedTask], still: Stillness, condition: ClusterCon
     event = max(EVENT, STEPS * (condition.usual_step or 0.0), PAUSES * condition.usual_pause)
     if still.seconds <= (BUSY if still.is_expected else event):
         return ""
+    kind = _kind_of_event(tasks, still)
+    return "" if kind == "still" and still.is_own_work else kind
+
+
+def _kind_of_event(tasks: Sequence[ObservedTask], still: Stillness) -> str:
     kinds = {does.kind for does in still.late.values()}
     if STOPPED in kinds:
         return "hang"
