@@ -422,7 +422,7 @@ UNHEARD = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Agent of another host that this one greets every two seconds: what tells a host that is cut off from one that died."""
+    """Agent of another host that this one greets every two seconds: it tells a host that is cut off from a dead one."""
 
     task: str
     heard: Time | None

@@ -1059,7 +1059,7 @@ Global___PeerLink: _TypeAlias = PeerLink  # noqa: Y015
 
 @_typing.final
 class Neighbour(_message.Message):
-    """agent of another host that this one greets each second"""
+    """agent of another host that this one greets every two seconds"""
 
     DESCRIPTOR: _descriptor.Descriptor
 
