@@ -38,7 +38,7 @@ INCIDENTS = (
         "nobody starts worker:2",
         setup=_setup(absent=("worker:2",)),
         lasts=50,
-        says={10: "worker:2", 45: r"worker:2.*(not started|agent|answer|contact)"},
+        says={10: "worker:2", 45: r"worker:2.*(not started|agent|answer)|agent of (worker:1 and )?worker:2"},
         while_it_lasts=rf"{STILL}|{'stuck'}",
     ),
     Incident(
@@ -46,7 +46,7 @@ INCIDENTS = (
         "the agent on the host of worker:2 is started as worker 1",
         setup=_setup(indexes={"worker:2": 1}),
         lasts=50,
-        says={10: "worker:2", 45: r"worker:2.*(not started|agent|answer|contact)"},
+        says={10: "worker:2", 45: r"worker:2.*(not started|agent|answer)|agent of (worker:1 and )?worker:2"},
         while_it_lasts=STILL,
     ),
     Incident(
