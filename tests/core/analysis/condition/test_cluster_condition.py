@@ -52,7 +52,11 @@ def test_it_stands_still_after_two_seconds_or_five_steps(
 def test_a_cluster_whose_tasks_have_ended_has_ended_though_its_servers_run(
     view: View, died: Callable[..., TaskStatus]
 ) -> None:
-    assert judge(view("worker:0", progressed=90.0, status=died(91.0, code=0)), view("ps:0")).kind is Condition.ENDED
+    well = died(91.0, code=0)
+    assert judge(view("worker:0", progressed=90.0, status=well), view("ps:0")).kind is Condition.ENDED
+    served = [view("worker:0", collective=None), view("ps:0", collective=None)]
+    assert judge(view("chief:0", progressed=90.0, status=well), *served).kind is Condition.ENDED
+    assert judge(view("chief:0", progressed=90.0, status=well), view("worker:0")).kind is Condition.STILL
 
 
 def test_what_cannot_be_measured_and_who_is_not_heard_is_neither_starting_nor_training(view: View) -> None:

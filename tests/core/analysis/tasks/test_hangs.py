@@ -141,6 +141,11 @@ def test_a_crash_is_not_told_again_as_a_stillness(view: View, died: Callable[...
     waiting, dead = pair(view, status=died(31.0, signal=9))
     assert of_any_kind([waiting, dead]) == []
     waiting, left = pair(view, status=died(31.0, code=0))
+    saving = replace(waiting, collective=Collective(557, 557))
+    assert of_any_kind([saving, left]) == []
+    condition = ConditionWatch().judge([saving, left], 0.1, 100.0)
+    assert condition.stillness is not None
+    assert condition.stillness.explanation == "worker:1 has ended well, and worker:0 runs"
     (still,) = of_any_kind([waiting, left])
     assert (still.kind, still.subject) == ("still", "worker:1") and "worker:1 left the training" in still.sentence
 

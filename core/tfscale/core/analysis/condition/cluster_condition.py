@@ -75,7 +75,8 @@ class ConditionWatch:
         """Return the condition at `now`, Unix seconds. `step_time` is the median of the newest steps, None unknown."""
         self._usual = step_time if step_time is not None else self._usual
         meeting = [task for task in tasks if task.meets]
-        if meeting and all(task.state in (TaskState.EXITED, TaskState.LOST) for task in meeting):
+        leading = _leading(tasks) or meeting
+        if leading and all(task.state in (TaskState.EXITED, TaskState.LOST) for task in leading):
             return ClusterCondition(Condition.ENDED)
         trained = [task for task in tasks if task.progressed is not None and task.task.role is not Role.EVALUATOR]
         if not trained:
@@ -107,6 +108,12 @@ class ConditionWatch:
         if self._longest:
             self._pauses.append(self._longest)
         self._longest = 0.0
+
+
+def _leading(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
+    """Return the chief whose end is the end of training on parameter servers; none without servers."""
+    is_served = any(task.task.role is Role.PS for task in tasks)
+    return [task for task in tasks if task.task.role is Role.CHIEF] if is_served else []
 
 
 def _before_the_first_step(meeting: Sequence[ObservedTask], now: float) -> Condition:

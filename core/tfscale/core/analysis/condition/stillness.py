@@ -39,6 +39,8 @@ class Stillness:
     is_own_work: bool = False
     """True where nobody waits in a collective, and some process is at work, or there is one alone: a program may do
     other things than to train, also once its training is over."""
+    is_ending: bool = False
+    """True where the others have ended well, and nobody waits for them: that is no trouble, however long it takes."""
     is_evaluating_alone: bool = False
     """True where those that are late evaluate under the strategy, and the others do not."""
 
@@ -72,10 +74,23 @@ def stillness_of(tasks: Sequence[ObservedTask], since: float, seconds: float, no
         return Stillness(since, seconds, _at_work(busy, waiting if late else ()), late, waiting, is_expected=True)
     if (left := left_early(needed)) is not None:
         return Stillness(since, seconds, how_it_left(left), {left.name: does[left.name]}, waiting)
+    if late and _is_at_its_end(needed, late):
+        why = (
+            f"{listing(list(late))} {_has(list(late))} ended well, and {listing(list(waiting))} {_verb(waiting, 'run')}"
+        )
+        return Stillness(since, seconds, why, is_own_work=True, is_ending=True)
     if late:
         return Stillness(since, seconds, _why_late(late, waiting), late, waiting)
     is_own = _is_own_work(meeting, does)
     return Stillness(since, seconds, _why_nobody(meeting, does), late, waiting, is_own_work=is_own)
+
+
+def _is_at_its_end(needed: Sequence[ObservedTask], late: Mapping[str, Doing]) -> bool:
+    """Decide whether those that are gone have ended well, and nobody waits for them: a chief may save the model yet."""
+    gone = [task for task in needed if task.name in late]
+    ends = [task.status.exit if task.status else None for task in gone if late[task.name].kind == ENDED]
+    well = len(ends) == len(gone) and all(end is not None and end.well for end in ends)
+    return well and not any(_is_inside(task) for task in needed if task.running)
 
 
 def _is_own_work(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> bool:

@@ -38,7 +38,7 @@ def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Di
     Nothing is said of tasks that have failed: their crash is.
     """
     still = condition.stillness
-    if still is None or _has_failed(tasks, still) or not (kind := _kind(tasks, still, condition)):
+    if still is None or still.is_ending or _has_failed(tasks, still) or not (kind := _kind(tasks, still, condition)):
         return []
     if still.is_expected or not 0 < len(still.late) <= _MANY:
         return [_of_cluster(kind, still)]
