@@ -1,4 +1,4 @@
-"""What findings cost, and when most."""
+"""Costs of findings, and when they were highest."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class RunGroup:
     training: Mapping[str, NumberRange] = field(default_factory=dict)
     """Ranges of the reported numbers that have a display, by the names of `Training`."""
     findings: tuple[ReportedFinding, ...] = ()
-    """What was found, the oldest first."""
+    """Findings of the run, the oldest first."""
     gpus: int | None = None
     """GPUs that the tasks trained on; None unknown, or none."""
     gpu_price: GpuPrice | None = None

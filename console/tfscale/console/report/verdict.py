@@ -27,7 +27,7 @@ _NOUNS = {
     "slowdown": ("slowdown of all workers", "slowdowns of all workers"),
     "imbalance": ("spell of uneven work", "spells of uneven work"),
 }
-"""What findings that cost time are called, one and several, by kind."""
+"""Names of findings that cost time, one and several, by kind."""
 _BUCKETS = {
     "start": "the start",
     "compile": "compilation",
@@ -37,7 +37,7 @@ _BUCKETS = {
     "lost_progress": "steps made again after a restart",
     "unknown": "what nothing explains, between the steps,",
 }
-"""What buckets of goodput are called; `stragglers` and `recovery` are the costs of findings."""
+"""Names of buckets of goodput; `stragglers` and `recovery` are the costs of findings."""
 _TOLD = 0.05
 """Share of the time from which on a bucket of goodput is named (chosen)."""
 _LEAST = 1.0

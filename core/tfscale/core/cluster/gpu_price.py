@@ -13,7 +13,7 @@ KEYS = ("currency", "per_gpu_hour")
 
 @dataclass(frozen=True, slots=True)
 class GpuPrice:
-    """What one GPU costs in an hour."""
+    """Price of one GPU for an hour."""
 
     per_hour: float
     currency: str = "USD"
