@@ -21,6 +21,11 @@ def clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at)) if is_moment(at) else "--:--:--"
 
 
+def moment(at: float) -> str:
+    """Return Unix seconds as local date and time, or dashes where they are outside the calendar."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if is_moment(at) else "---------- --:--:--"
+
+
 def duration(seconds: float) -> str:
     """Return a measured time, rounded for a sentence: `61 ms`, `2.4 s`, `95 s`, `12 min`."""
     if seconds < 0.0095:

@@ -36,7 +36,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
 
     def run(path: Path) -> list[dict[str, object]]:
         assert report_command.run(["--csv", str(path), "--format", "json"]) == 0
-        found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+        found: list[dict[str, object]] = json.loads(capsys.readouterr().out)["findings"]
         return found
 
     return run
@@ -63,7 +63,17 @@ def test_equal_workers_are_an_empty_list(write: Write, report: Report) -> None:
 
 def test_a_slow_worker_has_all_that_a_diagnosis_has(write: Write, report: Report) -> None:
     (found,) = report(write(steps(input_s=0.05)))
-    assert set(found) == {"kind", "subject", "begin", "end", "severity", "evidence", "sentence"}
+    assert set(found) >= {
+        "kind",
+        "subject",
+        "begin",
+        "end",
+        "severity",
+        "evidence",
+        "sentence",
+        "lost_seconds",
+        "remedy",
+    }
     assert (found["kind"], found["subject"], found["severity"], found["end"]) == (
         "straggler",
         "worker:3",

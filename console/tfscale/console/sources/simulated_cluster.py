@@ -23,6 +23,7 @@ from tfscale.core.records import (
     TRAINING_DISPLAYS,
     Collective,
     Description,
+    Devices,
     Disk,
     Exit,
     Frame,
@@ -206,6 +207,7 @@ class _Agent:
             keras="keras 3.15.1",
             collective="RING",
             checkpoint=self._begin + at // _CHECKPOINT_PERIOD * _CHECKPOINT_PERIOD,
+            devices=Devices(gpus_found=1, gpus=1, tpus=0),
         )
 
     def _collective(self, at: float) -> Collective:

@@ -1,4 +1,4 @@
-"""The cluster spec: the address of each task and of its agent, and the speed of its link.
+"""The cluster spec: the address of each task and of its agent, the speed of its link, and what a GPU costs.
 
 It is read from a TOML or JSON file whose tasks have the shape of `TF_CONFIG`'s `cluster`, or from a `TF_CONFIG` in the
 environment as it is. docs/reference/cluster.md shows every key.
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tfscale.core.cluster.gpu_price import GpuPrice, parse_gpu_price
 from tfscale.core.cluster.task import Role, Task, parse_role
 from tfscale.core.errors import UsageError
 
@@ -81,6 +82,7 @@ class ClusterSpec:
     """Bits a second, by task name or `default`; a link that is absent has an unknown speed."""
     program: ProgramSpec = ProgramSpec()
     tls: Tls | None = None
+    gpu_price: GpuPrice | None = None
 
     @property
     def lead(self) -> Task:
@@ -103,12 +105,14 @@ class ClusterSpec:
 
     def to_json(self) -> str:
         """Return the JSON form of the spec's file, without the program and TLS, which stay on this host."""
-        document = {
+        document: dict[str, Any] = {
             "name": self.name,
             "cluster": _ALONE if self.is_alone else self._addresses(),
             "agents": {str(task): str(address) for task, address in self.agents.items()},
             "links": {name: f"{speed:.0f}bit/s" for name, speed in self.link_speeds.items()},
         }
+        if self.gpu_price is not None:
+            document["cost"] = self.gpu_price.document()
         return json.dumps(document)
 
     def _addresses(self) -> dict[str, list[str]]:
@@ -119,7 +123,7 @@ class ClusterSpec:
 
 
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_KEYS = {"name", "cluster", "agents", "links", "program", "tls"}
+_KEYS = {"name", "cluster", "agents", "links", "program", "tls", "cost"}
 
 
 def load_cluster(path: Path) -> ClusterSpec:
@@ -227,6 +231,7 @@ def _parse(document: object, name: str, base: Path) -> ClusterSpec:
         link_speeds=links,
         program=_parse_program(_table(top.get("program", {}), "[program]")),
         tls=_parse_tls(_table(top["tls"], "[tls]"), base) if "tls" in top else None,
+        gpu_price=parse_gpu_price(_table(top["cost"], "[cost]")) if "cost" in top else None,
     )
 
 

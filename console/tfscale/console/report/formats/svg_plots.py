@@ -118,7 +118,7 @@ def worker_legend(group: RunGroup) -> list[tuple[str, str]]:
 
 def events(report: RunReport, group: RunGroup) -> str:
     """Draw a bar for each diagnosis, from its beginning to its end."""
-    own = [event for event in report.diagnoses if not group.name or event.evidence.get("group") == group.name]
+    own = [finding.diagnosis for finding in group.findings]
     if not own or not group.end > group.begin:
         return ""
     height = TOP + BOTTOM + 22 * len(own)
@@ -206,7 +206,7 @@ def _frame(report: RunReport, axes: Axes) -> str:
 def _time_axis(report: RunReport, axes: Axes) -> str:
     low, high = axes.x
     times = [low + (high - low) * sixth / 6 for sixth in range(7)]
-    return "".join(_tick_below(axes, at, report.when(at)) for at in times)
+    return "".join(_tick_below(axes, at, report.tick(at)) for at in times)
 
 
 def _tick_left(axes: Axes, value: float, label: str) -> str:
