@@ -181,6 +181,8 @@ class ClusterState:
             lasted = diagnosis.end - diagnosis.begin
             at, severity = diagnosis.end, "good"
             text = f"{diagnosis.kind.replace('_', ' ')} is over, after {lasted:.0f} s"
+            if diagnosis.kind == "straggler":
+                text = diagnosis.sentence
         self._entries.append(TimelineEntry(at, severity, diagnosis.subject, text, diagnosis.kind, diagnosis))
 
     def _views(self, findings: Findings) -> tuple[TaskView, ...]:

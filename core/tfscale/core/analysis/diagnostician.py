@@ -89,7 +89,8 @@ class Diagnostician:
         straggles = any(diagnosis.kind == "straggler" for diagnosis in slow)
         current += self._context.evaluate(self._main.window, self._tasks, straggles, now)
         self._context.count_steps(*self._main.counted)
-        return self._findings(self._open.update(current, now), tasks)
+        recovered = {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
+        return self._findings(self._open.update(current, now, recovered), tasks)
 
     @property
     def _groups(self) -> tuple[SynchronousSubjects | AsynchronousWorkers, ...]:

@@ -102,10 +102,12 @@ def _without_outliers(values: Floats) -> Floats:
 def longest_spell(levels: Floats, column: int, onset: int, threshold: float, ignore: int) -> int:
     """Return for how many blocks in a row at most a subject was above the threshold: how long noise lasts here.
 
-    `column` counts up to its `onset` only. Spells of `ignore` blocks and more are left out: they were real slowdowns.
+    `column` counts up to its `onset` only, and the others up to the spell that they are in now: what has not passed
+    may be a slowdown as well. Spells of `ignore` blocks and more are left out: they were real slowdowns.
     """
     above = levels > threshold
     above[onset:, column] = False
     change = np.flatnonzero(np.diff(np.pad(above, ((1, 1), (0, 0))).astype(np.int8).T.ravel()))
-    lengths = change[1::2] - change[::2]
+    starts, stops = change[::2], change[1::2]
+    lengths = (stops - starts)[stops % (len(levels) + 1) != len(levels)]
     return int(lengths[lengths < ignore].max(initial=0))
