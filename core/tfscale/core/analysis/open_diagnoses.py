@@ -18,7 +18,7 @@ class _Open:
     worst: Diagnosis
     """The first of the most severe ones since it was opened."""
     past: PastStraggler | None
-    """What a straggler was so far."""
+    """Sums of a straggler's figures so far; None for other kinds."""
 
     def ended(self, end: float, recovered: bool) -> Diagnosis:
         """Return what it was: at its most severe, and not what was left of it last."""

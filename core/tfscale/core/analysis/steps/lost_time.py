@@ -1,4 +1,4 @@
-"""What slow subjects cost the others that wait for them: the steps' time above what it would be without them."""
+"""Time that slow subjects cost the others, which wait for them: that of the steps above what it would be without."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _EVEN = 0.65
 
 
 class LostTime(NamedTuple):
-    """What the slowest subject of each step loses for all, over some steps."""
+    """Time that the slowest subject of each step loses for all, over some steps."""
 
     phase: str | None
     """The phase that holds most of it, None where none holds half."""

@@ -1,4 +1,4 @@
-"""What a straggler was, once it is over: told in the past tense, from all that was measured while it was open."""
+"""Stragglers that are over: told in the past tense, from all that was measured while they were open."""
 
 from __future__ import annotations
 
