@@ -159,6 +159,14 @@ def exit_phrase(exit: Exit | None) -> str:
     return f"exited {exit.code}"
 
 
+def exit_clause(exit: Exit | None) -> str:
+    """Return how and when a task ended, as a clause: `exited 1 at 19:01:07`, `was killed by SIGKILL at 19:01:07`."""
+    if exit is None or (exit.code is None and exit.signal is None):
+        return "has ended, nobody knows how"
+    how = f"exited {exit.code}" if exit.signal is None else f"was killed by {signal_name(exit.signal)}"
+    return f"{how} at {clock(exit.at)}"
+
+
 def no_contact(names: Sequence[str]) -> str:
     """Return the phrase for agents that do not answer, by the names of their tasks."""
     return f"no contact with the agent of {listing(names)}"

@@ -159,7 +159,7 @@ def test_who_joined_late_who_got_stuck_and_where_the_time_went(
     assert stuck["begin"] == pytest.approx(BEGIN + 100, abs=2)
     assert report_command.run([str(path)]) == 0
     out = capsys.readouterr().out
-    assert "worker:1 is stuck" in out
+    assert "worker:1 has been stuck" in out
     shares = {bucket: float(share) for bucket, share in re.findall(r"^  ([a-z ]+?) +(\d+\.\d)%", out, re.MULTILINE)}
     assert shares["start"] == pytest.approx(100 * 30 / 175, abs=2)
     assert shares["compile"] == pytest.approx(100 * 10 / 175, abs=2)

@@ -51,11 +51,16 @@ def _at(event: Event) -> float:
         ("worker:2=thermal@2s", 25, ["worker:2 is", "throttled by heat", "costs"], "cooling"),
         ("worker:2=cpu@2s", 25, ["worker:2 is", "compete for its CPUs", "costs"], "other programs"),
         ("worker:2=kill@10s", 20, ["worker:2 was killed by SIGKILL at", "because their peer was gone"], "restart"),
-        ("worker:2=hang@5s", 75, ["worker:2 is stuck since", "has not entered the all-reduce"], "stack"),
+        ("worker:2=hang@5s", 75, ["worker:2 has been stuck for", "has not entered the all-reduce"], "Python is"),
         ("worker:2=nan@5s", 20, ["worker:2", "is not a number since"], "learning rate"),
         ("worker:2=cut@5s", 20, ["no contact with the agent of worker:2 since", "does not answer"], "its agent run"),
         # Before it is called a hang:
-        ("worker:2=hang@5s", 20, ["no step for", "worker:2 has not entered the all-reduce"], ""),
+        (
+            "worker:2=hang@5s",
+            20,
+            ["no step for", "worker:2 has not entered the all-reduce"],
+            "b on the page of worker:2",
+        ),
     ],
 )
 def test_the_top_line_says_who_and_why(fault: str, seconds: int, said: list[str], advised: str) -> None:

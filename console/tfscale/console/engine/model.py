@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.history.history import History
+from tfscale.core.analysis.condition.process_doing import Doing
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.run.technique_words import technique_words
 from tfscale.core.cluster.cluster_spec import Address
@@ -40,6 +41,8 @@ class TaskView:
     """Summaries by subject of the stages of a pipeline in this task."""
     diagnoses: tuple[Diagnosis, ...] = ()
     """Open diagnoses about the task."""
+    awaited: Doing | None = None
+    """Doing of its process while the others wait for it; None where they do not, or where what it does is expected."""
 
     @property
     def status(self) -> TaskStatus | None:

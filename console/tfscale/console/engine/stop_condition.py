@@ -11,6 +11,8 @@ from tfscale.core.records import TaskState
 
 CONDITIONS = ("finished", "failed", "straggler")
 _TRAINING = (Role.CHIEF, Role.WORKER)
+_SETTLE = 6.0
+"""Seconds to wait for the reason of a failure, which is told 3 s after it while other tasks still live."""
 
 
 @dataclass(slots=True)
@@ -25,6 +27,8 @@ class StopCondition:
     has_ended: bool = field(default=False, init=False)
     """True once all training tasks have ended."""
     _due: float | None = field(default=None, init=False)
+    _held_since: float | None = field(default=None, init=False)
+    """Time since which all that is missing is why a task has failed."""
 
     def is_over(self, snapshot: Snapshot, state: ClusterState) -> bool:
         """Decide whether this snapshot ends the wait."""
@@ -36,7 +40,19 @@ class StopCondition:
             return False
         self.met = next((condition for condition in self.conditions if _holds(condition, snapshot)), None)
         self.has_ended = _has_ended(snapshot)
-        return self.met is not None or self.has_ended
+        return (self.met is not None or self.has_ended) and self._is_told(snapshot)
+
+    def _is_told(self, snapshot: Snapshot) -> bool:
+        """Decide whether the reason of a failure is told, or was waited for long enough."""
+        self._held_since = snapshot.at if self._held_since is None else self._held_since
+        return is_explained(snapshot) or snapshot.at - self._held_since >= _SETTLE
+
+
+def is_explained(snapshot: Snapshot) -> bool:
+    """Decide whether all tasks have ended well, if at all, or a diagnosis says why not."""
+    ended = [view for view in snapshot.tasks if view.has_ended]
+    has_failed = any(not has_ended_well(view) for view in ended)
+    return not has_failed or any(diagnosis.kind == "crash" for diagnosis in snapshot.findings.diagnoses)
 
 
 def _holds(condition: str, snapshot: Snapshot) -> bool:

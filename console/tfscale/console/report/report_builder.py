@@ -19,7 +19,7 @@ from tfscale.console.report.csv_file import MeasuredGroup
 from tfscale.console.report.run_report import NumberRange, PhaseTimeline, RunGroup, RunReport
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.analysis.diagnostician import Diagnostician
-from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity
+from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity, has_become_a_hang
 from tfscale.core.analysis.run.load import load_of
 from tfscale.core.analysis.run.scaling import Forecast, ring_forecast
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
@@ -46,6 +46,8 @@ class RunFindings:
         self.timeline = PhaseTimeline()
         self.findings = Findings()
         """Findings of the last second."""
+        self.trained = Findings()
+        """Findings of the last second in which steps were made."""
         self.probe: ProbeStatus | None = None
         self.begin = 0.0
         """Arrival of the first event, Unix seconds; 0 where there was none."""
@@ -68,9 +70,18 @@ class RunFindings:
         # A snapshot between two seconds shows a command's progress, and nothing newly diagnosed.
         if snapshot.findings is not self.findings:
             self.findings = snapshot.findings
+            if self.findings.step_time is not None:
+                self.trained = self.findings
             for diagnosis in self.findings.diagnoses:
-                self._diagnoses[diagnosis.kind, diagnosis.subject, diagnosis.begin] = diagnosis
+                self._note(diagnosis)
             self.timeline.add(snapshot.at, self.findings)
+
+    def _note(self, diagnosis: Diagnosis) -> None:
+        key = (diagnosis.kind, diagnosis.subject, diagnosis.begin)
+        if has_become_a_hang(diagnosis, self.findings.diagnoses):
+            self._diagnoses.pop(key, None)
+        else:
+            self._diagnoses[key] = diagnosis
 
     @property
     def steps(self) -> int:
@@ -158,7 +169,7 @@ def _group(
     is_whole: bool = True,
     probe: ProbeStatus | None = None,
 ) -> RunGroup:
-    findings = run.findings
+    findings = run.trained
     subjects = {name: findings.subjects[name] for name in sorted(findings.subjects, key=subject_order)}
     tasks = {name: summary for name, summary in subjects.items() if "/" not in name} or subjects
     return RunGroup(
@@ -168,7 +179,7 @@ def _group(
         steps,
         begin,
         end,
-        spent=findings.spent if is_whole else {},
+        spent=run.findings.spent if is_whole else {},
         scaling=_scaling(tasks, findings, probe),
         workers=(probe and probe.replicas) or len(tasks),
         examples=probe.examples_per_step if probe else None,

@@ -32,10 +32,11 @@ class PhaseTimeline:
     def add(self, at: float, findings: Findings) -> None:
         """Add a point: the median parts of every subject at one evaluation; all unknown once no steps come any more."""
         self._skipped += 1
-        if self._skipped < self._each or findings.step_time is None:
+        is_training = findings.step_time is not None
+        if self._skipped < self._each or not (is_training or self._rows):
             return
         self._skipped = 0
-        summaries = findings.subjects if findings.steps_per_second is not None else {}
+        summaries = findings.subjects if is_training else {}
         row = {name: _parts(summary) for name, summary in summaries.items()}
         self.subjects += [name for name in row if name not in self.subjects]
         self._at.append(at)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from tfscale.core.analysis.findings import Findings
+from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
+from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.core.analysis.run.cluster_context import ClusterContext
@@ -15,7 +17,7 @@ from tfscale.core.analysis.stragglers.asynchronous import AsynchronousWorkers
 from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.core.analysis.tasks.crashes import CrashWatch
-from tfscale.core.analysis.tasks.hangs import hangs
+from tfscale.core.analysis.tasks.hangs import EVENT, hangs
 from tfscale.core.analysis.tasks.non_finite import not_finite
 from tfscale.core.analysis.tasks.not_measured import not_measured
 from tfscale.core.analysis.tasks.not_started import not_started
@@ -26,9 +28,6 @@ from tfscale.core.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import subject_task
 from tfscale.core.records import Diagnosis, Frame
-
-STALE = 10.0
-"""Seconds without a step after which the last rates are no longer reported as the present ones (chosen)."""
 
 
 class Diagnostician:
@@ -41,6 +40,7 @@ class Diagnostician:
         self._asynchronous = AsynchronousWorkers(rule or Rule())
         self._stages = PipelineStages()
         self._context = ClusterContext(spec)
+        self._condition = ConditionWatch()
         self._crashes = CrashWatch()
         self._open = OpenDiagnoses()
 
@@ -64,33 +64,42 @@ class Diagnostician:
 
     def note_link(self, task: str, up: bool, at: float) -> None:
         """Note that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock."""
-        observed = self._tasks.get(task)
-        if observed is not None and (observed.since is None or observed.up != up):
-            observed.up, observed.since = up, at
+        if (observed := self._tasks.get(task)) is not None:
+            observed.note_link(up, at)
 
     def diagnose(self, now: float) -> Findings:
         """Return what holds at `now`, Unix seconds on the observer's clock."""
         tasks = tuple(self._tasks.values())
+        for task in tasks:
+            task.note_heard(now)
+        for group in self._groups:
+            group.judge(self._tasks)
+        step_time = self._main.step_time()
+        condition = self._condition.judge(tasks, step_time, now)
         current: list[Diagnosis] = [
             *self._crashes.diagnose(self._tasks, now),
-            *hangs(tasks),
+            *(stuck_functions(tasks) or hangs(tasks, condition)),
             *not_started(tasks, now),
             *not_trained(tasks),
             *not_measured(tasks),
-            *stuck_functions(tasks),
             *unused_gpus(tasks),
+            *not_finite(tasks),
         ]
-        for group in self._groups:
-            group.judge(self._tasks)
-        slow = self._stragglers()
-        compared = [(group.window.subjects, group.figures) for group in self._groups]
-        current += self._context.explain(slow, compared, self._tasks)
-        current += not_finite(tasks)
-        straggles = any(diagnosis.kind == "straggler" for diagnosis in slow)
-        current += self._context.evaluate(self._main.window, self._tasks, straggles, now)
+        current += self._pace(condition, now)
         self._context.count_steps(*self._main.counted)
         recovered = {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
-        return self._findings(self._open.update(current, now, recovered), tasks)
+        return self._findings(self._open.update(current, now, recovered), tasks, condition, step_time, now)
+
+    def _pace(self, condition: ClusterCondition, now: float) -> list[Diagnosis]:
+        """Return how the cluster trains; nothing where it does not, once that is an event and no passing pause."""
+        slow = self._stragglers()
+        compared = [(group.window.subjects, group.figures) for group in self._groups]
+        slow = self._context.explain(slow, compared, self._tasks)
+        if condition.kind is Condition.STILL and condition.stillness and condition.stillness.seconds <= EVENT:
+            return [*slow, *self._context.open]
+        straggles = any(diagnosis.kind == "straggler" for diagnosis in slow)
+        told = self._context.evaluate(self._main.window, self._tasks, straggles, condition.may_be_judged, now)
+        return [*slow, *told] if condition.may_be_judged else []
 
     @property
     def _groups(self) -> tuple[SynchronousSubjects | AsynchronousWorkers, ...]:
@@ -108,9 +117,17 @@ class Diagnostician:
         workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
         return [*without_duplicates(workers, replicas, self._replicas.window.subjects), *self._asynchronous.diagnoses]
 
-    def _findings(self, diagnoses: tuple[Diagnosis, ...], tasks: tuple[ObservedTask, ...]) -> Findings:
-        main = self._main
-        rounds = main.rate() if _is_moving(tasks) else None
+    def _findings(
+        self,
+        diagnoses: tuple[Diagnosis, ...],
+        tasks: tuple[ObservedTask, ...],
+        condition: ClusterCondition,
+        step_time: float | None,
+        now: float,
+    ) -> Findings:
+        main, trains = self._main, condition.kind is Condition.TRAINING
+        resumed = -math.inf if condition.resumed is None else condition.resumed
+        rounds = main.rate(resumed) if trains else 0.0 if condition.kind is Condition.STILL else None
         subjects = {name: summary for group in self._groups for name, summary in group.summaries().items()}
         stages = self._stages.summaries()
         subjects |= stages
@@ -121,16 +138,24 @@ class Diagnostician:
         costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
         return Findings(
             diagnoses=diagnoses,
-            headline=headline(diagnoses, tasks, rate, ratios, list(stages.values())),
-            step_time=main.step_time(),
+            headline=headline(diagnoses, tasks, condition, rate, ratios, list(stages.values())),
+            condition=condition,
+            step_time=step_time if trains else None,
             steps_per_second=rate,
             examples_per_second=rounds * examples if rounds is not None and examples is not None else None,
             local_steps=local_steps,
-            slowdown=max(costs, default=None),
-            transfer=known_median(transfer(main.window.reduce)) if main.window.meets else None,
-            subjects=subjects,
+            slowdown=max(costs, default=None) if trains else None,
+            transfer=known_median(transfer(main.window.reduce)) if main.window.meets and trains else None,
+            subjects={name: self._as_of_now(name, summary, trains, now) for name, summary in subjects.items()},
             spent=self._context.spent,
         )
+
+    def _as_of_now(self, subject: str, summary: SubjectSummary, trains: bool, now: float) -> SubjectSummary:
+        """Return the summary; of a subject that makes no steps now, without its times."""
+        task = self._tasks[subject.partition("/")[0]]
+        if trains and task.running and not task.is_silent(now):
+            return summary
+        return SubjectSummary(summary.step, summary.global_step)
 
 
 def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:
@@ -147,14 +172,3 @@ def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subj
     return [
         worker for worker in workers if worker.kind != "straggler" or subject_task(worker.subject) not in named
     ] + partly
-
-
-def _is_moving(tasks: tuple[ObservedTask, ...]) -> bool:
-    """Decide whether some task's newest step is recent, on its own host's clock."""
-    return any(
-        task.running
-        and task.at is not None
-        and task.progressed is not None
-        and task.at - task.progressed < max(STALE, 2 * task.longest_gap)
-        for task in tasks
-    )

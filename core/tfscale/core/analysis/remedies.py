@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tfscale.core.analysis.condition.stillness import Stillness
 from tfscale.core.analysis.run import gain_models
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.scaling import volume
@@ -191,6 +192,12 @@ _BY_END: Mapping[str, str] = {
     "explained": "write what the sentence says, then restart",
     "gpu": "check its GPU (nvidia-smi -q, dmesg) before it is restarted there",
 }
+_BY_DOING: Mapping[str, str] = {
+    "stopped": "let it go on (kill -CONT and its pid, on its host), or restart it (r)",
+    "silent": "see whether its host runs, and the network to it; the training may go on without an agent",
+    "ended": "restart it (r), and all that must restart with it",
+}
+_NO_TROUBLE = ("starting", "compile", "checkpoint")
 _BY_SLOWER_PART: Mapping[str, str] = {
     "input": "look at the storage that all read from",
     "host": "look at what was added between the steps: callbacks, logging, loading of data without tf.data",
@@ -213,8 +220,8 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return _BY_CAUSE.get(_text(evidence.get("cause"))) or _BY_PHASE.get(_text(evidence.get("phase")))
         case "crash":
             return _after_crash(diagnosis)
-        case "hang":
-            return None if diagnosis.subject == CLUSTER else "read its Python stack, then restart it"
+        case "hang" | "still":
+            return _about_stillness(diagnosis.kind, diagnosis.subject, _text(evidence.get("doing")))
         case "not_started":
             return "start it, or read its log: all others wait for it"
         case "not_finite":
@@ -228,6 +235,26 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             rest = _text(evidence.get("remedies")).split("; ")[1:]
             return f"or {'; '.join(rest)}" if rest else None
     return None
+
+
+def still_advice(still: Stillness) -> str | None:
+    """Return the first thing to do about a stillness that is no event yet."""
+    if still.is_expected:
+        return None
+    subject, does = next(((name, each.kind) for name, each in still.late.items()), (CLUSTER, ""))
+    return _about_stillness("still", subject, does)
+
+
+def _about_stillness(kind: str, subject: str, does: str) -> str | None:
+    """Return what to do about a task that keeps the others waiting, by what its process does."""
+    if does in _BY_DOING:
+        return _BY_DOING[does]
+    if does in _NO_TROUBLE:
+        return None
+    if subject == CLUSTER:
+        return "b on the page of a task shows where its Python is"
+    stack = f"b on the page of {subject} shows where its Python is"
+    return f"{stack}; then restart it (r)" if kind == "hang" else stack
 
 
 def _after_crash(crash: Diagnosis) -> str:

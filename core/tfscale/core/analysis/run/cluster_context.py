@@ -80,16 +80,23 @@ class ClusterContext:
         """Return the diagnoses, stragglers with their causes."""
         return self._causes.explain(diagnoses, groups, tasks, self._samples)
 
+    @property
+    def open(self) -> list[Diagnosis]:
+        """The slowdowns of all and the limits of the cluster, as they were judged last."""
+        return [*self._shared_slowdown.open, *self._saturation.open]
+
     def evaluate(
-        self, window: AlignedSteps, tasks: Mapping[str, ObservedTask], straggles: bool, now: float
+        self, window: AlignedSteps, tasks: Mapping[str, ObservedTask], straggles: bool, is_at_work: bool, now: float
     ) -> list[Diagnosis]:
         """Return the open slowdowns of all and limits of the cluster. `window` holds the newest steps.
 
-        While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is.
+        While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is. Where the cluster is
+        not at work nothing is judged: its counters are those of waiting, its steps are of before.
         """
-        if straggles:
+        if straggles or not is_at_work:
             self._saturation.clear()
             self._vitals.clear()
+            self._judged = None
             return self._shared_slowdown.open
         recent = impute(window.last(_ROWS))
         if self._judged is not None and 0 <= now - self._judged < PERIOD:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -86,9 +87,10 @@ class AsynchronousWorkers:
         """Return the median of the workers' seconds from step to step."""
         return known_median(np.array([_usual_step(ends) for ends in self._ends.values()]))
 
-    def rate(self) -> float | None:
-        """Return steps a second of all workers together, None while no worker runs."""
-        rates = [rate for ends in self._ends.values() if (rate := steps_per_second(ends)) is not None]
+    def rate(self, since: float = -math.inf) -> float | None:
+        """Return steps a second of all workers together, of those after `since`; None while no worker makes two."""
+        recent = [ends[ends >= since] for ends in self._ends.values()]
+        rates = [rate for ends in recent if (rate := steps_per_second(ends)) is not None]
         return sum(rates) if rates else None
 
     def slowdown(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -59,9 +60,9 @@ class SynchronousSubjects:
         """Return the cost of the open stragglers (see `lost_time.slowdown`), None while no steps are aligned."""
         return self.watch.named.slowdown if len(self.window) else None
 
-    def rate(self) -> float | None:
-        """Return steps a second of the subject that is furthest, None while no subject runs."""
-        return steps_per_second(self.ends)
+    def rate(self, since: float = -math.inf) -> float | None:
+        """Return steps a second of the subject that is furthest, of those after `since`; None for fewer than two."""
+        return steps_per_second(self.ends[self.ends >= since])
 
     def summaries(self) -> dict[str, SubjectSummary]:
         return summaries(self.table, self.window, max(STEPS, len(self.ends)))

@@ -29,6 +29,10 @@ _GAP = 1.0
 _GPU_FRAMES = 16
 """Frames of which one is asked for the number of the host's GPUs; NVML may answer late."""
 
+SILENT = 3.0
+"""Seconds without a frame after which an agent counts as silent, and nothing of its task is told as of now (chosen: an
+agent sends one a second)."""
+
 ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
 
 
@@ -44,14 +48,22 @@ class ObservedTask:
     """True while there is a connection to the agent."""
     since: float | None = None
     """Time at which the connection came or went, on the observer's clock."""
+    cut: tuple[float, float] | None = None
+    """Begin and end of the last time without a connection, on the observer's clock."""
     at: float | None = None
     """Time of the newest frame."""
+    heard: float | None = None
+    """Time of the evaluation to which its newest frame was new, on the observer's clock."""
+    is_news: bool = False
+    """True where a frame has come since that evaluation."""
     status: TaskStatus | None = None
     probe: ProbeStatus | None = None
     collective: Collective | None = None
     coordinator: Coordinator | None = None
     stopped: bool = False
     """True while a signal has stopped its process."""
+    cores: float | None = None
+    """Cores that its processes use."""
     progressed: float | None = None
     """End of its newest step in this attempt."""
     steps: int = 0
@@ -60,6 +72,8 @@ class ObservedTask:
     """The longest time from one step to the next, after the warm-up, seconds."""
     activity: ActivityKind | None = None
     """Its present activity, None while it makes steps."""
+    activity_since: float | None = None
+    """Begin of its present activity."""
     occupied: float | None = None
     """End of the last compile, checkpoint or evaluation of this attempt."""
     not_finite_since: float | None = None
@@ -93,8 +107,25 @@ class ObservedTask:
         """
         return None if self.progressed is None else max(self.progressed, self.occupied or self.progressed)
 
+    def note_link(self, up: bool, at: float) -> None:
+        """Note that the connection to its agent came or went, at `at` on the observer's clock."""
+        if up and self.since is not None and not self.up and self.at is not None:
+            self.cut = (self.since, at)
+        if self.since is None or self.up != up:
+            self.up, self.since = up, at
+
+    def note_heard(self, now: float) -> None:
+        """Note at an evaluation, at `now` on the observer's clock, whether a frame has come since the one before."""
+        if self.is_news:
+            self.heard, self.is_news = now, False
+
+    def is_silent(self, now: float) -> bool:
+        """Decide whether its agent is out of contact: its newest frame does not tell how the task is at `now`."""
+        return not self.up or self.at is None or (self.heard is not None and now - self.heard > SILENT)
+
     def fold(self, frame: Frame) -> None:
         """Take in a frame of the task's agent."""
+        self.is_news = True
         before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
         self._count_gpus(frame)
         self.at, self.status, self.probe = frame.at, frame.status, frame.probe
@@ -107,6 +138,7 @@ class ObservedTask:
             self.progressed = frame.at
         self.collective, self.coordinator = frame.collective, frame.coordinator
         self.stopped = frame.is_stopped
+        self.cores = frame.host.task.cpu if frame.host and frame.host.task else None
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
                 self._fold_steps(batch)
@@ -119,9 +151,10 @@ class ObservedTask:
 
     def _fold_activities(self, frame: Frame) -> None:
         if not frame.activities:
-            self.activity = None
+            self.activity = self.activity_since = None
             return
-        self.activity = next((activity.kind for activity in frame.activities if activity.end is None), None)
+        lasting = next((activity for activity in frame.activities if activity.end is None), None)
+        self.activity, self.activity_since = (lasting.kind, lasting.begin) if lasting else (None, None)
         busy = (activity for activity in frame.activities if activity.kind is not ActivityKind.IDLE)
         ends = [activity.end for activity in busy if activity.end is not None]
         self.occupied = max([*ends, self.occupied or 0.0]) or None
