@@ -54,6 +54,6 @@ def test_nobody_waits_for_a_slow_worker_of_parameter_servers_and_its_gradients_a
 
     snapshot = seen("asynchrony", "--batch", "256", "--slow", "worker:1=3x", until=named)
     (named_one,) = [each for each in snapshot["diagnoses"] if each["kind"] == "straggler"]
-    assert named_one["subject"] == "worker:1" and "nobody waits for it" in snapshot["headline"]
+    assert named_one["subject"] == "worker:1" and "Nobody waits for it" in snapshot["headline"]
     staleness = {task["task"]: task["summary"]["staleness"] for task in snapshot["tasks"] if task["summary"]}
     assert staleness["worker:1"]["mean"] > staleness["worker:0"]["mean"]

@@ -60,6 +60,11 @@ def elapsed_briefly(seconds: float) -> str:
     return " ".join(elapsed(seconds).split()[:2])
 
 
+def times(factor: float) -> str:
+    """Return a factor for a sentence: `1.4x`, `12x`, `100x`."""
+    return f"{factor:.1f}x" if factor < 9.95 else f"{factor:,.0f}x"
+
+
 def step_rate(steps_per_second: float) -> str:
     """Return steps a second, or for slow ones the time of a step: `12.3 steps/s`, `8.2 s a step`."""
     return f"{steps_per_second:.3g} steps/s" if steps_per_second >= 0.5 else f"{duration(1 / steps_per_second)} a step"

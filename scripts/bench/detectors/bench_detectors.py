@@ -109,24 +109,26 @@ def judge_run(run: Cluster, detector: Detector, names_nobody: bool, score: Score
     over = {column: float(run.end[np.flatnonzero(run.slow[:, column])[-1]]) for column in culprits}
     first: dict[int, float] = {}
     last: dict[int, tuple[float, int, Name]] = {}
+    ended: dict[int, float] = {}
     wrong: set[int] = set()
     for at, stop, names in evaluations(run, detector):
         for name in names:
-            column, patience = name.worker, GRACE * max(1.0, float(run.step[stop - 1]))
-            if column not in culprits or at < onset[column]:
+            column = name.worker
+            is_late = column not in first and at > over.get(column, 0.0) + GRACE * max(1.0, float(run.step[stop - 1]))
+            if column not in culprits or at < onset[column] or is_late:
                 wrong.add(column)
                 continue
-            if at <= over[column] + patience:
-                first.setdefault(column, at)
-                if at <= over[column]:
-                    last[column] = (at, stop, name)
-            if over[column] < run.end[-1] and column in first:
-                score.ends += [] if at < run.end[-1] - 1 else [at - over[column]]
+            first.setdefault(column, at)
+            if at <= over[column]:
+                last[column] = (at, stop, name)
+            ended[column] = at
     score.wrong += len(wrong)
     score.right += len(first)
     score.missed += len(culprits) - len(first)
     if culprits and isinstance(detector, TfScale):
         score.blamed_nobody += detector.blamed_nobody
+    passed = [column for column in first if over[column] < run.end[-1] - 1]
+    score.ends += [max(0.0, ended[column] - over[column]) for column in passed]
     for column, at in first.items():
         score.delays.append(at - onset[column])
         if column in last:
@@ -161,7 +163,9 @@ def main() -> None:
     parser.add_argument("--rule", choices=RULES, action="append", help="may be repeated (all)")
     arguments = parser.parse_args()
     rules = arguments.rule or list(RULES)
-    print("| noise or slowness | rule | F1 | named | wrong | delay | end | onset off | phase | cost off: median (most) |")
+    print(
+        "| noise or slowness | rule | F1 | named | wrong | delay | end | onset off | phase | cost off: median (most) |"
+    )
     print(f"| --- |{' --- |' * 9}")
     pairs = [(noise, fault) for noise in NOISES for fault in FAULTS]
     rows = [(f"noise: {noise}", [pair for pair in pairs if pair[0] == noise]) for noise in NOISES]
@@ -170,7 +174,9 @@ def main() -> None:
         if arguments.only not in row:
             continue
         for rule in rules:
-            print(f"| {row if rule == rules[0] else ''} | {rule} | {score_of(rule, cells, arguments.seeds)} |", flush=True)
+            print(
+                f"| {row if rule == rules[0] else ''} | {rule} | {score_of(rule, cells, arguments.seeds)} |", flush=True
+            )
     print("\n| false names in an hour | " + " | ".join(NOISES) + " |")
     print(f"| --- |{' --- |' * len(NOISES)}")
     for rule in rules:

@@ -43,15 +43,13 @@ class Cluster:
         return np.diff(self.end, prepend=0.0)
 
 
-def cluster(
-    workers: int, step: float, noise: str, seed: int, fault: str | None = None, ratio: float = 1.5
-) -> Cluster:
+def cluster(workers: int, step: float, noise: str, seed: int, fault: str | None = None, ratio: float = 1.5) -> Cluster:
     """Simulate a run; times of faults are 15 steps where these take longer than the seconds above."""
     random = np.random.default_rng(seed)
     begin, passes = (max(1, round(max(seconds, 15 * step) / step)) for seconds in (BEGIN, PASSES))
     count = begin + round(max(LONG - BEGIN, 30 * step) / step)
     own = step / (1 + TRANSFER)
-    lag = own * np.exp(_NOISES[noise](random, count, workers, step))
+    lag = own * np.exp(getattr(_Noise(random, (count, workers), step), noise.replace("-", "_").replace(" ", "_"))())
     factor, phase = np.ones((count, workers)), "compute"
     if fault is not None:
         factor = _factors(random, fault, ratio, count, workers, begin, passes, step)
@@ -67,7 +65,14 @@ def cluster(
 
 
 def _factors(
-    random: np.random.Generator, fault: str, ratio: float, count: int, workers: int, begin: int, passes: int, step: float
+    random: np.random.Generator,
+    fault: str,
+    ratio: float,
+    count: int,
+    workers: int,
+    begin: int,
+    passes: int,
+    step: float,
 ) -> Floats:
     """Return (k, n) factors on each worker's own time."""
     factor, rows = np.ones((count, workers)), np.arange(count)
@@ -91,68 +96,59 @@ def _factors(
     return factor
 
 
-def _white(random: np.random.Generator, count: int, workers: int, step: float) -> Floats:
-    return random.normal(0.0, 0.05, (count, workers))
+@dataclass(frozen=True)
+class _Noise:
+    """Logs of each worker's own time over its mean, (k, n), one kind of noise a method."""
 
+    random: np.random.Generator
+    shape: tuple[int, int]
+    step: float
+    """Seconds."""
 
-def _heavy_tailed(random: np.random.Generator, count: int, workers: int, step: float) -> Floats:
-    return np.clip(0.03 * random.standard_t(2.5, (count, workers)), -0.5, 1.5)
+    def white(self) -> Floats:
+        return self.random.normal(0.0, 0.05, self.shape)
 
+    def heavy_tailed(self) -> Floats:
+        return np.clip(0.03 * self.random.standard_t(2.5, self.shape), -0.5, 1.5)
 
-def _autocorrelated(random: np.random.Generator, count: int, workers: int, step: float) -> Floats:
-    return _remembering(random, count, workers, 0.8, 0.05)
+    def autocorrelated(self) -> Floats:
+        return self.remembering(0.8, 0.05)
 
+    def drifting(self) -> Floats:
+        """Noise of 5 %, half of it with a memory of 10 s."""
+        memory = float(np.exp(-self.step / 10.0))
+        return self.random.normal(0.0, 0.035, self.shape) + self.remembering(memory, 0.035)
 
-def _drifting(random: np.random.Generator, count: int, workers: int, step: float) -> Floats:
-    """Noise of 5 %, half of it with a memory of 10 s."""
-    memory = float(np.exp(-step / 10.0))
-    return random.normal(0.0, 0.035, (count, workers)) + _remembering(random, count, workers, memory, 0.035)
+    def bursty(self) -> Floats:
+        """Other tenants: 4 % of the time, for 4 s on average, a host takes 1.6 times as long."""
+        values = self.random.normal(0.0, 0.03, self.shape)
+        for column in range(self.shape[1]):
+            at = float(self.random.exponential(100.0))
+            while at < self.shape[0] * self.step:
+                lasts = float(self.random.exponential(4.0))
+                values[int(at / self.step) : int((at + lasts) / self.step) + 1, column] += np.log(1.6)
+                at += lasts + float(self.random.exponential(100.0))
+        return values
 
+    def stalling(self) -> Floats:
+        """Stalls alike on all workers: in 15 % of its steps a worker stands still for half a step."""
+        stalls = self.random.random(self.shape) < 0.15
+        return self.random.normal(0.0, 0.03, self.shape) + np.where(stalls, np.log(1.5), 0.0)
 
-def _bursty(random: np.random.Generator, count: int, workers: int, step: float) -> Floats:
-    """Other tenants: 4 % of the time, for 4 s on average, a host takes 1.6 times as long."""
-    values = random.normal(0.0, 0.03, (count, workers))
-    for column in range(workers):
-        at = float(random.exponential(100.0))
-        while at < count * step:
-            lasts = float(random.exponential(4.0))
-            values[int(at / step) : int((at + lasts) / step) + 1, column] += np.log(1.6)
-            at += lasts + float(random.exponential(100.0))
-    return values
+    def bimodal(self) -> Floats:
+        """Two lengths of batches, alike on all workers."""
+        return self.random.normal(0.0, 0.03, self.shape) + np.where(self.random.random(self.shape) < 0.5, 0.15, 0.0)
 
+    def two_kinds(self) -> Floats:
+        """Two kinds of hardware within 5 %, the first half the quicker: no slowness that a repair ends."""
+        return self.random.normal(0.0, 0.04, self.shape) + np.where(
+            np.arange(self.shape[1]) < self.shape[1] // 2, 0.0, 0.05
+        )
 
-def _stalling(random: np.random.Generator, count: int, workers: int, step: float) -> Floats:
-    """Stalls alike on all workers: in 15 % of its steps a worker stands still for half a step."""
-    stalls = random.random((count, workers)) < 0.15
-    return random.normal(0.0, 0.03, (count, workers)) + np.where(stalls, np.log(1.5), 0.0)
-
-
-def _bimodal(random: np.random.Generator, count: int, workers: int, step: float) -> Floats:
-    """Two lengths of batches, alike on all workers."""
-    return random.normal(0.0, 0.03, (count, workers)) + np.where(random.random((count, workers)) < 0.5, 0.15, 0.0)
-
-
-def _two_kinds(random: np.random.Generator, count: int, workers: int, step: float) -> Floats:
-    """Two kinds of hardware within 5 %, the first half the quicker: no slowness that a repair ends."""
-    return random.normal(0.0, 0.04, (count, workers)) + np.where(np.arange(workers) < workers // 2, 0.0, 0.05)
-
-
-def _remembering(random: np.random.Generator, count: int, workers: int, memory: float, spread: float) -> Floats:
-    """Return a first-order autoregression."""
-    shocks = random.normal(0.0, spread, (count, workers))
-    shocks[1:] *= np.sqrt(1 - memory**2)
-    for row in range(1, count):
-        shocks[row] += memory * shocks[row - 1]
-    return shocks
-
-
-_NOISES = {
-    "white": _white,
-    "heavy-tailed": _heavy_tailed,
-    "autocorrelated": _autocorrelated,
-    "drifting": _drifting,
-    "bursty": _bursty,
-    "stalling": _stalling,
-    "bimodal": _bimodal,
-    "two kinds": _two_kinds,
-}
+    def remembering(self, memory: float, spread: float) -> Floats:
+        """Return a first-order autoregression."""
+        shocks = self.random.normal(0.0, spread, self.shape)
+        shocks[1:] *= np.sqrt(1 - memory**2)
+        for row in range(1, self.shape[0]):
+            shocks[row] += memory * shocks[row - 1]
+        return shocks

@@ -43,7 +43,7 @@ def test_a_straggler_whose_task_ended_has_not_recovered_and_tells_the_worst_wher
     for ratio in (1.5, 1.5, 1.5, 3.5):
         memory.update([slow(ratio, together="worker:3")], 20.0)
     (ended,) = memory.update([], 70.0)
-    told = "worker:1 was 2x slower (at worst 3.5x) in input for 60 s; the cluster lost 33% to it and worker:3"
+    told = "worker:1 was 2.0x slower (at worst 3.5x) in input for 60 s; the cluster lost 33% to it and worker:3"
     assert (ended.sentence, ended.end) == (told, 70.0)
 
 

@@ -18,6 +18,7 @@ from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.core.analysis.tasks.crashes import CrashWatch
 from tfscale.core.analysis.tasks.hangs import EVENT, hangs
+from tfscale.core.analysis.tasks.no_first_step import no_first_step
 from tfscale.core.analysis.tasks.non_finite import not_finite
 from tfscale.core.analysis.tasks.not_measured import not_measured
 from tfscale.core.analysis.tasks.not_started import not_started
@@ -80,6 +81,7 @@ class Diagnostician:
             *self._crashes.diagnose(self._tasks, now),
             *(stuck_functions(tasks) or hangs(tasks, condition)),
             *not_started(tasks, now),
+            *no_first_step(tasks, now),
             *not_trained(tasks),
             *not_measured(tasks),
             *unused_gpus(tasks),
@@ -94,7 +96,7 @@ class Diagnostician:
         """Return how the cluster trains; nothing where it does not, once that is an event and no passing pause."""
         slow = self._stragglers()
         compared = [(group.window.subjects, group.figures) for group in self._groups]
-        slow = self._context.explain(slow, compared, self._tasks)
+        slow = self._context.explain(slow, compared, self._tasks, now)
         if condition.kind is Condition.STILL and condition.stillness and condition.stillness.seconds <= EVENT:
             return [*slow, *self._context.open]
         straggles = any(diagnosis.kind == "straggler" for diagnosis in slow)
@@ -146,16 +148,22 @@ class Diagnostician:
             local_steps=local_steps,
             slowdown=max(costs, default=None) if trains else None,
             transfer=known_median(transfer(main.window.reduce)) if main.window.meets and trains else None,
-            subjects={name: self._as_of_now(name, summary, trains, now) for name, summary in subjects.items()},
+            subjects=_as_of_now(subjects, tasks, trains, now),
             spent=self._context.spent,
         )
 
-    def _as_of_now(self, subject: str, summary: SubjectSummary, trains: bool, now: float) -> SubjectSummary:
-        """Return the summary; of a subject that makes no steps now, without its times."""
-        task = self._tasks[subject.partition("/")[0]]
-        if trains and task.running and not task.is_silent(now):
-            return summary
-        return SubjectSummary(summary.step, summary.global_step)
+
+def _as_of_now(
+    subjects: dict[str, SubjectSummary], tasks: Sequence[ObservedTask], trains: bool, now: float
+) -> dict[str, SubjectSummary]:
+    """Return the summaries; those of subjects that make no steps now without their times."""
+    gone = {task.name for task in tasks if not (trains and task.running) or task.is_silent(now)}
+    if not gone:
+        return subjects
+    return {
+        name: SubjectSummary(each.step, each.global_step) if name.partition("/")[0] in gone else each
+        for name, each in subjects.items()
+    }
 
 
 def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:

@@ -13,6 +13,9 @@ from tfscale.core.analysis.run.technique_words import NARROW
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import Diagnosis
 
+SMALL = 64_000
+"""Bytes up to which an all-reduce takes the time of its messages, and not of its bytes (chosen: at 1 Gbit/s they take
+half a millisecond)."""
 MOSTLY = 0.5
 """Share of the volume from which on an exchange is told as an all-gather (chosen: the half of it)."""
 
@@ -98,14 +101,20 @@ def more_workers(load: Load) -> Remedy:
 
 def for_communication(load: Load) -> tuple[Remedy, ...]:
     """Return what helps where the all-reduce takes much of each step."""
-    return (*_for_fewer_bytes(load), enlarge_batch(load), faster_links(load), *_without_gain(load))
+    links = () if _is_small(load) else (faster_links(load),)
+    return (*_for_fewer_bytes(load), enlarge_batch(load), *links, *_without_gain(load))
+
+
+def _is_small(load: Load) -> bool:
+    """Decide whether so few bytes are exchanged that fewer of them, or faster links, save nothing."""
+    return load.payload is not None and load.payload <= SMALL
 
 
 def _for_fewer_bytes(load: Load) -> Iterator[Remedy]:
     """Yield what lessens the bytes on the wire, but for what the program does already."""
     if (dense := densify(load)) is not None:
         yield dense
-    if load.wire_type not in NARROW and load.local_steps == 1:
+    if load.wire_type not in NARROW and load.local_steps == 1 and not _is_small(load):
         yield cast_gradients(load)
     # Micro-batches add up dense gradients: those of an embedding would no longer be sparse.
     if not load.dense:
@@ -159,7 +168,8 @@ def for_cluster(load: Load) -> Iterator[Remedy]:
         yield prefetch(load)
     if load.ranks < 2 or load.transfer <= 0:
         return
-    yield from (*_for_fewer_bytes(load), faster_links(load), enlarge_batch(load), more_workers(load))
+    links = () if _is_small(load) else (faster_links(load),)
+    yield from (*_for_fewer_bytes(load), *links, enlarge_batch(load), more_workers(load))
 
 
 def for_stragglers(names: Sequence[str], slowdown: float) -> Remedy:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
@@ -129,6 +130,22 @@ def test_work_without_steps_is_told_as_what_it_is_and_is_no_event(
         found = observer.diagnose(float(at))
         assert found.diagnoses == ()
     assert found.headline.startswith(said) and found.headline.endswith("; worker:1 waits")
+
+
+@pytest.mark.parametrize("by", [3600.0, -3600.0])
+def test_a_clock_that_is_set_by_an_hour_is_no_hour_without_a_step(
+    diagnostician: Make, frame: MakeFrame, batch: Callable[..., StepBatch], by: float
+) -> None:
+    observer = diagnostician(1)
+    for at in range(1, 20):
+        shift = by if at > 10 else 0.0
+        ends = [at - 0.95 + 0.05 * step + (shift if at > 11 or step > 10 else 0.0) for step in range(20)]
+        steps = batch("worker:0", 20 * (at - 1), 20, end=ends) if at != 11 else batch("worker:0", 200, 0)
+        observer.fold("worker:0", replace(frame(at + shift, steps), sequence=at))
+        assert observer.diagnose(float(at)).headline.startswith(("healthy", "1 task running")), at
+    for at in range(20, 40):
+        observer.fold("worker:0", replace(frame(at + by), sequence=at))
+    assert observer.diagnose(39.0).headline.startswith("no step for 20 s")
 
 
 def test_while_tasks_start_their_full_processors_are_no_finding(diagnostician: Make, frame: MakeFrame) -> None:

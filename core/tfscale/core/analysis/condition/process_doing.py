@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.analysis.tasks.observed_task import IDLE_CORES, ObservedTask
 from tfscale.core.records import ActivityKind, TaskState
 from tfscale.core.text import exit_clause
-
-IDLE_CORES = 0.05
-"""Cores up to which a process that makes no step counts as idle (chosen: a process that waits took 0.00 to 0.02)."""
 
 ENDED, STARTING, STOPPED, SILENT, IDLE, AT_WORK, UNKNOWN = (
     "ended",

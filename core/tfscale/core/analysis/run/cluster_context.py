@@ -75,10 +75,14 @@ class ClusterContext:
         return self._goodput.spent(self._ran)
 
     def explain(
-        self, diagnoses: Sequence[Diagnosis], groups: Sequence[Compared], tasks: Mapping[str, ObservedTask]
+        self,
+        diagnoses: Sequence[Diagnosis],
+        groups: Sequence[Compared],
+        tasks: Mapping[str, ObservedTask],
+        now: float,
     ) -> list[Diagnosis]:
-        """Return the diagnoses, stragglers with their causes."""
-        return self._causes.explain(diagnoses, groups, tasks, self._samples)
+        """Return the diagnoses at `now`, Unix seconds, stragglers with their causes."""
+        return self._causes.explain(diagnoses, groups, tasks, self._samples, now)
 
     @property
     def open(self) -> list[Diagnosis]:

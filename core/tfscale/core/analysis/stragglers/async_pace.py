@@ -21,7 +21,7 @@ from tfscale.core.analysis.stragglers.named_stragglers import (
     ReportedStraggler,
     evidence_of,
     slower_than_peers,
-    what_it_costs,
+    what_is_lost,
 )
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdict, severity_of
@@ -163,6 +163,7 @@ def pace_figures(paces: Sequence[Pace], culprits: Sequence[int]) -> list[Straggl
             ratio=float(max(own[column], TINY) / usual),
             phase=PHASES[max(OWN, key=lambda phase: float(phases[column, phase] - usual_phases[phase]))],
             excess=dict(zip(LAG_PHASES, (phases[column] - usual_phases).tolist(), strict=True)),
+            own=dict(zip(LAG_PHASES, phases[column].tolist(), strict=True)),
             step=float(steps.max()),
             slowdown=lost,
             measured_at=measured_at,
@@ -195,13 +196,11 @@ def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], paces: Sequen
     for verdict, figures in zip(verdicts, measured, strict=True):
         rate, subject = rates[verdict.column], subjects[verdict.column]
         sentence = (
-            f"{slower_than_peers(subjects, verdict, figures)}; nobody waits for it, but it makes {step_rate(rate)} of "
-            f"{step_rate(sum(rates))}, and {what_it_costs(subjects, verdict, verdicts, figures.cost)}"
+            f"{slower_than_peers(subjects, verdict, figures)}. Nobody waits for it: it makes {step_rate(rate)} of "
+            f"{step_rate(sum(rates))}, and {what_is_lost(subjects, verdict, verdicts, figures.cost)}."
         )
-        severity, evidence = (
-            severity_of(figures.slowdown),
-            {**evidence_of(figures, subjects, verdict, verdicts), "rate": rate},
-        )
+        severity = severity_of(figures.slowdown)
+        evidence = {**evidence_of(figures, subjects, verdict, verdicts), "rate": rate}
         diagnosis = Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence)
         reported.append(ReportedStraggler(diagnosis, figures))
     return reported

@@ -9,7 +9,18 @@ from tfscale.core.analysis.steps.blocks import Blocks
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers.straggler_rule import Rule, Verdict, judge, recovery
 from tfscale.core.records import Diagnosis
-from tfscale.core.text import clock, duration, listing
+from tfscale.core.text import clock, listing, step_time, times
+
+_SAYS_MUCH = 10.0
+"""Factor over its peers' time in a phase up to which it is told; a larger one is of a phase that is nothing for them
+(chosen)."""
+
+_WORDS = {
+    "compute": "compute takes",
+    "input": "waiting for data takes",
+    "host": "Python between steps takes",
+    "update": "the update takes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +113,24 @@ class NamedStragglers:
         self.drop(set(self.recovered))
 
 
-def what_it_costs(subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict], cost: float) -> str:
-    """Return the clause on the cost of a straggler: with all of `verdicts` together it costs this share."""
+def what_is_lost(subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict], cost: float) -> str:
+    """Return the clause on what the cluster loses to a straggler, together with all others of `verdicts`."""
     others = _others(subjects, verdict, verdicts)
-    together = f"with {listing(others, most=8)} " if others else ""
-    return f"{together}it costs the cluster {cost:.0%} of its throughput"
+    return f"the cluster loses {cost:.0%}{f' to it and {listing(others, most=8)}' if others else ''}"
 
 
 def slower_than_peers(subjects: tuple[str, ...], verdict: Verdict, figures: StragglerFigures) -> str:
-    """Return the first half of a straggler's sentence: its name, ratio, begin and phase."""
-    peers = "its peers" if len(subjects) > 2 else subjects[1 - verdict.column]
+    """Return the first part of a straggler's sentence: its name, its begin, and where its time goes.
+
+    Both times are of the phase in which it loses most, so that no number in the sentence contradicts another.
+    """
+    others = "the others'" if len(subjects) > 2 else f"{subjects[1 - verdict.column]}'s"
+    own = figures.own[figures.phase]
+    peers = max(0.0, own - figures.excess[figures.phase])
+    factor = f" ({times(own / peers)})" if _SAYS_MUCH * peers > own else ""
     return (
-        f"{subjects[verdict.column]} is {figures.ratio:.2g}x slower than {peers} since {clock(verdict.begin)}, in "
-        f"{figures.phase} (+{duration(figures.excess[figures.phase])} a step)"
+        f"{subjects[verdict.column]} has been slow since {clock(verdict.begin)}: {_WORDS[figures.phase]} "
+        f"{step_time(own)}, {others} {step_time(peers)}{factor}"
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from tfscale.core.records import Diagnosis
-from tfscale.core.text import clock, duration
+from tfscale.core.text import clock, duration, times
 
 _WORSE = 1.25
 """Worst over mean ratio from which on the worst is told, too (chosen)."""
@@ -41,10 +41,10 @@ class PastStraggler:
         """
         ratio, cost = self._ratios / self.evaluations, self._costs / self.evaluations
         phase = self._phases.most_common(1)[0][0]
-        worst = f" (at worst {self.worst_ratio:.2g}x)" if self.worst_ratio >= _WORSE * ratio else ""
+        worst = f" (at worst {times(self.worst_ratio)})" if self.worst_ratio >= _WORSE * ratio else ""
         together = last.evidence.get("together")
         sentence = (
-            f"{last.subject} was {ratio:.2g}x slower{worst} in {phase} for {duration(max(0.0, end - last.begin))}; "
+            f"{last.subject} was {times(ratio)} slower{worst} in {phase} for {duration(max(0.0, end - last.begin))}; "
             f"the cluster lost {cost:.0%}{f' to it and {together}' if together else ''}"
         )
         if recovered:

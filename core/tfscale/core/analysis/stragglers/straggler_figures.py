@@ -27,6 +27,8 @@ class StragglerFigures:
     """The phase in which it exceeds the median of its peers most."""
     excess: Mapping[str, float]
     """Seconds a step beyond the median of its peers, by phase of the lag."""
+    own: Mapping[str, float]
+    """Its own seconds a step, by phase of the lag."""
     step: float
     """Seconds of a step of the cluster."""
     slowdown: float
@@ -53,5 +55,7 @@ def straggler_figures(steps: AlignedSteps, culprits: Sequence[int]) -> list[Stra
         beyond = np.nanmedian(own_phases[:, :, column] - usual_phases, axis=1)
         extra = dict(zip(LAG_PHASES, beyond.tolist(), strict=True))
         ratio = float(np.nanmedian(lag[:, column] / usual))
-        figures.append(StragglerFigures(ratio, max(extra, key=extra.__getitem__), extra, step, lost, measured_at))
+        own = dict(zip(LAG_PHASES, np.nanmedian(own_phases[:, :, column], axis=1).tolist(), strict=True))
+        phase = max(extra, key=extra.__getitem__)
+        figures.append(StragglerFigures(ratio, phase, extra, own, step, lost, measured_at))
     return figures

@@ -13,7 +13,7 @@ from tfscale.core.analysis.stragglers.named_stragglers import (
     ReportedStraggler,
     evidence_of,
     slower_than_peers,
-    what_it_costs,
+    what_is_lost,
 )
 from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
 from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdict, severity_of
@@ -102,7 +102,8 @@ def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], steps: Aligne
     reported = []
     for verdict, figures in zip(verdicts, measured, strict=True):
         comparison = slower_than_peers(subjects, verdict, figures)
-        sentence = f"{comparison}; {what_it_costs(subjects, verdict, verdicts, figures.cost)}"
+        lost = what_is_lost(subjects, verdict, verdicts, figures.cost)
+        sentence = f"{comparison}. {lost[0].upper()}{lost[1:]}."
         subject, severity = subjects[verdict.column], severity_of(figures.ratio)
         evidence = evidence_of(figures, subjects, verdict, verdicts)
         diagnosis = Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence)

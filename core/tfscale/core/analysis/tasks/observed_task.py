@@ -18,6 +18,7 @@ from tfscale.core.records import (
     TaskState,
     TaskStatus,
 )
+from tfscale.core.report_schedule import PERIOD
 from tfscale.core.validation import is_moment
 
 WARM_UP_STEPS = 5
@@ -26,8 +27,15 @@ WARM_UP_STEPS = 5
 _GAP = 1.0
 """Seconds of a batch below which its steps are not read one by one: shorter gaps decide no hang."""
 
+_CLOCK_SET = 30.0
+"""Seconds by which the time between two frames may differ from their numbers: beyond it the clock was set, or the host
+was suspended (chosen: an agent that is held up is late by seconds)."""
+
 _GPU_FRAMES = 16
 """Frames of which one is asked for the number of the host's GPUs; NVML may answer late."""
+
+IDLE_CORES = 0.05
+"""Cores up to which a process that makes no step counts as idle (chosen: a process that waits took 0.00 to 0.02)."""
 
 SILENT = 3.0
 """Seconds without a frame after which an agent counts as silent, and nothing of its task is told as of now (chosen: an
@@ -52,6 +60,8 @@ class ObservedTask:
     """Begin and end of the last time without a connection, on the observer's clock."""
     at: float | None = None
     """Time of the newest frame."""
+    sequence: int | None = None
+    """Sequence of the newest frame."""
     heard: float | None = None
     """Time of the evaluation to which its newest frame was new, on the observer's clock."""
     is_news: bool = False
@@ -64,6 +74,8 @@ class ObservedTask:
     """True while a signal has stopped its process."""
     cores: float | None = None
     """Cores that its processes use."""
+    idle_since: float | None = None
+    """Time since which they use next to none; None while they do, or where that is not known."""
     progressed: float | None = None
     """End of its newest step in this attempt."""
     steps: int = 0
@@ -128,7 +140,8 @@ class ObservedTask:
         self.is_news = True
         before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
         self._count_gpus(frame)
-        self.at, self.status, self.probe = frame.at, frame.status, frame.probe
+        was_set = self._follow_clock(frame)
+        self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
         if attempt != before:
             self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
             self.not_finite_since = self.not_finite_step = self.occupied = None
@@ -139,9 +152,11 @@ class ObservedTask:
         self.collective, self.coordinator = frame.collective, frame.coordinator
         self.stopped = frame.is_stopped
         self.cores = frame.host.task.cpu if frame.host and frame.host.task else None
+        is_idle = self.cores is not None and self.cores <= IDLE_CORES
+        self.idle_since = (self.idle_since or frame.at) if is_idle else None
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
-                self._fold_steps(batch)
+                self._fold_steps(batch, learns_gaps=not was_set)
 
     def _count_gpus(self, frame: Frame) -> None:
         """Count the host's GPUs, in few frames: to decode them in each would be work for nothing."""
@@ -167,14 +182,28 @@ class ObservedTask:
         elif self.not_finite_since is None:
             self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
 
-    def _fold_steps(self, batch: StepBatch) -> None:
+    def _follow_clock(self, frame: Frame) -> bool:
+        """Move what is known onto the host's clock of now, and return True where that was set since the last frame.
+
+        A clock that is set by an hour is no hour without a step. Frames come at equal times, and are numbered.
+        """
+        if self.at is None or self.sequence is None or frame.sequence <= self.sequence:
+            return False
+        jump = frame.at - self.at - (frame.sequence - self.sequence) * PERIOD
+        if abs(jump) <= _CLOCK_SET:
+            return False
+        self.progressed = self.progressed + jump if self.progressed is not None else None
+        self.occupied = self.occupied + jump if self.occupied is not None else None
+        return True
+
+    def _fold_steps(self, batch: StepBatch, learns_gaps: bool) -> None:
         self.steps = max(self.steps, int(batch.sequence[-1]) + 1)
         ends: Sequence[float] = batch.end
         if not (is_moment(ends[0]) and is_moment(ends[-1])):
             ends = _valid(ends)
         if not len(ends):
             return
-        if batch.sequence[0] >= WARM_UP_STEPS:
+        if batch.sequence[0] >= WARM_UP_STEPS and learns_gaps:
             before = ends[0] - self.progressed if self.progressed is not None else 0.0
             self.longest_gap = max(self.longest_gap, before)
             if ends[-1] - ends[0] > _GAP:

@@ -69,8 +69,8 @@ def _of_worker(functions: WorkerFunctions, coordinator: Coordinator, stopped: bo
     age = _age(functions, coordinator)
     why = "a signal has stopped its process" if stopped else "see its log and its stack"
     sentence = (
-        f"{functions.worker} is stuck since {clock(begin)} ({duration(age)}): it does not answer the chief, and "
-        f"TensorFlow waits for ever; {why}, or restart it"
+        f"{functions.worker} has been stuck for {duration(age)} (since {clock(begin)}): it does not answer the chief, "
+        f"and TensorFlow waits for ever; {why}, or restart it"
     )
     return Diagnosis("hang", functions.worker, begin, None, "critical", sentence, {"quiet": age})
 
@@ -79,7 +79,7 @@ def _of_server(name: str, old: Sequence[WorkerFunctions], coordinator: Coordinat
     begin = min(pending.since or 0.0 for pending in old)
     age = coordinator.at - begin
     sentence = (
-        f"{name} is stuck since {clock(begin)} ({duration(age)}): a signal has stopped its process, and "
+        f"{name} has been stuck for {duration(age)} (since {clock(begin)}): a signal has stopped its process, and "
         f"{listing([pending.worker for pending in old])} {'waits' if len(old) == 1 else 'wait'} for its variables"
     )
     return Diagnosis("hang", name, begin, None, "critical", sentence, {"quiet": age})
@@ -89,7 +89,7 @@ def _of_cluster(old: Sequence[WorkerFunctions], coordinator: Coordinator, server
     begin = max(pending.since or 0.0 for pending in old)
     age = coordinator.at - begin
     sentence = (
-        f"none of {plural(len(old), 'worker')} answers the chief since {clock(begin)} ({duration(age)}): look at "
-        f"{listing(list(servers))}, and at the network"
+        f"none of {plural(len(old), 'worker')} has answered the chief for {duration(age)} (since {clock(begin)}): look "
+        f"at {listing(list(servers))}, and at the network"
     )
     return Diagnosis("hang", CLUSTER, begin, None, "critical", sentence, {"quiet": age})
