@@ -29,8 +29,8 @@ class Name(NamedTuple):
 class Detector(Protocol):
     """A rule with its memory."""
 
-    def judge(self, end: Floats, phases: Floats, fresh: int) -> Sequence[Name]:
-        """Return who is slow, from the (k,) ends and (5, k, n) phases up to now, of which the last `fresh` are new."""
+    def judge(self, end: Floats, phases: Floats) -> Sequence[Name]:
+        """Return who is slow, from the (k,) ends and (5, k, n) phases up to now."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class TraceML:
 
     window: int = 100
 
-    def judge(self, end: Floats, phases: Floats, fresh: int) -> Sequence[Name]:
+    def judge(self, end: Floats, phases: Floats) -> Sequence[Name]:
         if len(end) < 20:
             return []
         means = phases[:, -self.window :].mean(axis=1)
@@ -73,7 +73,7 @@ class NVRx:
     best: Floats | None = None
     reported: int = 0
 
-    def judge(self, end: Floats, phases: Floats, fresh: int) -> Sequence[Name]:
+    def judge(self, end: Floats, phases: Floats) -> Sequence[Name]:
         if len(end) - self.reported < 10 or end[-1] - end[self.reported] < 10.0:
             return self.named
         recent = phases[:, self.reported :]
@@ -98,7 +98,7 @@ class ChangePoint:
     blocks: list[Floats] = field(default_factory=list)
     taken: int = 0
 
-    def judge(self, end: Floats, phases: Floats, fresh: int) -> Sequence[Name]:
+    def judge(self, end: Floats, phases: Floats) -> Sequence[Name]:
         lag = phases[:-1].sum(axis=0)
         size = max(1, round(0.25 / max(1e-9, float(np.median(np.diff(end[-50:], prepend=0.0))))))
         while self.taken + size <= len(end):

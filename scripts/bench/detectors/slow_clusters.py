@@ -49,7 +49,7 @@ def cluster(workers: int, step: float, noise: str, seed: int, fault: str | None 
     begin, passes = (max(1, round(max(seconds, 15 * step) / step)) for seconds in (BEGIN, PASSES))
     count = begin + round(max(LONG - BEGIN, 30 * step) / step)
     own = step / (1 + TRANSFER)
-    lag = own * np.exp(getattr(_Noise(random, (count, workers), step), noise.replace("-", "_").replace(" ", "_"))())
+    lag = own * np.exp(_Noise(random, (count, workers), step).of(noise))
     factor, phase = np.ones((count, workers)), "compute"
     if fault is not None:
         factor = _factors(random, fault, ratio, count, workers, begin, passes, step)
@@ -83,12 +83,12 @@ def _factors(
         case "passing":
             factor[begin : begin + passes, first] = ratio
         case "intermittent":
-            factor[(rows >= begin) & (random.random(count) < 0.4), first] = ratio
+            factor[(rows >= begin) & (random.random(count) < 0.4), first] = 2 * ratio - 1
         case "creeping":
             factor[:, first] = 1 + (ratio - 1) * np.clip((rows - begin) / passes, 0.0, 1.0)
         case "moving":
             turns = (rows - begin) // max(1, round(max(2.0, 2 * step) / step))
-            columns = random.integers(0, workers, int(turns.max()) + 1)
+            columns = np.cumsum(random.integers(1, workers, int(turns.max()) + 1)) % workers
             late = rows >= begin
             factor[rows[late], columns[turns[late]]] = ratio
         case "two at once":
@@ -104,6 +104,10 @@ class _Noise:
     shape: tuple[int, int]
     step: float
     """Seconds."""
+
+    def of(self, name: str) -> Floats:
+        """Return the noise of a name in NOISES."""
+        return np.asarray(getattr(self, name.replace("-", "_").replace(" ", "_"))())
 
     def white(self) -> Floats:
         return self.random.normal(0.0, 0.05, self.shape)

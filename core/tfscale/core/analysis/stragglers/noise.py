@@ -21,6 +21,8 @@ _LARGEST_MEMORY = 0.98
 """Bound on the estimated correlation: at 1 the variance of the mean would not fall with more values at all."""
 _OUTLIER = 4 * 1.4826
 """Median absolute deviations, four standard deviations of a normal distribution, to which outliers are pulled in."""
+_RARE = 0.02
+"""Share of the blocks that may be outliers (chosen: of 20 blocks, one)."""
 
 
 def margin(levels: Floats, length: int, onset: int, chance: float) -> Floats:
@@ -91,11 +93,16 @@ def _mean_squares(differences: Floats) -> Floats:
 
 
 def _without_outliers(values: Floats) -> Floats:
-    """Pull outliers in to four robust standard deviations: single steps far out hardly move the middle of a window."""
+    """Pull rare outliers in to four robust standard deviations: single blocks far out hardly move a window's middle.
+
+    What is far out more often than that, as stalls in one step of seven, does move it, and stays as it is.
+    """
     if len(values) == 0:
         return values
     centre = np.median(values, axis=0)
-    reach = _OUTLIER * np.median(np.abs(values - centre), axis=0)
+    away = np.sort(np.abs(values - centre), axis=0)
+    often = away[len(away) - 1 - math.ceil(_RARE * (len(away) - 1))]
+    reach = np.maximum(_OUTLIER * away[len(away) // 2], often)
     return np.asarray(np.clip(values, centre - reach, centre + reach))
 
 

@@ -34,6 +34,10 @@ two at one of the peers ends no straggler)."""
 _DROP = 4.0
 """Standard errors by which a straggler's level must have dropped for it to end before a whole window shows it (chosen:
 by chance once in 30,000 evaluations)."""
+_SETTLED = 20.0
+"""Seconds of history that show how far noise wanders (chosen: twice the 10 s that noise of real hosts lasts)."""
+_CLEAR = 2.0
+"""Factor over what the noise of the others reaches by chance from which on slowness is no part of it (chosen)."""
 _USUAL = 80
 """Blocks before the drop, at most, from which the level and the noise of a straggler are estimated (chosen)."""
 POOL = 48
@@ -107,8 +111,9 @@ def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
         if not WINDOW / blocks.stretch <= length <= len(blocks):
             continue
         slow = _slow_columns(blocks, length, rule)
+        clear = _clear_columns(blocks, slow, length, rule) if len(slow) > 1 else []
         for column in slow:
-            if column not in verdicts and (verdict := _verdict(blocks, column, slow, length, rule)):
+            if column not in verdicts and (verdict := _verdict(blocks, column, clear, length, rule)):
                 verdicts[column] = verdict
     return list(verdicts.values())
 
@@ -126,7 +131,7 @@ def recovery(blocks: Blocks, column: int, begin: float, length: int, rule: Rule)
             continue
         before = levels[:-count][-_USUAL:]
         usual = float(centre(before)) if len(before) else level
-        if count == length or (len(before) >= 3 and usual - level >= _DROP * _error(before, count)):
+        if count == length or (len(before) >= NEWEST and usual - level >= _DROP * _error(before, count)):
             return blocks.begin(onset + change_point(usual - levels, max(usual, rule.off - 1)))
     return None
 
@@ -154,12 +159,25 @@ def _lasts(recent: Floats, level: float, noise: float, rule: Rule) -> bool:
     return still and float(shows.mean()) >= rule.persistence
 
 
-def _verdict(blocks: Blocks, column: int, slow: Sequence[int], length: int, rule: Rule) -> Verdict | None:
+def _clear_columns(blocks: Blocks, slow: Sequence[int], length: int, rule: Rule) -> list[int]:
+    """Return those of the slow columns that the noise of all others explains by no means: it does not come from them.
+
+    To leave out whatever is slow would leave out the largest noise.
+    """
+    others = _sample([column for column in range(blocks.level.shape[1]) if column not in set(slow)])
+    if not others:
+        return []
+    chance = rule.chance * blocks.stretch / blocks.level.shape[1]
+    doubt = float(margin(blocks.level[:, others], length, len(blocks) - length, chance).max())
+    return [column for column in slow if float(centre(blocks.level[-length:, column])) >= _CLEAR * doubt]
+
+
+def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rule: Rule) -> Verdict | None:
     """Judge a column that is slow over `length` blocks; None while it may be noise or is not worth a repair.
 
-    All `slow` columns are left out of the noise: a second straggler is none.
+    The `clear` columns are left out of the noise: a second straggler is none.
     """
-    levels = _pool(blocks.level, column, slow)
+    levels = _pool(blocks.level, column, clear)
     level = float(centre(levels[-length:, 0]))
     if _gain(blocks, column, level) < rule.gain_on:
         return None
@@ -168,20 +186,28 @@ def _verdict(blocks: Blocks, column: int, slow: Sequence[int], length: int, rule
     if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
         return None
     chance = rule.chance * blocks.stretch / blocks.level.shape[1]
-    if level < math.log(rule.certain) and not _is_beyond_chance(levels, length, level, onset, chance):
+    if level < math.log(rule.certain) and not _is_beyond_chance(levels, length, level, onset, chance, _wander(blocks)):
         return None
     return Verdict(column, length, float(np.exp(level)), blocks.begin(onset))
 
 
-def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float) -> bool:
-    """Decide whether the first column is slower than its peers, or than its own past, by more than chance explains."""
-    doubt = margin(levels, length, onset, chance)[0]
+def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float, wander: float) -> bool:
+    """Decide whether the first column is slower than its peers, or than its own past, by more than chance explains.
+
+    `wander` is a factor on what the noise reaches.
+    """
+    doubt = wander * margin(levels, length, onset, chance)[0]
     if level >= doubt:
         return True
     past = levels[:-length, 0][-2 * length :]
     if len(past) < length:
         return False
     return level - float(centre(past)) >= math.sqrt(1 + length / len(past)) * float(doubt)
+
+
+def _wander(blocks: Blocks) -> float:
+    """Return the factor by which noise may reach further than a short history shows: some of it lasts for 10 s."""
+    return max(1.0, math.sqrt(_SETTLED / max(float(blocks.end[-1]) - blocks.begin(0), 1e-9)))
 
 
 def centre(values: Floats) -> Floats:
@@ -202,10 +228,15 @@ def _gain(blocks: Blocks, column: int, level: float) -> float:
     return float((1 - np.exp(-level)) * blocks.part(column))
 
 
-def _pool(levels: Floats, column: int, slow: Sequence[int]) -> Floats:
-    """Return the column followed by the others from which the noise is estimated; of very many, an even sample."""
-    others = [other for other in range(levels.shape[1]) if other not in slow]
-    return levels[:, [column, *others[:: -(-len(others) // POOL)]]]
+def _pool(levels: Floats, column: int, clear: Sequence[int]) -> Floats:
+    """Return the column followed by the others from which the noise is estimated."""
+    left_out = {column, *clear}
+    return levels[:, [column, *_sample([other for other in range(levels.shape[1]) if other not in left_out])]]
+
+
+def _sample(columns: Sequence[int]) -> Sequence[int]:
+    """Return the columns, of very many an even sample."""
+    return columns[:: -(-len(columns) // POOL) or 1]
 
 
 def change_point(values: Floats, level: float) -> int:
