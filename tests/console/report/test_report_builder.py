@@ -226,7 +226,7 @@ def test_the_page_is_whole_fetches_nothing_and_has_its_plots(recording: Callable
     assert "<script" not in text
     assert page.labels == ["events", "steps by phase", "time of each worker", "goodput", "scaling"]
     assert "nan" not in "".join(re.findall(r'd="[^"]*"', text))
-    assert "worker:1 is " in text
+    assert "worker:1 has been " in text
 
 
 def test_what_a_recording_says_is_not_markup(recording: Callable[..., Path], tmp_path: Path) -> None:

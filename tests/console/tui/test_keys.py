@@ -349,7 +349,7 @@ async def test_seconds_that_are_none_are_refused_without_asking_anybody() -> Non
         await still(pilot)
         commands = app._orders._commands
         assert isinstance(commands, Talkative) and commands.profiled == []
-        assert any("has not been a number" in notification.message for notification in app._notifications)
+        assert any("is not a number" in notification.message for notification in app._notifications)
 
 
 async def test_the_age_of_the_last_checkpoint_is_that_of_each_training() -> None:

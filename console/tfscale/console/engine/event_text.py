@@ -14,6 +14,9 @@ _ENDS = {
     "hang": "no longer stuck",
     "still": "no longer still",
     "not_started": "no longer waited for",
+    "not_trained": "was started again",
+    "not_measured": "is measured, or has ended",
+    "unused_gpus": "uses its GPUs, or has ended",
     "not_finite": "its loss is a number again, or it was restarted",
 }
 """Meaning of the end of a diagnosis, by its kind."""
@@ -41,8 +44,7 @@ def end_text(diagnosis: Diagnosis) -> str:
     if diagnosis.kind == "straggler":
         return diagnosis.sentence
     lasted = elapsed((diagnosis.end or diagnosis.begin) - diagnosis.begin)
-    holds = _ENDS.get(diagnosis.kind, f"no longer {diagnosis.kind.replace('_', ' ')}")
-    return f"{holds}, after {lasted}"
+    return f"{_ENDS.get(diagnosis.kind, 'is over')}, after {lasted}"
 
 
 def progress_text(command: CommandProgressed) -> str:

@@ -77,6 +77,9 @@ class Diagnostician:
             group.judge(self._tasks)
         step_time = self._main.step_time()
         condition = self._condition.judge(tasks, step_time, now)
+        if condition.stillness is not None and not (condition.stillness.is_habit or condition.stillness.is_expected):
+            for task in tasks:
+                task.is_held_up = True
         current: list[Diagnosis] = [
             *self._crashes.diagnose(self._tasks, now),
             *(stuck_functions(tasks) or hangs(tasks, condition)),

@@ -52,7 +52,11 @@ def test_it_stands_still_after_two_seconds_or_five_steps(
 def test_a_cluster_whose_tasks_have_ended_has_ended_though_its_servers_run(
     view: View, died: Callable[..., TaskStatus]
 ) -> None:
-    assert judge(view("worker:0", progressed=90.0, status=died(91.0, code=0)), view("ps:0")).kind is Condition.ENDED
+    well = died(91.0, code=0)
+    assert judge(view("worker:0", progressed=90.0, status=well), view("ps:0")).kind is Condition.ENDED
+    served = [view("worker:0", collective=None), view("ps:0", collective=None)]
+    assert judge(view("chief:0", progressed=90.0, status=well), *served).kind is Condition.ENDED
+    assert judge(view("chief:0", progressed=90.0, status=well), view("worker:0")).kind is Condition.STILL
 
 
 def test_what_cannot_be_measured_and_who_is_not_heard_is_neither_starting_nor_training(view: View) -> None:
@@ -146,6 +150,20 @@ def test_a_clock_that_is_set_by_an_hour_is_no_hour_without_a_step(
     for at in range(20, 40):
         observer.fold("worker:0", replace(frame(at + by), sequence=at))
     assert observer.diagnose(39.0).headline.startswith("no step for 20 s")
+
+
+def test_a_stop_teaches_nothing_about_normal_gaps(
+    diagnostician: Make, frame: MakeFrame, batch: Callable[..., StepBatch]
+) -> None:
+    observer, halted = diagnostician(2), HostSample(0.1, 2, 1.0, 1, 2, 0, task=TaskUsage(1, 9, 0.0, 1, stopped=1))
+    trained(observer, 2)
+    for at in range(31, 50):
+        second(observer, frame, float(at), {"worker:0": 601, "worker:1": 600}, host=halted)
+    for worker in ("worker:0", "worker:1"):
+        anew = batch(worker, 603, 10, end=[50.1 + 0.05 * step for step in range(10)])
+        observer.fold(worker, frame(51.0, anew, collective=Collective(613, 613)))
+    assert observer.diagnose(51.0).condition.kind is Condition.TRAINING
+    assert all(task.longest_gap < 1.0 for task in observer._tasks.values())
 
 
 def test_while_tasks_start_their_full_processors_are_no_finding(diagnostician: Make, frame: MakeFrame) -> None:

@@ -120,6 +120,15 @@ def test_a_steps_own_length_and_pauses_that_come_again_are_no_events(view: View)
     assert rules.hangs(paused, watch.judge(paused, 0.1, 125.0)) == []
 
 
+def test_a_program_at_its_own_work_has_a_minute_before_it_is_an_event(view: View) -> None:
+    both = [view(f"worker:{index}", progressed=30.0, at=50.0, cores=1.0) for index in range(2)]
+    assert of_any_kind(both) == [] and of_any_kind(both[:1]) == []
+    assert [each.kind for each in of_any_kind([replace(each, at=91.0) for each in both])] == ["hang"]
+    assert [each.kind for each in of_any_kind([replace(each, cores=0.0) for each in both])] == ["still"]
+    inside = Collective(11, 10)
+    assert [each.kind for each in of_any_kind([replace(each, collective=inside) for each in both])] == ["still"]
+
+
 def test_of_a_task_that_is_not_heard_nobody_says_that_it_hangs(view: View) -> None:
     waiting, silent = pair(view)
     cut = replace(silent, at=31.0, heard=31.0)
@@ -132,6 +141,11 @@ def test_a_crash_is_not_told_again_as_a_stillness(view: View, died: Callable[...
     waiting, dead = pair(view, status=died(31.0, signal=9))
     assert of_any_kind([waiting, dead]) == []
     waiting, left = pair(view, status=died(31.0, code=0))
+    saving = replace(waiting, collective=Collective(557, 557))
+    assert of_any_kind([saving, left]) == []
+    condition = ConditionWatch().judge([saving, left], 0.1, 100.0)
+    assert condition.stillness is not None
+    assert condition.stillness.explanation == "worker:1 has ended well, and worker:0 runs"
     (still,) = of_any_kind([waiting, left])
     assert (still.kind, still.subject) == ("still", "worker:1") and "worker:1 left the training" in still.sentence
 

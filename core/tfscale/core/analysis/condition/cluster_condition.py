@@ -75,7 +75,8 @@ class ConditionWatch:
         """Return the condition at `now`, Unix seconds. `step_time` is the median of the newest steps, None unknown."""
         self._usual = step_time if step_time is not None else self._usual
         meeting = [task for task in tasks if task.meets]
-        if meeting and all(task.state in (TaskState.EXITED, TaskState.LOST) for task in meeting):
+        leading = _leading(tasks) or meeting
+        if leading and all(task.state in (TaskState.EXITED, TaskState.LOST) for task in leading):
             return ClusterCondition(Condition.ENDED)
         trained = [task for task in tasks if task.progressed is not None and task.task.role is not Role.EVALUATOR]
         if not trained:
@@ -94,8 +95,7 @@ class ConditionWatch:
             self._learn(since)
             return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)
         stillness = stillness_of(tasks, since, seconds, now)
-        is_habit = not (stillness.is_expected or any(each.is_certain for each in stillness.late.values()))
-        self._longest = seconds if is_habit else 0.0
+        self._longest = seconds if stillness.is_habit else 0.0
         if seconds <= PAUSES * pause:
             return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)
         self._is_still = True
@@ -108,6 +108,12 @@ class ConditionWatch:
         if self._longest:
             self._pauses.append(self._longest)
         self._longest = 0.0
+
+
+def _leading(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
+    """Return the chief whose end is the end of training on parameter servers; none without servers."""
+    is_served = any(task.task.role is Role.PS for task in tasks)
+    return [task for task in tasks if task.task.role is Role.CHIEF] if is_served else []
 
 
 def _before_the_first_step(meeting: Sequence[ObservedTask], now: float) -> Condition:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tfscale.core.analysis.condition.process_doing import ENDED, SILENT, STARTING, STOPPED, Doing, doing
+from tfscale.core.analysis.condition.process_doing import AT_WORK, ENDED, SILENT, STARTING, STOPPED, Doing, doing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import alone_in_evaluation, how_it_evaluates, how_it_left, left_early
 from tfscale.core.cluster.task import Role
@@ -27,8 +27,18 @@ class Stillness:
     """The tasks that wait for them."""
     is_expected: bool = False
     """True while work lasts in which no step is expected: a checkpoint, an evaluation, compiling."""
+    is_own_work: bool = False
+    """True where nobody waits in a collective, and some process is at work, or there is one alone: a program may do
+    other things than to train, also once its training is over."""
+    is_ending: bool = False
+    """True where the others have ended well, and nobody waits for them: that is no trouble, however long it takes."""
     is_evaluating_alone: bool = False
     """True where those that are late evaluate under the strategy, and the others do not."""
+
+    @property
+    def is_habit(self) -> bool:
+        """True where it may be how this program is: from a task that died, was stopped or cut off nothing is learnt."""
+        return not (self.is_expected or any(each.is_certain or each.kind == SILENT for each in self.late.values()))
 
     @property
     def sentence(self) -> str:
@@ -55,8 +65,33 @@ def stillness_of(tasks: Sequence[ObservedTask], since: float, seconds: float, no
         return Stillness(since, seconds, _at_work(busy, waiting if late else ()), late, waiting, is_expected=True)
     if (left := left_early(needed)) is not None:
         return Stillness(since, seconds, how_it_left(left), {left.name: does[left.name]}, waiting)
-    why = _why_late(late, waiting) if late else _why_nobody(meeting, does)
-    return Stillness(since, seconds, why, late, waiting)
+    if late and _is_at_its_end(needed, late):
+        why = (
+            f"{listing(list(late))} {_has(list(late))} ended well, and {listing(list(waiting))} {_verb(waiting, 'run')}"
+        )
+        return Stillness(since, seconds, why, is_own_work=True, is_ending=True)
+    if late:
+        return Stillness(since, seconds, _why_late(late, waiting), late, waiting)
+    is_own = _is_own_work(meeting, does)
+    return Stillness(since, seconds, _why_nobody(meeting, does), late, waiting, is_own_work=is_own)
+
+
+def _is_at_its_end(needed: Sequence[ObservedTask], late: Mapping[str, Doing]) -> bool:
+    """Decide whether those that are gone have ended well, and nobody waits for them: a chief may save the model yet."""
+    gone = [task for task in needed if task.name in late]
+    ends = [task.status.exit if task.status else None for task in gone if late[task.name].kind == ENDED]
+    well = len(ends) == len(gone) and all(end is not None and end.well for end in ends)
+    return well and not any(_is_inside(task) for task in needed if task.running)
+
+
+def _is_own_work(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> bool:
+    if any(_is_inside(task) for task in meeting):
+        return False
+    return len(meeting) == 1 or any(does[task.name].kind == AT_WORK for task in meeting)
+
+
+def _is_inside(task: ObservedTask) -> bool:
+    return task.collective is not None and task.collective.entered > task.collective.left
 
 
 def missing(tasks: Sequence[ObservedTask]) -> set[str]:
@@ -132,7 +167,7 @@ def _why_nobody(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> s
     if len(meeting) == 1:
         name = meeting[0].name
         return f"{name} runs" + (f"; {does[name].clause}" if does[name].clause else "")
-    inside = [task for task in meeting if task.collective and task.collective.entered > task.collective.left]
+    inside = [task for task in meeting if _is_inside(task)]
     if _is_served(meeting) or any(task.collective is None for task in meeting):
         return "who waits for whom is not known"
     if len(inside) == len(meeting):

@@ -38,7 +38,7 @@ def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Di
     Nothing is said of tasks that have failed: their crash is.
     """
     still = condition.stillness
-    if still is None or _has_failed(tasks, still) or not (kind := _kind(tasks, still, condition)):
+    if still is None or still.is_ending or _has_failed(tasks, still) or not (kind := _kind(tasks, still, condition)):
         return []
     if still.is_expected or not 0 < len(still.late) <= _MANY:
         return [_of_cluster(kind, still)]
@@ -50,6 +50,11 @@ def _kind(tasks: Sequence[ObservedTask], still: Stillness, condition: ClusterCon
     event = max(EVENT, STEPS * (condition.usual_step or 0.0), PAUSES * condition.usual_pause)
     if still.seconds <= (BUSY if still.is_expected else event):
         return ""
+    kind = _kind_of_event(tasks, still)
+    return "" if kind == "still" and still.is_own_work else kind
+
+
+def _kind_of_event(tasks: Sequence[ObservedTask], still: Stillness) -> str:
     kinds = {does.kind for does in still.late.values()}
     if STOPPED in kinds:
         return "hang"

@@ -28,8 +28,8 @@ _GAP = 1.0
 """Seconds of a batch below which its steps are not read one by one: shorter gaps decide no hang."""
 
 _CLOCK_SET = 30.0
-"""Seconds by which the time between two frames may differ from their numbers: beyond it the clock was set, or the host
-was suspended (chosen: an agent that is held up is late by seconds)."""
+"""Seconds by which the time from one frame to the next may differ from its usual: beyond it the clock was set, or the
+host was suspended (chosen: an agent that is held up is late by seconds)."""
 
 _GPU_FRAMES = 16
 """Frames of which one is asked for the number of the host's GPUs; NVML may answer late."""
@@ -81,7 +81,9 @@ class ObservedTask:
     steps: int = 0
     """Steps that it has made in this attempt."""
     longest_gap: float = 0.0
-    """The longest time from one step to the next, after the warm-up, seconds."""
+    """The longest normal time from one step to the next, after the warm-up, seconds."""
+    is_held_up: bool = False
+    """True from a stillness on that is not normal, until its next step: the gap is not learnt."""
     activity: ActivityKind | None = None
     """Its present activity, None while it makes steps."""
     activity_since: float | None = None
@@ -185,11 +187,11 @@ class ObservedTask:
     def _follow_clock(self, frame: Frame) -> bool:
         """Move what is known onto the host's clock of now, and return True where that was set since the last frame.
 
-        A clock that is set by an hour is no hour without a step. Frames come at equal times, and are numbered.
+        A clock that is set by an hour is no hour without a step: it lies between two frames that follow each other.
         """
-        if self.at is None or self.sequence is None or frame.sequence <= self.sequence:
+        if self.at is None or self.sequence is None or frame.sequence != self.sequence + 1:
             return False
-        jump = frame.at - self.at - (frame.sequence - self.sequence) * PERIOD
+        jump = frame.at - self.at - PERIOD
         if abs(jump) <= _CLOCK_SET:
             return False
         self.progressed = self.progressed + jump if self.progressed is not None else None
@@ -203,7 +205,8 @@ class ObservedTask:
             ends = _valid(ends)
         if not len(ends):
             return
-        if batch.sequence[0] >= WARM_UP_STEPS and learns_gaps:
+        was_held_up, self.is_held_up = self.is_held_up, False
+        if batch.sequence[0] >= WARM_UP_STEPS and learns_gaps and not was_held_up:
             before = ends[0] - self.progressed if self.progressed is not None else 0.0
             self.longest_gap = max(self.longest_gap, before)
             if ends[-1] - ends[0] > _GAP:

@@ -126,7 +126,7 @@ def _calm(snapshot: Snapshot) -> str:
     """Return the severity of a top line without a diagnosis."""
     condition = snapshot.findings.condition
     if condition.stillness is not None:
-        return "info" if condition.stillness.is_expected else "warning"
+        return "info" if condition.stillness.is_expected or condition.stillness.is_own_work else "warning"
     if snapshot.up < len(snapshot.tasks):
         return "info"
     return "good" if snapshot.findings.steps_per_second is not None else "info"
