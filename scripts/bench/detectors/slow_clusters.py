@@ -119,12 +119,12 @@ class _Noise:
         return self.remembering(0.8, 0.05)
 
     def drifting(self) -> Floats:
-        """Noise of 5 %, half of it with a memory of 10 s."""
+        """Return noise of 5 %, half of it with a memory of 10 s."""
         memory = float(np.exp(-self.step / 10.0))
         return self.random.normal(0.0, 0.035, self.shape) + self.remembering(memory, 0.035)
 
     def bursty(self) -> Floats:
-        """Other tenants: 4 % of the time, for 4 s on average, a host takes 1.6 times as long."""
+        """Return bursts of other tenants: 4 % of the time, for 4 s on average, a host takes 1.6 times as long."""
         values = self.random.normal(0.0, 0.03, self.shape)
         for column in range(self.shape[1]):
             at = float(self.random.exponential(100.0))
@@ -135,16 +135,16 @@ class _Noise:
         return values
 
     def stalling(self) -> Floats:
-        """Stalls alike on all workers: in 15 % of its steps a worker stands still for half a step."""
+        """Return stalls alike on all workers: in 15 % of its steps a worker stands still for half a step."""
         stalls = self.random.random(self.shape) < 0.15
         return self.random.normal(0.0, 0.03, self.shape) + np.where(stalls, np.log(1.5), 0.0)
 
     def bimodal(self) -> Floats:
-        """Two lengths of batches, alike on all workers."""
+        """Return two lengths of batches, alike on all workers."""
         return self.random.normal(0.0, 0.03, self.shape) + np.where(self.random.random(self.shape) < 0.5, 0.15, 0.0)
 
     def two_kinds(self) -> Floats:
-        """Two kinds of hardware within 5 %, the first half the quicker: no slowness that a repair ends."""
+        """Return two kinds of hardware within 5 %, the first half the quicker: no slowness that a repair ends."""
         return self.random.normal(0.0, 0.04, self.shape) + np.where(
             np.arange(self.shape[1]) < self.shape[1] // 2, 0.0, 0.05
         )
