@@ -112,7 +112,7 @@ class ChangePoint:
             series = np.array([block[column] for block in self.blocks])
             after, before = series[len(series) - run :] if run else series[:0], series[: len(series) - run]
             if run >= 8 and len(before) >= 8 and after.mean() - max(0.0, before[-80:].mean()) >= np.log(1.1):
-                names.append(Name(column, begin=float(end[max(0, (len(series) - run) * size - 1)])))
+                names.append(Name(column, begin=float(end[min(len(end), max(1, (len(series) - run) * size)) - 1])))
         return names
 
     def _update(self, values: Floats) -> None:
