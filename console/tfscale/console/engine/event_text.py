@@ -7,7 +7,6 @@ from tfscale.core.records import Diagnosis, Stage, TaskState, TaskStatus
 from tfscale.core.text import elapsed, exit_phrase
 
 _ENDS = {
-    "straggler": "no longer slower than its peers",
     "slowdown": "steps are as fast as before again",
     "imbalance": "the work is even again",
     "saturation": "no longer at this limit",
@@ -43,7 +42,12 @@ def status_text(status: TaskStatus) -> str:
 
 
 def end_text(diagnosis: Diagnosis) -> str:
-    """Return the end of a diagnosis as one line: what holds again, and how long it did not."""
+    """Return the end of a diagnosis as one line: what holds again, and how long it did not.
+
+    The sentence of a straggler that has ended tells what it was.
+    """
+    if diagnosis.kind == "straggler":
+        return diagnosis.sentence
     lasted = elapsed((diagnosis.end or diagnosis.begin) - diagnosis.begin)
     return f"{_ENDS.get(diagnosis.kind, 'is over')}, after {lasted}"
 

@@ -256,9 +256,10 @@ def _in_steps(finding: ReportedFinding, group: MeasuredGroup) -> ReportedFinding
     """Return the finding with the steps in which it began and ended, by which the file counts its time."""
     diagnosis = finding.diagnosis
     evidence = {**diagnosis.evidence, "begin_step": _step_at(group, diagnosis.begin)}
+    sentence = diagnosis.sentence.replace(clock(diagnosis.begin), f"step {evidence['begin_step']}")
     if diagnosis.end is not None:
         evidence["end_step"] = _step_at(group, diagnosis.end)
-    sentence = diagnosis.sentence.replace(clock(diagnosis.begin), f"step {evidence['begin_step']}")
+        sentence = sentence.replace(clock(diagnosis.end), f"step {evidence['end_step']}")
     if group.group:
         evidence["group"] = group.group
         sentence = f"group {group.group}: {sentence}"

@@ -103,7 +103,8 @@ class Diagnostician:
         ]
         current += self._pace(condition, now)
         self._context.count_steps(*self._main.counted)
-        return self._findings(self._open.update(current, now), tasks, condition, step_time, now)
+        recovered = {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
+        return self._findings(self._open.update(current, now, recovered), tasks, condition, step_time, now)
 
     def _pace(self, condition: ClusterCondition, now: float) -> list[Diagnosis]:
         """Return how the cluster trains; nothing where it does not, once that is an event and no passing pause."""
