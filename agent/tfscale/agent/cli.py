@@ -29,7 +29,7 @@ from tfscale.core.cluster.cluster_spec import (
     load_cluster,
 )
 from tfscale.core.cluster.find_cluster import cluster_file, load_found, no_cluster
-from tfscale.core.cluster.loopback_cluster import lone_cluster, run_of
+from tfscale.core.cluster.local.loopback_cluster import lone_cluster, run_of
 from tfscale.core.cluster.security import uses_tls
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError

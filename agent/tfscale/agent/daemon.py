@@ -31,7 +31,7 @@ from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.agent.telemetry.sampler import Sampler
-from tfscale.core.cluster.local_agents import LocalAgent, announced
+from tfscale.core.cluster.local.local_agents import LocalAgent, announced
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Description, Frame, TaskState, TaskStatus

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tfscale.core.cluster.local_agents import LocalAgent, announced, local_agents
+from tfscale.core.cluster.local.local_agents import LocalAgent, announced, local_agents
 
 _SERVE = """
 import os, sys
-from tfscale.core.cluster.local_agents import LocalAgent, announced
+from tfscale.core.cluster.local.local_agents import LocalAgent, announced
 agent = LocalAgent(sys.argv[1], "worker:0", "127.0.0.1:1", os.getpid(), 0.0, "/", ("python", "train.py"))
 with announced(agent, os.environ):
     print("up", flush=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import platformdirs
 from tfscale.core.cluster.cluster_spec import load_cluster
-from tfscale.core.cluster.local_agents import LocalAgent, local_agents
-from tfscale.core.cluster.loopback_cluster import run_of, write_local_cluster, write_lone_cluster
+from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
+from tfscale.core.cluster.local.loopback_cluster import run_of, write_local_cluster, write_lone_cluster
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.working_folder import check_working_folder

@@ -31,8 +31,8 @@ from tfscale.core.cluster.cluster_spec import (
     parse_cluster,
 )
 from tfscale.core.cluster.find_cluster import cluster_file, load_found, no_cluster
-from tfscale.core.cluster.local_agents import LocalAgent, local_agents
-from tfscale.core.cluster.loopback_cluster import LOOPBACK
+from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
+from tfscale.core.cluster.local.loopback_cluster import LOOPBACK
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.settings.precedence import outranks

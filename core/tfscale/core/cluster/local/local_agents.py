@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from tfscale.core.cluster.runtime_folder import is_private, make_private, runtime_folders
+from tfscale.core.cluster.local.runtime_folder import is_private, make_private, runtime_folders
 
 _logger = logging.getLogger(__name__)
 _FOLDER = "agents"
