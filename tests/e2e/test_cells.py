@@ -33,7 +33,7 @@ def assert_true(strategy: str, loop: str, keras: str, chosen: tuple[str, ...]) -
     ("strategy", "loop", "keras"),
     [
         ("multi_worker", "fit", "keras 3"),
-        pytest.param("mirrored", "custom", "tf_keras", marks=pytest.mark.slow),
+        pytest.param("mirrored", "custom", "tf_keras", marks=pytest.mark.matrix),
     ],
 )
 def test_a_few_cells(strategy: str, loop: str, keras: str) -> None:
