@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from listing_run import STOCK, Told, run_listing
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.alone]
 
 ONE, TWO = {"worker": 1}, {"worker": 2}
 SOON = 20.0

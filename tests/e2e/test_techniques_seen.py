@@ -27,10 +27,15 @@ def trains(snapshot: Any) -> bool:
     ("words", "sentence"),
     [
         (("digits", *WORKERS, "--with", "local-sgd=8"), "local SGD: 1 all-reduce in 8 steps, counted here as one step"),
-        (("digits", *WORKERS, "--with", "wire=bfloat16"), "gradients in bfloat16 on the wire"),
-        (
+        pytest.param(
+            ("digits", *WORKERS, "--with", "wire=bfloat16"),
+            "gradients in bfloat16 on the wire",
+            marks=pytest.mark.matrix,
+        ),
+        pytest.param(
             ("mlp", *WORKERS, "--with", "top-k=0.01"),
             "entries of gradients: .* all-gathered a step to each other replica",
+            marks=pytest.mark.matrix,
         ),
         (("sparse", *WORKERS), r"sparse gradients \(IndexedSlices; dense they would be .*\): .* all-gathered a step"),
         (

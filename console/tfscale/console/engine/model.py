@@ -123,5 +123,10 @@ class Snapshot:
     def up(self) -> int:
         return sum(view.is_up for view in self.tasks)
 
+    @property
+    def is_over(self) -> bool:
+        """True where nothing of any task runs by the newest that is known."""
+        return all(view.is_over for view in self.tasks)
+
     def view(self, task: Task) -> TaskView:
         return next(view for view in self.tasks if view.task == task)

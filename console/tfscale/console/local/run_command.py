@@ -72,7 +72,7 @@ def _is_over(settings: Settings, run: OwnRun) -> bool:
     connection = connect_to(_spec(settings, run), settings)
     once = SnapshotOnce(Engine(connection.source, states(connection.source.spec)))
     snapshot = connection.run(once.run)
-    is_over = snapshot is not None and all(view.is_over for view in snapshot.tasks)
+    is_over = snapshot is not None and snapshot.is_over
     if is_over:
         _logger.info("%s has ended, and is started again", run.name)
     return is_over

@@ -163,7 +163,7 @@ class ConsoleApp(App[bool]):
                 self._waiting = snapshot
                 return
         if self._until.is_over(snapshot, self._engine.state):
-            self.exit(False if self._owns_run and _has_ended(snapshot) else None)
+            self.exit(False if self._owns_run and snapshot.is_over else None)
         self._show(snapshot)
 
     def failed(self, problem: str) -> None:
@@ -353,4 +353,4 @@ class ConsoleApp(App[bool]):
 
 
 def _has_ended(snapshot: Snapshot | None) -> bool:
-    return snapshot is not None and all(view.is_over for view in snapshot.tasks)
+    return snapshot is not None and snapshot.is_over

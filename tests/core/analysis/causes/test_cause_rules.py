@@ -136,6 +136,12 @@ def test_a_cause_is_told_from_raw_counters(diagnostician: Make, name: str) -> No
     assert "also" not in straggler.evidence
 
 
+def test_python_that_waits_for_a_cpu_is_short_of_cpu(diagnostician: Make) -> None:
+    slow = Slow(2, extra=0.03, phase="host", begin=15.0)
+    (straggler,) = watch(diagnostician(4), slow, host={"pressure": Pressure(0.83, 0.0, 0.0)})
+    assert (straggler.evidence["cause"], straggler.evidence["also"]) == ("cpu", "host")
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("input", "host")])
 def test_the_healthy_twin_has_the_same_counters_and_is_not_named(diagnostician: Make, name: str) -> None:
     assert watch(diagnostician(4), **CASES[name][0]) == []  # type: ignore[arg-type]

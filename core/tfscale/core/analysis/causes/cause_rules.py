@@ -227,15 +227,15 @@ def _slow_device(case: Case) -> Reason | None:
 
 CAUSE_RULES: Mapping[str, Callable[[Case], Reason | None]] = {
     "input": _input,
-    "host": _host,
     "thermal": _thermal,
     "power": _power,
     "cpu": _cpu,
+    "host": _host,
     "memory": _memory,
     "uneven": _uneven,
     "device": _device,
 }
-"""The rule of each cause, in the order in which they are tried."""
+"""The rule of each cause, in the order in which they are tried; Python that waits for a CPU is not slow of itself."""
 
 
 def _computes_slowly(case: Case) -> bool:
