@@ -31,7 +31,7 @@ def test_progress_names_the_command(stage: Stage, generation: int, message: str,
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("straggler", "no longer slower than its peers, after 1 m 35 s"),
+        ("slowdown", "steps are as fast as before again, after 1 m 35 s"),
         ("crash", "runs again, after 1 m 35 s"),
         ("still", "no longer still, after 1 m 35 s"),
     ],
@@ -40,6 +40,11 @@ def test_the_end_of_a_diagnosis_says_what_holds_again(kind: str, text: str) -> N
     assert end_text(Diagnosis(kind, "worker:1", 100.0, 195.0, "serious", "")) == text
 
 
+def test_the_end_of_a_straggler_is_its_sentence_in_the_past_tense() -> None:
+    sentence = "worker:1 was 1.7x slower in compute for 25 s; normal since 08:00:31"
+    assert end_text(Diagnosis("straggler", "worker:1", 100.0, 125.0, "serious", sentence)) == sentence
+
+
 def test_the_end_of_every_kind_has_words() -> None:
-    ends = [end_text(Diagnosis(kind, "worker:1", 100.0, 195.0, "serious", "")) for kind in KINDS]
-    assert not [text for text in ends if text.startswith("is over")]
+    ends = {kind: end_text(Diagnosis(kind, "worker:1", 100.0, 195.0, "serious", "told")) for kind in KINDS}
+    assert not [kind for kind, text in ends.items() if text.startswith("is over")]

@@ -142,7 +142,7 @@ def _report(folder: Path) -> list[dict[str, Any]]:
     console = [sys.executable, "-m", "tfscale.console.cli"]
     command = [*console, "report", "--format", "json", folder / "run.tfrec"]
     text = subprocess.run(command, env=_environment(), check=False, capture_output=True, text=True).stdout
-    return json.loads(text) if text else []
+    return json.loads(text)["findings"] if text else []
 
 
 def _environment() -> dict[str, str]:

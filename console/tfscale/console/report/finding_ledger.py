@@ -62,10 +62,8 @@ class _Entry:
             begin = until
 
     def reported(self) -> ReportedFinding:
-        last, worst = self.last, self.worst
-        # Where the rule tells at its end what it was, that is the sentence; else it is that of the worst moment.
-        sentence = last.sentence if last.end is not None else worst.sentence
-        told = replace(worst, end=last.end, sentence=sentence)
+        ended = self.last.end is not None
+        told = replace(self.last, severity=self.worst.severity) if ended else self.worst
         return ReportedFinding(told, self.lost, self.worst_at, self.worst_lost / _MINUTE)
 
 
@@ -106,9 +104,11 @@ class FindingLedger:
 
 
 def _ended(diagnosis: Diagnosis, entry: _Entry) -> Diagnosis:
-    """Return a diagnosis as it is now; one that ended with the sentence of its last second keeps that of its worst."""
+    """Return a diagnosis as it is now; one whose rule does not tell at its end what it was is as it was at its worst."""
+    if entry.last.end is not None:
+        return entry.last
     if diagnosis.end is not None and diagnosis.sentence == entry.last.sentence:
-        return replace(diagnosis, sentence=entry.worst.sentence)
+        return replace(entry.worst, end=diagnosis.end)
     return diagnosis
 
 
