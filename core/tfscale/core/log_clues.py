@@ -92,6 +92,7 @@ _PREFIX = re.compile(
 )
 """Words that TensorFlow writes before a message: level, time, thread and source, or the module of an exception."""
 _NODE = re.compile(r"\{\{function_node [^}]*\}\} ?")
+_ADDRESS = re.compile(r"\bipv(?:4:([\d.]+)|6:(?:%5B|\[)([\da-f:]+)(?:%5D|\])):(\d+)", re.IGNORECASE)
 _TASK = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 
 
@@ -121,6 +122,12 @@ class Clue:
         """The task that the line names as the one that died; None where it names none."""
         match = _TASK.search(self.line)
         return f"{'chief' if match[1] == 'master' else match[1]}:{match[2]}" if match and self.kind == PEER else None
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """(host, port) of the peer that the line says cannot be reached; None where it names none."""
+        match = _ADDRESS.search(self.line)
+        return (match[1] or match[2], int(match[3])) if match and self.kind == PEER else None
 
 
 def find_clue(lines: Sequence[str]) -> Clue | None:

@@ -8,6 +8,7 @@ from tfscale.core.text import elapsed, exit_phrase
 
 _ENDS = {
     "slowdown": "steps are as fast as before again",
+    "pauses": "pauses no more",
     "imbalance": "the work is even again",
     "saturation": "no longer at this limit",
     "crash": "runs again",

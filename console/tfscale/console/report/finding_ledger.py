@@ -134,7 +134,7 @@ def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
     for diagnosis, weight in zip(stragglers, weights, strict=True):
         yield _key(diagnosis), joint * weight / sum(weights)
     for diagnosis in diagnoses:
-        if diagnosis.kind in ("slowdown", "imbalance"):
+        if diagnosis.kind in ("pauses", "slowdown", "imbalance"):
             yield _key(diagnosis), min(max(_number(diagnosis.evidence, "cost"), 0.0), 1.0)
 
 

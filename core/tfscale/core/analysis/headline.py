@@ -78,12 +78,16 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
     if (left := left_early(tasks)) is not None:
         return how_it_left(left)
     if ended:
-        if failed := [task for task in ended if _failed(task)]:
+        if failed := sorted((task for task in ended if _failed(task)), key=_ended_at):
             return "; ".join(
                 f"{task.name} {exit_clause(task.status.exit if task.status else None)}" for task in failed[:2]
             )
         return f"{listing([task.name for task in ended])} {'has' if len(ended) == 1 else 'have'} ended"
     return None
+
+
+def _ended_at(task: ObservedTask) -> float:
+    return task.status.exit.at if task.status and task.status.exit else 0.0
 
 
 def _failed(task: ObservedTask) -> bool:

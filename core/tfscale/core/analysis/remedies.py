@@ -224,6 +224,12 @@ _BY_UNEVEN_PHASE: Mapping[str, str] = {
     "host": "less in the callbacks, or at the same steps on all workers",
 }
 
+_BY_PAUSING_PHASE: Mapping[str, str] = {
+    "host": "look for what its Python does then: gc.callbacks, a callback that writes, a lock; b shows it while it lasts",
+    "input": "look at what it reads then: a shuffle buffer that fills, the next file, its disk",
+    "compute": "look for functions that are traced anew, and at its GPU's clock and heat",
+}
+
 
 def first_step(diagnosis: Diagnosis) -> str | None:
     """Return the first thing to do about a finding; None where its sentence holds it already."""
@@ -247,6 +253,8 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return "look at the way from here to its host, or start its agent again: the training goes on"
         case "slow_link":
             return "look at the cable, port and settings (ethtool) of both hosts, and at who else uses that way"
+        case "pauses":
+            return _BY_PAUSING_PHASE.get(_text(evidence.get("phase")))
         case "slowdown":
             return _BY_SLOWER_PART.get(_text(evidence.get("part")))
         case "imbalance":

@@ -125,8 +125,8 @@ _TOLD = (SILENT, STOPPED)
 def _late(needed: Sequence[ObservedTask], does: Mapping[str, Doing]) -> dict[str, Doing]:
     """Return the tasks that are waited for: the certain ones, else those outside of the collective, else the silent."""
     for kind in (ENDED, STARTING):
-        if found := {name: each for name, each in does.items() if each.kind == kind}:
-            return found
+        if any(each.kind == kind for each in does.values()):
+            return {name: each for name, each in does.items() if each.kind in (kind, STOPPED)}
     heard = [task for task in needed if does[task.name].kind != SILENT]
     outside = missing([task for task in heard if task.meets and not _is_served(needed)])
     stopped = {name for name, each in does.items() if each.kind == STOPPED}

@@ -91,6 +91,8 @@ class ObservedTask:
     """Its present activity, None while it makes steps."""
     activity_since: float | None = None
     """Begin of its present activity."""
+    evaluated: float | None = None
+    """Begin of the last evaluation of this attempt."""
     occupied: float | None = None
     """End of the last compile, checkpoint or evaluation of this attempt."""
     not_finite_since: float | None = None
@@ -149,7 +151,7 @@ class ObservedTask:
         self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
         if attempt != before:
             self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
-            self.not_finite_since = self.not_finite_step = self.occupied = None
+            self.not_finite_since = self.not_finite_step = self.occupied = self.evaluated = None
         self._fold_activities(frame)
         self._fold_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
@@ -176,6 +178,8 @@ class ObservedTask:
             return
         lasting = next((activity for activity in frame.activities if activity.end is None), None)
         self.activity, self.activity_since = (lasting.kind, lasting.begin) if lasting else (None, None)
+        evaluations = [each.begin for each in frame.activities if each.kind is ActivityKind.EVALUATION]
+        self.evaluated = max([*evaluations, self.evaluated or 0.0]) or None
         busy = (activity for activity in frame.activities if activity.kind is not ActivityKind.IDLE)
         ends = [activity.end for activity in busy if activity.end is not None]
         self.occupied = max([*ends, self.occupied or 0.0]) or None
