@@ -104,7 +104,7 @@ class FindingLedger:
 
 
 def _ended(diagnosis: Diagnosis, entry: _Entry) -> Diagnosis:
-    """Return a diagnosis as it is now; one whose rule does not tell at its end what it was is as it was at its worst."""
+    """Return a diagnosis as it is now; one whose rule tells at its end no more is as it was at its worst."""
     if entry.last.end is not None:
         return entry.last
     if diagnosis.end is not None and diagnosis.sentence == entry.last.sentence:

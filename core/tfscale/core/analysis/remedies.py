@@ -225,7 +225,7 @@ _BY_UNEVEN_PHASE: Mapping[str, str] = {
 }
 
 _BY_PAUSING_PHASE: Mapping[str, str] = {
-    "host": "look for what its Python does then: gc.callbacks, a callback that writes, a lock; b shows it while it lasts",
+    "host": "look for what its Python does then (gc, a callback that writes, a lock): b shows it while it lasts",
     "input": "look at what it reads then: a shuffle buffer that fills, the next file, its disk",
     "compute": "look for functions that are traced anew, and at its GPU's clock and heat",
 }

@@ -45,7 +45,7 @@ class Burning(tf.keras.layers.Layer):
 
 
 class Accidents(tf.keras.callbacks.Callback):
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch, **_):
         accidents.after_step()
         match accidents.ordered():
             case "checkpoint":

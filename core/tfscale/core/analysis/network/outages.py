@@ -85,9 +85,10 @@ class Outages:
 
     def note_stopped(self, tasks: Iterable[ObservedTask], now: float) -> None:
         """Take in whose process is stopped now; of a task that is not heard this is not known, and stays as it was."""
-        known = {task.name: task for task in tasks if task.up and task.running}
+        known = {task.name: task for task in tasks if task.up}
         lasting = {outage.task for outage in self._known if outage.end is None and outage.how}
-        stopped = [Outage(name, now, how=how) for name, task in known.items() if (how := how_stopped(task))]
+        running = {name: task for name, task in known.items() if task.running}
+        stopped = [Outage(name, now, how=how) for name, task in running.items() if (how := how_stopped(task))]
         unheard = [Outage(name, now, how="stopped") for name in lasting - known.keys()]
         self._note(STOPPED, [*stopped, *unheard], now)
 

@@ -20,7 +20,7 @@ from tfscale.core.text import clock, duration
 _SECONDS, _STEPS = 0.5, 3.0
 """Seconds, and multiple of the usual step, by which one is later than the next one in a pause (both; chosen)."""
 _WINDOW, _FEWEST = 120.0, 3
-"""Seconds over which pauses are counted, and how many it takes (chosen: two pauses have one distance, and no rhythm)."""
+"""Seconds over which pauses are counted, and how many it takes (chosen: two have one distance, and no rhythm)."""
 _COST_ON, _COST_OFF = 0.05, 0.03
 """Shares of the time from which on pauses are told, and below which they are over (chosen)."""
 _SERIOUS = 0.2

@@ -176,9 +176,9 @@ def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) 
     if left is not None and not first.primary and first.followed and left.attempt[0] == first.generation:
         return _of_other_program(left.name, how_it_left(left), incident, code=0)
     meeting = [task for task in tasks.values() if task.meets]
-    if any(each.clue is not None and each.clue.kind == OUT_OF_STEP for each in incident.failures):
-        if alone := evaluated_alone(meeting):
-            return _of_other_program(alone[0].name, how_it_evaluates(alone, meeting), incident, code=first.code)
+    is_out_of_step = any(each.clue is not None and each.clue.kind == OUT_OF_STEP for each in incident.failures)
+    if is_out_of_step and (alone := evaluated_alone(meeting)):
+        return _of_other_program(alone[0].name, how_it_evaluates(alone, meeting), incident, code=first.code)
     return _describe(incident, tasks, now)
 
 

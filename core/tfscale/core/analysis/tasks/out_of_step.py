@@ -8,7 +8,6 @@ from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import ActivityKind, TaskState
 from tfscale.core.text import listing
 
-
 _DOUBT = 2.0
 """Seconds by which the end of a step may seem later than it was: frames come once a second (chosen: two)."""
 _APART = 10.0
