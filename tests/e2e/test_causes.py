@@ -102,7 +102,7 @@ def no_pressure() -> str:
     return "" if shutil.which("unshare") and shutil.which("taskset") else "it needs unshare and taskset"
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_worker_with_more_examples_has_uneven_work(tmp_path: Path) -> None:
     with watched(tmp_path, "uneven") as cluster:
@@ -113,7 +113,7 @@ def test_a_worker_with_more_examples_has_uneven_work(tmp_path: Path) -> None:
     assert "it has 2.0x the examples of its peers in each step" in straggler["sentence"]
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_worker_whose_gradients_are_no_numbers_any_more_has_crashed_for_that(tmp_path: Path) -> None:
     with watched(tmp_path, "nan") as cluster:

@@ -33,7 +33,6 @@ INCIDENTS = (
         afterwards={15: rf"{WELL}|worker:2's network was gone .* ended of that"},
         never=rf"{DEAD}|bound|bfloat16",
         recovers=True,
-        quick=True,
     ),
     Incident(
         "cut from the console",
