@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from tfscale.core.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing
 from tfscale.core.analysis.tasks.observed_task import ALIVE, ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import evaluated_alone, how_it_evaluates, how_it_left, left_early
+from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.log_clues import EXPLAINED, OUT_OF_STEP, PEER, Clue, find_clue
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
@@ -230,7 +231,13 @@ def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], n
         since = f" since {clock(does.since)}" if does.since is not None else ""
         return named, f"{named} has died, or its host is cut off: nothing is heard from its agent{since}"
     runs = does.clause if does.kind == ENDED else "runs" + (f": {does.clause}" if does.kind == STOPPED else "")
-    return first.task, f"it lost the connection to {named}, which {runs}"
+    address = first.clue.address if first.clue else None
+    how = (
+        f"it lost the connection to {named}"
+        if address is None
+        else f"it could not reach {named} at {Address(*address)}"
+    )
+    return first.task, f"{how}, which {runs}"
 
 
 def _cut_off(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> ObservedTask | None:
