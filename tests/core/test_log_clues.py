@@ -25,6 +25,7 @@ NOISE = "E0000 00:00:1795249617.0 26849 cuda_platform.cc:52] failed call to cuIn
             "/data/own-21_temp/part-00000-of-00001.data-00000-of-00001; No space left on device [Op:SaveV2]",
             "disk_full",
         ),
+        ("/usr/bin/python: can't open file '/w/missing.py': [Errno 2] No such file or directory", "no_program"),
         ("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", "gpu"),
         ("F0000 tensor.cc:800] Check failed: dtype() == expected", "fatal"),
         (PEER, "peer_died"),

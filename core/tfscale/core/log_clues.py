@@ -74,6 +74,11 @@ _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         re.compile(r"address already in use|EADDRINUSE|could not start gRPC", re.IGNORECASE),
     ),
     (
+        "no_program",
+        "its program is not there",
+        re.compile(r"can't open file '.*No such file or directory|No module named .*__main__"),
+    ),
+    (
         "gpu",
         "an error of its GPU",
         re.compile(r"\bXid\b|CUDA_ERROR_(?!NO_DEVICE)|uncorrectable ECC|device-side assert|fell off the bus"),

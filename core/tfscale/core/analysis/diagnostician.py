@@ -60,6 +60,7 @@ class Diagnostician:
         self._processes.fold(task, frame)
         self._links.fold(task, frame)
         self._silence.fold(task, frame)
+        self._workers.pauses.note(task, frame.activities)
         for batch in frame.steps:
             owner, _, part = batch.subject.partition("/")
             if owner not in self._tasks:

@@ -228,6 +228,8 @@ _BY_PAUSING_PHASE: Mapping[str, str] = {
     "host": "look for what its Python does then (gc, a callback that writes, a lock): b shows it while it lasts",
     "input": "look at what it reads then: a shuffle buffer that fills, the next file, its disk",
     "compute": "look for functions that are traced anew, and at its GPU's clock and heat",
+    "checkpoint": "save less often, or in the background",
+    "evaluation": "let all workers evaluate, or an evaluator beside them",
 }
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.analysis.stragglers.pauses import PauseWatch
-from tfscale.core.records import PHASES, Diagnosis
+from tfscale.core.records import PHASES, Activity, ActivityKind, Diagnosis
 from tfscale.core.text import clock
 
 BEGIN = 1_800_000_000.0
@@ -80,3 +80,34 @@ def test_what_is_short_or_rare_or_alike_on_all_is_none(pauses: Mapping[str, tupl
 def test_a_straggler_is_told_once() -> None:
     watch = PauseWatch()
     assert watch.diagnose({"worker:0"}) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase"),
+    [(ActivityKind.IDLE, "host"), (ActivityKind.CHECKPOINT, "checkpoint"), (ActivityKind.COMPILE, "compute")],
+)
+def test_what_one_does_alone_between_its_steps_is_a_pause(kind: ActivityKind, phase: str) -> None:
+    """The probe leaves such a time out of the steps."""
+    told = [list(each) for each in between_steps(kind, together=False)]
+    (found,) = told[-1]
+    assert (found.subject, found.evidence["phase"]) == ("worker:1", phase)
+    assert found.evidence["cost"] == pytest.approx(0.3, rel=0.2)
+
+
+def test_what_all_do_together_is_no_pause_of_one() -> None:
+    assert not any(between_steps(ActivityKind.CHECKPOINT, together=True))
+
+
+def between_steps(kind: ActivityKind, together: bool) -> Iterator[list[Diagnosis]]:
+    """Yield what is told each second where worker:1 (or both) does something else for 3 s of each 10."""
+    watch = PauseWatch()
+    for second in range(60):
+        at = BEGIN + second
+        for task in ("worker:0", "worker:1") if together else ("worker:1",):
+            begin = BEGIN + second // 10 * 10
+            watch.note(task, [Activity(kind, begin, begin + 3 if second % 10 >= 3 else None)])
+        if second % 10 >= 3:
+            planes = np.full((len(PHASES), 10, 2), 0.02, np.float32)
+            ends = np.linspace(at, at + 0.9, 10)
+            watch.fold(AlignedSteps(("worker:0", "worker:1"), np.arange(second * 10, second * 10 + 10), ends, planes))
+        yield watch.diagnose(())

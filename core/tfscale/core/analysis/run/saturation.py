@@ -47,6 +47,8 @@ _OUTSIDE = {
     "python": ("python", 0.5, "the program's own Python, before and between the steps, takes {:.0%} of the time"),
 }
 """By bucket of goodput: resource, share of the time from which on it is told (chosen), sentence."""
+BESIDE_STEPS = tuple(resource for resource, _, _ in _OUTSIDE.values())
+"""Limits by what takes time outside of the steps."""
 
 Evidence = dict[str, float | str | None]
 

@@ -1,12 +1,13 @@
 """Pauses of one subject that come again and again: it is as fast as its peers in nearly all steps, and costs much.
 
-Medians do not show them, and each is too short to be a stillness of the cluster.
+Medians do not show them, and each is too short to be a stillness of the cluster. A pause lies within a step, or is an
+activity between two: the probe leaves long times in which a task does something else out of its steps.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -14,7 +15,7 @@ from statistics import median
 import numpy as np
 from tfscale.core.analysis.steps.impute import impute
 from tfscale.core.analysis.steps.step_table import AlignedSteps
-from tfscale.core.records import LAG_PHASES, Diagnosis
+from tfscale.core.records import LAG_PHASES, Activity, Diagnosis
 from tfscale.core.text import clock, duration
 
 _SECONDS, _STEPS = 0.5, 3.0
@@ -26,23 +27,39 @@ _COST_ON, _COST_OFF = 0.05, 0.03
 _SERIOUS = 0.2
 _OVERDUE = 2.0
 """Multiple of the longest distance between two pauses after which they are over (chosen)."""
+_SETTLE, _FORGET = 3.0, 15.0
+"""Seconds after its end in which others may report an activity at the same time, and after which it is forgotten."""
+_IN_STEP = {"idle": "host", "compile": "compute"}
+"""Phase of which an activity is a part."""
 _WHERE = {
     "update": "the update of its weights",
     "host": "its own Python (garbage collection, a callback)",
     "input": "its input",
-    "compute": "its compute",
+    "compute": "its compute (or functions that are traced anew)",
+    "checkpoint": "a checkpoint that it alone saves",
+    "evaluation": "an evaluation that it alone makes",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """One step in which a single subject came much later than all others."""
+    """One time in which all others waited for a single subject."""
 
     at: float
-    """End of the step, Unix seconds."""
+    """Its end, Unix seconds."""
     seconds: float
-    """Time by which it was later than the next one: what the pause cost all."""
-    phase: str
+    """Time by which the subject was later than the next one: what the pause cost all."""
+    where: str
+    """A phase, `checkpoint` or `evaluation`."""
+
+
+@dataclass(slots=True)
+class _Activity:
+    """A time in which a task did something else than a step."""
+
+    where: str
+    end: float | None = None
+    is_counted: bool = False
 
 
 @dataclass(slots=True)
@@ -50,6 +67,8 @@ class PauseWatch:
     """Memory of the pauses of the newest minutes."""
 
     _pauses: dict[str, deque[Pause]] = field(default_factory=dict)
+    _activities: dict[tuple[str, float], _Activity] = field(default_factory=dict)
+    """Of the newest seconds, by task and begin."""
     _open: dict[str, float] = field(default_factory=dict)
     """Begin of the first pause of each subject whose pauses are told, Unix seconds."""
     _first: float | None = None
@@ -59,7 +78,7 @@ class PauseWatch:
 
     def restart(self) -> None:
         """Forget all: a new attempt began."""
-        self._pauses, self._open, self._first, self._consumed = {}, {}, None, -1
+        self._pauses, self._open, self._activities, self._first, self._consumed = {}, {}, {}, None, -1
 
     def fold(self, fresh: AlignedSteps) -> None:
         """Take in steps; those that are known already are left out."""
@@ -69,11 +88,38 @@ class PauseWatch:
         self._consumed = int(fresh.sequence[-1])
         self._first = float(fresh.end[0]) if self._first is None else self._first
         self._newest = max(self._newest, float(fresh.end[-1]))
-        for subject, pause in _pauses(impute(fresh)):
+        for subject, pause in [*_pauses(impute(fresh)), *self._between_steps()]:
             self._pauses.setdefault(subject, deque()).append(pause)
         for pauses in self._pauses.values():
             while pauses and pauses[0].at < self._newest - _WINDOW:
                 pauses.popleft()
+
+    def note(self, task: str, activities: Iterable[Activity]) -> None:
+        """Take in what a task has done, or does, in place of steps."""
+        for activity in activities:
+            if activity.end is None or activity.end - activity.begin >= _SECONDS:
+                where = _IN_STEP.get(activity.kind.value, activity.kind.value)
+                known = self._activities.setdefault((task, activity.begin), _Activity(where))
+                known.end = activity.end
+
+    def _between_steps(self) -> Iterator[tuple[str, Pause]]:
+        """Yield the activities that one task alone had, each once it has ended some seconds ago."""
+        for (task, begin), activity in self._activities.items():
+            end = activity.end
+            if end is None or activity.is_counted or end > self._newest - _SETTLE:
+                continue
+            activity.is_counted = True
+            if not self._has_others(task, begin, end):
+                yield task, Pause(end, end - begin, activity.where)
+        old = self._newest - _FORGET
+        self._activities = {key: each for key, each in self._activities.items() if each.end is None or each.end > old}
+
+    def _has_others(self, task: str, begin: float, end: float) -> bool:
+        """Decide whether another task did something else at that time, too."""
+        return any(
+            other != task and since < end and (until.end is None or until.end > begin)
+            for (other, since), until in self._activities.items()
+        )
 
     def diagnose(self, stragglers: Container[str]) -> list[Diagnosis]:
         """Return the subjects, but for the `stragglers`, whose pauses cost much now."""
@@ -101,19 +147,19 @@ class PauseWatch:
     def _describe(self, subject: str, cost: float) -> Diagnosis:
         pauses = self._pauses[subject]
         usual = median(pause.seconds for pause in pauses)
-        phases = [pause.phase for pause in pauses]
-        phase = max(set(phases), key=phases.count)
+        places = [pause.where for pause in pauses]
+        where = max(set(places), key=places.count)
         apart = median(_distances(pauses))
         sentence = (
             f"{subject} pauses again and again (since {clock(self._open[subject])}): for {duration(usual)} about every "
-            f"{duration(apart)}, in {_WHERE[phase]}; the others wait. The cluster loses {min(cost, 1.0):.0%}."
+            f"{duration(apart)}, in {_WHERE[where]}; the others wait. The cluster loses {min(cost, 1.0):.0%}."
         )
         evidence: dict[str, float | str | None] = {
             "cost": min(cost, 1.0),
             "pauses": float(len(pauses)),
             "seconds": usual,
             "every": apart,
-            "phase": phase,
+            "phase": where,
         }
         severity = "serious" if cost >= _SERIOUS else "warning"
         return Diagnosis("pauses", subject, self._open[subject], None, severity, sentence, evidence)
