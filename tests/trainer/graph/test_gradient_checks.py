@@ -57,6 +57,6 @@ def test_steps_that_the_program_skips_are_over(tmp_path: Path) -> None:
     assert trained(tmp_path, "scaled")["gradients"]["steps"] == 0
 
 
-def test_of_gradients_that_xla_compiles_the_variables_have_no_names(tmp_path: Path) -> None:
+def test_gradients_that_xla_compiles_are_checked_where_they_are_reduced_outside_of_it(tmp_path: Path) -> None:
     found = trained(tmp_path, "compiled")["gradients"]
-    assert (found["replicas"], found["sequence"], found["first"]) == ([1], 6, "")
+    assert (found["replicas"], found["sequence"], found["first"]) == ([1], 6, "weights")
