@@ -41,7 +41,9 @@ def main() -> None:
     addresses = list(free_addresses(2))
     tasks = [{"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}} for index in range(2)]
     base = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_NUM_INTRAOP_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    workers = [subprocess.Popen([sys.executable, *sys.argv], env=base | {"TF_CONFIG": json.dumps(task)}) for task in tasks]
+    workers = [
+        subprocess.Popen([sys.executable, *sys.argv], env=base | {"TF_CONFIG": json.dumps(task)}) for task in tasks
+    ]
     sys.exit(max(worker.wait() for worker in workers))
 
 
@@ -104,8 +106,9 @@ def _print(pairs: list[tuple[float, float]], parameters: int) -> None:
     added = sorted(pair[0] - pair[1] for pair in pairs)
     middle, low, high = statistics.median(added), added[len(added) // 4], added[3 * len(added) // 4]
     print(
-        f"{parameters / 1e6:.1f} M parameters: {plain * 1e3:.2f} ms a step without checks, they add {middle * 1e6:+.0f} us"
-        f" ({middle / plain:+.1%}; half of all pairs between {low * 1e6:+.0f} and {high * 1e6:+.0f})"
+        f"{parameters / 1e6:.1f} M parameters: {plain * 1e3:.2f} ms a step without checks, "
+        f"they add {middle * 1e6:+.0f} us ({middle / plain:+.1%}; "
+        f"half of all pairs between {low * 1e6:+.0f} and {high * 1e6:+.0f})"
     )
 
 

@@ -1,4 +1,4 @@
-"""Real gradients of two replicas in one process, of which the second gets a batch of NaN: its step and its variables."""
+"""Real gradients of two replicas in one process, of which one gets a batch of NaN: its step and its variables."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def trained(folder: Path, how: str, legacy: str = "") -> dict[str, Any]:
         ("sparse", "", "weights", 2),
     ],
 )
-def test_the_replica_with_the_batch_is_named(
-    tmp_path: Path, how: str, legacy: str, first: str, variables: int
-) -> None:
+def test_the_replica_with_the_batch_is_named(tmp_path: Path, how: str, legacy: str, first: str, variables: int) -> None:
     found = trained(tmp_path, how, legacy)["gradients"]
     assert (found["replicas"], found["sequence"], found["global_step"], found["steps"]) == ([1], 6, 7, 34)
     assert (found["first"], found["variables"], found["checked"]) == (first, variables, variables)

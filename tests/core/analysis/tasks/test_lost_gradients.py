@@ -30,7 +30,9 @@ def workers(view: View, *gradients: Gradients | None, **changes: object) -> list
 def test_the_worker_whose_gradients_were_not_finite_a_step_before_the_others_is_named(view: View) -> None:
     (found,) = not_finite(workers(view, LATER, LATER, LOST))
     assert (found.subject, found.begin, found.severity) == ("worker:2", 1000.0, "serious")
-    assert re.search(r"worker:2 were not finite first, in step 89 \(.*, 2 of 8 variables, first dense/kernel\)", found.sentence)
+    assert re.search(
+        r"worker:2 were not finite first, in step 89 \(.*, 2 of 8 variables, first dense/kernel\)", found.sentence
+    )
     assert found.evidence == {
         "global_step": 89, "whose": "one", "variables": 2, "checked": 8, "variable": "dense/kernel"
     }  # fmt: skip
@@ -98,9 +100,7 @@ def test_another_attempt_begins_anew(view: View, frame: MakeFrame, status: Calla
     assert task.gradients is None
 
 
-def test_reports_that_come_late_change_no_name(
-    diagnostician: Callable[[int], Diagnostician], frame: MakeFrame
-) -> None:
+def test_reports_that_come_late_change_no_name(diagnostician: Callable[[int], Diagnostician], frame: MakeFrame) -> None:
     observer = diagnostician(3)
     told = set()
     for second in range(1000, 1012):

@@ -19,7 +19,7 @@ MOST_SKIPPED = 30
 
 
 class Whose(StrEnum):
-    """Whose gradients were not finite in the first such step."""
+    """Share of the workers whose gradients were not finite in the first such step."""
 
     ONE = "one"
     SEVERAL = "several"
@@ -37,7 +37,7 @@ class LostGradients(NamedTuple):
     begin: float
     """Unix seconds on the clock of the first subject's host."""
     gradients: Gradients
-    """What the first subject has told."""
+    """Gradients of the first subject, as it told of them."""
     lasts: bool
     """True if the gradients have not been finite for more steps than loss scaling skips."""
 

@@ -18,9 +18,9 @@ def not_finite(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
     """Return one diagnosis while the newest loss of a task is no finite number, or gradients have long been none.
 
     Gradients alone, of a few steps, are no fault: loss scaling skips such steps. Where gradients are known before they
-    are reduced, its subject is the worker whose were not finite first; else it is the task, or the cluster where several
-    report such a loss, as they do where gradients are shared. It holds also after the task has ended: `TerminateOnNaN`
-    ends it at once.
+    are reduced, its subject is the worker whose were not finite first; else it is the task, or the cluster where
+    several report such a loss, as they do where gradients are shared. It holds also after the task has ended:
+    `TerminateOnNaN` ends it at once.
     """
     lost = [task for task in tasks if task.not_finite_since is not None]
     gradients = lost_gradients(tasks)
@@ -39,7 +39,7 @@ def not_finite(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
 
 def _of_gradients(lost: LostGradients) -> Diagnosis:
     subject = lost.subjects[0] if lost.whose is Whose.ONE else CLUSTER
-    evidence = {
+    evidence: dict[str, float | str | None] = {
         "global_step": lost.step,
         "whose": lost.whose.value,
         "variables": lost.gradients.variables,

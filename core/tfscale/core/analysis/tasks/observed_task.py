@@ -98,7 +98,7 @@ class ObservedTask:
     """Time at which its loss was first no finite number, None while it is one."""
     not_finite_step: int | None = None
     gradients: Gradients | None = None
-    """Whether its own gradients are finite numbers, before they are reduced; None where they are not checked."""
+    """State of its own gradients before they are reduced; None where they are not checked."""
     gpus: int = 0
     """GPUs of its host, by NVML; counted once the probe has told what TensorFlow sees."""
 

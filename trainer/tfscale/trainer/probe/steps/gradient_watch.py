@@ -1,4 +1,4 @@
-"""Steps whose gradients were not finite numbers in this process, before they were reduced: pure Python, no TensorFlow."""
+"""Steps whose gradients were not finite in this process, before they were reduced: pure Python, no TensorFlow."""
 
 from __future__ import annotations
 
