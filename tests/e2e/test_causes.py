@@ -126,6 +126,18 @@ def test_a_worker_whose_gradients_are_no_numbers_any_more_has_crashed_for_that(t
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
+def test_the_worker_whose_gradients_were_no_numbers_first_is_named_with_its_step(tmp_path: Path) -> None:
+    """No loss is known of this loop, in which both workers' gradients are none from the next step on."""
+    with watched(tmp_path, "lost") as cluster:
+        found = cluster.told("not_finite", 60)
+    assert found["subject"] == "worker:1"
+    assert (found["evidence"]["global_step"], found["evidence"]["variable"]) == (61, "weights_0")
+    assert "worker:1 were not finite first, in step 61 (" in found["sentence"]
+    assert "4 of 4 variables" in found["sentence"]
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
 @pytest.mark.skipif(no_pressure() != "", reason=no_pressure())
 def test_a_worker_beside_other_processes_is_short_of_cpu(tmp_path: Path) -> None:
     """Both have a core of their own; the machine's pressure counts as the second's, the first one's file is covered."""

@@ -245,6 +245,8 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return _about_stillness(diagnosis.kind, diagnosis.subject, _text(evidence.get("doing")))
         case "not_started":
             return "start it, or read its log: all others wait for it"
+        case "not_finite" if evidence.get("whose") == "one":
+            return f"look at the batch that {diagnosis.subject} had in this step; restart from a checkpoint before"
         case "not_finite":
             return "lower the learning rate or clip gradients; restart from a checkpoint before"
         case "cut_off":

@@ -14,6 +14,7 @@ from tfscale.core.records import (
     Coordinator,
     Counters,
     Frame,
+    Gradients,
     ProbeStatus,
     StepBatch,
     TaskState,
@@ -98,6 +99,8 @@ class ObservedTask:
     not_finite_since: float | None = None
     """Time at which its loss was first no finite number, None while it is one."""
     not_finite_step: int | None = None
+    gradients: Gradients | None = None
+    """State of its own gradients before they are reduced; None where they are not checked."""
     gpus: int = 0
     """GPUs of its host, by NVML; counted once the probe has told what TensorFlow sees."""
 
@@ -151,7 +154,8 @@ class ObservedTask:
         self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
         if attempt != before:
             self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
-            self.not_finite_since = self.not_finite_step = self.occupied = self.evaluated = None
+            self.not_finite_since = self.not_finite_step = self.gradients = None
+            self.occupied = self.evaluated = None
         self._fold_activities(frame)
         self._fold_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
@@ -185,7 +189,10 @@ class ObservedTask:
         self.occupied = max([*ends, self.occupied or 0.0]) or None
 
     def _fold_loss(self, frame: Frame) -> None:
-        if frame.training is None or frame.training.finite is None:
+        if frame.training is None:
+            return
+        self.gradients = frame.training.gradients or self.gradients
+        if frame.training.finite is None:
             return
         if frame.training.finite:
             self.not_finite_since = self.not_finite_step = None
