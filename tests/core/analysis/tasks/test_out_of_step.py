@@ -89,6 +89,24 @@ def test_who_evaluated_alone_is_named_though_its_evaluation_is_over(view: View, 
     )
 
 
+def test_who_ran_another_collective_is_named_by_the_all_reduce_that_it_missed(view: View, died: Died) -> None:
+    ended = died(112.0, code=1)
+    assert ended.exit is not None
+    line = "BaseCollectiveExecutor::StartAbort INTERNAL: Collective instance 315 expected type 0 but got type 1"
+    status = replace(ended, exit=replace(ended.exit, log=(line,)))
+    tasks = {f"worker:{index}": view(f"worker:{index}", status=status, steps=105) for index in range(3)}
+    for index, entered in enumerate((106, 105, 106)):
+        tasks[f"worker:{index}"].collective = Collective(entered, 105)
+    watch = CrashWatch()
+    watch.diagnose(tasks, 113.0)
+    (crash,) = watch.diagnose(tasks, 113.0 + SETTLE)
+    assert crash.subject == "worker:1"
+    assert crash.sentence.startswith(
+        "after step 105, worker:1 did not meet worker:0 and worker:2 in the next all-reduce, "
+        "but ran another collective: it has fewer batches"
+    )
+
+
 def test_where_all_have_evaluated_nobody_did_so_alone(view: View) -> None:
     inside = {"collective": Collective(238, 237), "progressed": 107.0}
     assert evaluated_alone([view(f"worker:{index}", evaluated=106.0 - index, **inside) for index in range(3)]) == []

@@ -16,7 +16,13 @@ from tfscale.core.analysis.condition.process_doing import (
     doing,
 )
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.analysis.tasks.out_of_step import alone_in_evaluation, how_it_evaluates, how_it_left, left_early
+from tfscale.core.analysis.tasks.out_of_step import (
+    alone_in_evaluation,
+    how_it_evaluates,
+    how_it_left,
+    left_early,
+    missing,
+)
 from tfscale.core.cluster.task import Role
 from tfscale.core.text import clock, duration, listing, plural
 
@@ -101,15 +107,6 @@ def _is_own_work(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> 
 
 def _is_inside(task: ObservedTask) -> bool:
     return task.collective is not None and task.collective.entered > task.collective.left
-
-
-def missing(tasks: Sequence[ObservedTask]) -> set[str]:
-    """Return the tasks that have not entered the collective in which the others wait; none where that is unknown."""
-    counts = {task.name: task.collective.entered for task in tasks if task.collective}
-    if len(counts) < len(tasks) or not counts:
-        return set()
-    newest = max(counts.values())
-    return {name for name, entered in counts.items() if entered < newest}
 
 
 def _doing(task: ObservedTask, needed: Sequence[ObservedTask], now: float) -> Doing:

@@ -68,7 +68,7 @@ class PauseWatch:
 
     _pauses: dict[str, deque[Pause]] = field(default_factory=dict)
     _activities: dict[tuple[str, float], _Activity] = field(default_factory=dict)
-    """Of the newest seconds, by task and begin."""
+    """Activities of the newest seconds, by task and begin."""
     _open: dict[str, float] = field(default_factory=dict)
     """Begin of the first pause of each subject whose pauses are told, Unix seconds."""
     _first: float | None = None

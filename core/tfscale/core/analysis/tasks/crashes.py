@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing
 from tfscale.core.analysis.tasks.observed_task import ALIVE, ObservedTask
-from tfscale.core.analysis.tasks.out_of_step import evaluated_alone, how_it_evaluates, how_it_left, left_early
+from tfscale.core.analysis.tasks.out_of_step import (
+    evaluated_alone,
+    how_it_evaluates,
+    how_it_left,
+    how_they_part,
+    left_early,
+    missing,
+)
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.log_clues import EXPLAINED, OUT_OF_STEP, PEER, Clue, find_clue
@@ -180,6 +187,8 @@ def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) 
     is_out_of_step = any(each.clue is not None and each.clue.kind == OUT_OF_STEP for each in incident.failures)
     if is_out_of_step and (alone := evaluated_alone(meeting)):
         return _of_other_program(alone[0].name, how_it_evaluates(alone, meeting), incident, code=first.code)
+    if is_out_of_step and (behind := [task for task in meeting if task.name in missing(meeting)]):
+        return _of_other_program(behind[0].name, how_they_part(behind, meeting), incident, code=first.code)
     return _describe(incident, tasks, now)
 
 

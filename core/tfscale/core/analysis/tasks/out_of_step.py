@@ -14,6 +14,15 @@ _APART = 10.0
 """Seconds within which all evaluate where all do so (chosen: they wait for each other before it)."""
 
 
+def missing(tasks: Sequence[ObservedTask]) -> set[str]:
+    """Return the tasks that have not entered the collective in which the others wait; none where that is unknown."""
+    counts = {task.name: task.collective.entered for task in tasks if task.collective}
+    if len(counts) < len(tasks) or not counts:
+        return set()
+    newest = max(counts.values())
+    return {name for name, entered in counts.items() if entered < newest}
+
+
 def left_early(tasks: Sequence[ObservedTask]) -> ObservedTask | None:
     """Return the first worker that ended well by itself while another one waits in a collective, or failed later."""
     meeting = [task for task in tasks if task.meets]
@@ -46,6 +55,18 @@ def how_it_left(task: ObservedTask) -> str:
     return (
         f"{task.name} left the training{step} (exit 0) while the others went on: it has fewer batches, or ends its "
         "loop earlier"
+    )
+
+
+def how_they_part(behind: Sequence[ObservedTask], tasks: Sequence[ObservedTask]) -> str:
+    """Say who has not entered the all-reduce of the others, but another collective."""
+    others = listing([task.name for task in tasks if task not in behind])
+    step = max(task.steps for task in behind)
+    after = f"after step {step}, " if step else ""
+    who = listing([task.name for task in behind])
+    return (
+        f"{after}{who} did not meet {others} in the next all-reduce, but ran another collective: it has fewer "
+        "batches, ends its loop earlier, or evaluates"
     )
 
 
