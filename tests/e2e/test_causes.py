@@ -138,6 +138,15 @@ def test_the_worker_whose_gradients_were_no_numbers_first_is_named_with_its_step
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
+def test_the_worker_of_the_first_nan_is_named_also_where_it_ends_the_training_at_once(tmp_path: Path) -> None:
+    with watched(tmp_path, "fit") as cluster:
+        found = cluster.told("not_finite", 60)
+    assert found["subject"] == "worker:1"
+    assert (found["evidence"]["global_step"], found["evidence"]["variable"]) == (61, "sequential/dense/kernel")
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
 @pytest.mark.skipif(no_pressure() != "", reason=no_pressure())
 def test_a_worker_beside_other_processes_is_short_of_cpu(tmp_path: Path) -> None:
     """Both have a core of their own; the machine's pressure counts as the second's, the first one's file is covered."""

@@ -32,7 +32,7 @@ data = data.batch(2 * BATCH)
 def fit() -> None:
     with strategy.scope():
         model = keras.Sequential([keras.layers.Dense(3, name="first"), keras.layers.Dense(2, name="second")])
-        model.compile(keras.optimizers.SGD(0.01), "mse", jit_compile=False)
+        model.compile(keras.optimizers.SGD(0.01), "mse")
     model.fit(data, verbose=0)
 
 
