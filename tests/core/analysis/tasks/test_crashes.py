@@ -226,3 +226,9 @@ def test_a_peer_that_the_log_names_by_its_address_is_named(view: View, died: Die
     assert crash.sentence.startswith(
         "worker:1 has died, or its host is cut off: nothing is heard from its agent since "
     )
+    (crash,) = diagnose(CrashWatch(watch.addresses), failed, view("worker:1", up=True, at=113.0), now=113.0)
+    assert crash.subject == "worker:1"
+    assert crash.sentence == (
+        "worker:0 could not reach worker:1 at 10.77.0.2:2222, whose process ran (a closed port, or a firewall?); "
+        "worker:0 exited 1 of that"
+    )

@@ -207,6 +207,10 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
     if others and all(_is_alike(first, other) for other in others) and len(incident.failures) == len(tasks):
         whole = "both tasks" if len(tasks) == 2 else f"all {len(tasks)} tasks"
         return _crash(CLUSTER, first, others, f"{whole} failed alike at {clock(first.at)}{_why(first)}")
+    if (unreached := _unreached(incident, first, tasks)) is not None:
+        ended = sorted(incident.failures, key=lambda failure: failure.at)
+        ends = f"{listing([f'{failure.task} {failure.how}' for failure in ended])} of that"
+        return _crash(unreached, first, ended, f"{_could_not_reach(unreached, first)}; {ends}")
     if not first.followed or (gone := _gone(incident, first, tasks, now)) is None:
         return _crash(first.task, first, others, f"{begin}{_why(first)}{_rest(first, others)}")
     subject, what = gone
@@ -215,6 +219,22 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
         return _crash(subject, first, others, f"{begin}: {what}{_rest(first, rest)}")
     lost = [first, *others]
     return _crash(subject, first, lost, f"{what}; {_together(first, lost)}, {_peers_gone(lost)}")
+
+
+def _unreached(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> str | None:
+    """Return the task to which the first to fail could not connect, where its process ran all the same."""
+    named = tasks.get(first.named or "")
+    if named is None or not named.up or not first.followed or first.clue is None or first.clue.address is None:
+        return None
+    ended = next((failure.at for failure in incident.failures if failure.task == named.name), None)
+    ran = named.running and not named.stopped if ended is None else ended > first.at + CLOCK_DOUBT
+    return named.name if ran else None
+
+
+def _could_not_reach(named: str, first: Failure) -> str:
+    address = first.clue.address if first.clue else None
+    at = f" at {Address(*address)}" if address else ""
+    return f"{first.task} could not reach {named}{at}, whose process ran (a closed port, or a firewall?)"
 
 
 def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], now: float) -> tuple[str, str] | None:
@@ -240,13 +260,7 @@ def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], n
         since = f" since {clock(does.since)}" if does.since is not None else ""
         return named, f"{named} has died, or its host is cut off: nothing is heard from its agent{since}"
     runs = does.clause if does.kind == ENDED else "runs" + (f": {does.clause}" if does.kind == STOPPED else "")
-    address = first.clue.address if first.clue else None
-    how = (
-        f"it lost the connection to {named}"
-        if address is None
-        else f"it could not reach {named} at {Address(*address)}"
-    )
-    return first.task, f"{how}, which {runs}"
+    return first.task, f"it lost the connection to {named}, which {runs}"
 
 
 def _cut_off(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> ObservedTask | None:
