@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfscale.core.analysis.condition.stillness import Stillness
+from tfscale.core.analysis.network.silence import NEVER_HEARD
+from tfscale.core.analysis.process.process_facts import CONTAINER
 from tfscale.core.analysis.run import gain_models
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.scaling import volume
@@ -199,6 +201,8 @@ _BY_END: Mapping[str, str] = {
     "not_a_number": "lower the learning rate or clip gradients; restart from a checkpoint before",
     "address_in_use": "end the program that has its port, or give it another; then restart",
     "disk_full": "make room on its disk; then restart",
+    "no_program": "see that its program is on this host, and in which folder its agent starts it",
+    "out_of_step": "give all equally many batches, and let all evaluate, or none of them under the strategy",
     "explained": "write what the sentence says, then restart",
     "gpu": "check its GPU (nvidia-smi -q, dmesg) before it is restarted there",
     "host_memory": "give it more memory, or let it keep less: shuffle buffers, caches, other programs; then restart",
@@ -251,8 +255,12 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return "lower the learning rate or clip gradients; restart from a checkpoint before"
         case "cut_off":
             return "look at the network of its host: cable, port, firewall; tasks that end of it are to be restarted"
+        case "blocked" if evidence.get("place") == CONTAINER:
+            return "let its container go on (docker unpause, its cgroup's freezer): others give it up in some 10 s"
         case "blocked":
             return "see whether its disks and file servers answer (dmesg, ls); such a process cannot be killed"
+        case "unreachable" if evidence.get("agent") == NEVER_HEARD:
+            return "start the agent on its host: the others wait for its task"
         case "unreachable":
             return "look at the way from here to its host, or start its agent again: the training goes on"
         case "slow_link":
