@@ -74,7 +74,7 @@ def test_a_console_that_is_cut_off_from_a_host_is_told_that_it_lives(network: Ca
     (told,) = made.second(1017, lost=[2])
     assert (told.kind, told.subject, told.severity) == ("unreachable", "worker:2", "warning")
     assert told.sentence == (
-        f"the console cannot reach worker:2's agent since {clock(1013)}; worker:0 and worker:1 hear its host: it lives"
+        f"the console cannot reach worker:2's agent since {clock(1013)}; worker:0 and worker:1 hear it: it lives"
     )
     assert made.second(1020) == []
 
