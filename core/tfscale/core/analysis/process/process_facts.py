@@ -84,6 +84,10 @@ def _wait(host: HostSample) -> str:
     return f"{plural(count, 'thread')} of it {'waits' if count == 1 else 'wait'} in the kernel{place}"
 
 
+CONTAINER = "container"
+"""Place (`evidence.place`) at which a process cannot go on because its container is frozen."""
+
+
 def _blocked(name: str, at: float, host: HostSample) -> Diagnosis | None:
     task = host.task
     if task is None or task.blocked_for is None or task.blocked_for < BLOCKED:
@@ -95,5 +99,5 @@ def _blocked(name: str, at: float, host: HostSample) -> Diagnosis | None:
     sentence = f"{count} of {name} cannot go on since {clock(begin)}: the kernel waits{place}; {why}"
     if task.frozen:
         sentence = f"{name} cannot go on since {clock(begin)}: its container is frozen (docker pause, or its cgroup)"
-    evidence = {"threads": float(task.blocked), "place": task.blocked_in or None}
+    evidence = {"threads": float(task.blocked), "place": CONTAINER if task.frozen else task.blocked_in or None}
     return Diagnosis("blocked", name, begin, None, "serious", sentence, evidence)
