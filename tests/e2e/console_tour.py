@@ -102,7 +102,7 @@ LEGS = (
         "views",
         SLOW,
         (
-            Stop("cluster", (), ("worker:3 is", "▲ straggler ×1.")),
+            Stop("cluster", (), ("worker:3 has been slow", "▲ straggler ×1.")),
             Stop("heat", ("h",), ("lag over its peers'", "[ ", "▲1.")),
             Stop("heat-moved", ("Right", "Right", "Right"), ("worker:3 on node-0003   lag 1.",)),
             Stop("heat-gpus", ("u",), ("worker:3 GPU 0 on node-0003",)),
@@ -128,7 +128,7 @@ LEGS = (
         "pages",
         SLOW,
         (
-            Stop("cluster", (), ("worker:3 is", "▲ straggler ×1.")),
+            Stop("cluster", (), ("worker:3 has been slow", "▲ straggler ×1.")),
             Stop("steps", ("v",), ("worker:3 entered last; the others waited", "▲worker:3", "enters after")),
             Stop("steps-back", ("Left", "Left"), ("held, ", "before the newest")),
             Stop("steps-on", ("p",), ("the newest, second by second",)),
