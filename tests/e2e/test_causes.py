@@ -145,7 +145,7 @@ def test_the_worker_of_the_first_nan_is_named_also_where_it_ends_the_training_at
     assert (found["evidence"]["global_step"], found["evidence"]["variable"]) == (61, "sequential/dense/kernel")
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 @pytest.mark.skipif(no_pressure() != "", reason=no_pressure())
 def test_a_worker_beside_other_processes_is_short_of_cpu(tmp_path: Path) -> None:
