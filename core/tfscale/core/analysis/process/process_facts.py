@@ -30,11 +30,6 @@ class ProcessFacts:
         """Take in a frame of a task's agent."""
         self._newest[task] = (frame.at, frame.is_held, frame.counters)
 
-    def why_still(self, task: str) -> str | None:
-        """Return what keeps a task's process from going on, as the end of a sentence; None where nothing is known."""
-        host = self._newest[task][2].host if task in self._newest else None
-        return next(reasons_to_stand_still(host), None) if host else None
-
     def diagnose(self, tasks: Mapping[str, ObservedTask]) -> list[Diagnosis]:
         """Return one `blocked` for each running task with a thread that the kernel does not let go on."""
         names = [name for name, (_, is_held, _) in self._newest.items() if is_held and tasks[name].running]

@@ -117,10 +117,13 @@ class NamedStragglers:
         self.drop(set(self.recovered))
 
 
-def what_is_lost(subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict], cost: float) -> str:
+def what_is_lost(
+    subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict], cost: float, at_most: bool = False
+) -> str:
     """Return the clause on what the cluster loses to a straggler, together with all others of `verdicts`."""
     others = _others(subjects, verdict, verdicts)
-    return f"the cluster loses {cost:.0%}{f' to it and {listing(others, most=8)}' if others else ''}"
+    loses = f"the cluster loses {'up to ' if at_most else ''}{cost:.0%}"
+    return f"{loses}{f' to it and {listing(others, most=8)}' if others else ''}"
 
 
 def slower_than_peers(subjects: tuple[str, ...], verdict: Verdict, figures: StragglerFigures) -> str:

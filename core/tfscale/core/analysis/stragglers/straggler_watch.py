@@ -108,10 +108,11 @@ def _described(
     subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict], figures: StragglerFigures
 ) -> ReportedStraggler:
     comparison = slower_than_peers(subjects, verdict, figures)
-    lost = what_is_lost(subjects, verdict, verdicts, figures.cost)
+    at_most = is_bound(verdict, figures)
+    lost = what_is_lost(subjects, verdict, verdicts, figures.cost, at_most)
     evidence, severity = evidence_of(figures, subjects, verdict, verdicts), severity_of(figures.ratio)
-    if is_bound(verdict, figures):
-        lost = lost.replace("loses", "loses up to", 1) + ": how fast the others' data can come is not known"
+    if at_most:
+        lost += ": how fast the others' data can come is not known"
         evidence, severity = {**evidence, "cost_is": AT_MOST}, "warning"
     sentence = f"{comparison}. {lost[0].upper()}{lost[1:]}."
     diagnosis = Diagnosis("straggler", subjects[verdict.column], verdict.begin, None, severity, sentence, evidence)
