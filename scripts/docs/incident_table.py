@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="kind, or incident; default: all")
     parser.add_argument("--list", action="store_true", help="only name them")
     parser.add_argument("--results", type=Path, metavar="FILE", help="keep what was said, also that of earlier runs")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="copy each cluster's recording and logs to it")
     parser.add_argument("--markdown", action="store_true", help="run nothing: the table of FILE")
     flags = parser.parse_args()
     if flags.list:
@@ -41,7 +42,7 @@ def main() -> int:
     groups.remove_left()
     print(HEAD)
     wrong = number = 0
-    for verdict in run([each for _, each in chosen(flags.names)]):
+    for verdict in run([each for _, each in chosen(flags.names)], flags.keep):
         number, wrong = number + 1, wrong + bool(verdict.faults)
         print(row(verdict.incident.name, verdict.incident.does, verdict.said, verdict.faults), flush=True)
         if flags.results:

@@ -175,6 +175,8 @@ class Collective:
     left: int
     entered_at: Time | None = None
     """Time at which the newest one was entered."""
+    between_steps: bool = False
+    """True while the task is inside one that is no part of a step, such as that of the metrics of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)

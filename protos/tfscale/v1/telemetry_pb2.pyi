@@ -407,20 +407,24 @@ class Collective(_message.Message):
     ENTERED_FIELD_NUMBER: _builtins.int
     LEFT_FIELD_NUMBER: _builtins.int
     ENTERED_AT_FIELD_NUMBER: _builtins.int
+    BETWEEN_STEPS_FIELD_NUMBER: _builtins.int
     entered: _builtins.int
     left: _builtins.int
     entered_at: _builtins.float
     """of the newest one"""
+    between_steps: _builtins.bool
+    """the newest one is no part of a step: metrics of an epoch, a validation, a barrier"""
     def __init__(
         self,
         *,
         entered: _builtins.int = ...,
         left: _builtins.int = ...,
         entered_at: _builtins.float | None = ...,
+        between_steps: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_entered_at", b"_entered_at", "entered_at", b"entered_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_entered_at", b"_entered_at", "entered", b"entered", "entered_at", b"entered_at", "left", b"left"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_entered_at", b"_entered_at", "between_steps", b"between_steps", "entered", b"entered", "entered_at", b"entered_at", "left", b"left"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__entered_at: _TypeAlias = _typing.Literal["entered_at"]  # noqa: Y015
     _WhichOneofArgType__entered_at: _TypeAlias = _typing.Literal["_entered_at", b"_entered_at"]  # noqa: Y015

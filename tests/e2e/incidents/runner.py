@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -15,11 +16,11 @@ LISTENING = 3.0
 """Seconds of listening after the last moment."""
 
 
-def run(incidents: Sequence[Incident]) -> Iterator[Verdict]:
-    """Run incidents, and yield the verdict of each once its cluster has ended."""
+def run(incidents: Sequence[Incident], kept: Path | None = None) -> Iterator[Verdict]:
+    """Run incidents, and yield the verdict of each once its cluster has ended; its recording and logs go to `kept`."""
     for waiting in _by_setup(incidents):
         while waiting:
-            done, ran = _run_in_one(waiting)
+            done, ran = _run_in_one(waiting, kept)
             yield from ran
             waiting = waiting[done:]
 
@@ -35,7 +36,7 @@ def _by_setup(incidents: Sequence[Incident]) -> list[list[Incident]]:
     return [sorted(group, key=lambda incident: not incident.recovers) for group in groups]
 
 
-def _run_in_one(incidents: Sequence[Incident]) -> tuple[int, list[Verdict]]:
+def _run_in_one(incidents: Sequence[Incident], kept: Path | None) -> tuple[int, list[Verdict]]:
     """Run as many incidents as one cluster outlives; return their number and their verdicts."""
     with tempfile.TemporaryDirectory(prefix="tfscale-incidents-") as name:
         folder, spans = Path(name), []
@@ -47,10 +48,21 @@ def _run_in_one(incidents: Sequence[Incident]) -> tuple[int, list[Verdict]]:
                 if not incident.recovers:
                     break
         told = Told(folder)
+        if kept is not None:
+            _keep(folder, kept / incidents[0].name.replace(" ", "-"))
         if not spans:
             last = told.live[-1]["sentence"] if told.live else "nothing"
             return 1, [Verdict(incidents[0], [f"its cluster never trained: {last!r}"])]
         return len(spans), [verdict(incident, span, told) for incident, span in zip(incidents, spans, strict=False)]
+
+
+def _keep(folder: Path, kept: Path) -> None:
+    """Copy the files of a cluster; sockets and pipes stay."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            copy = kept / file.relative_to(folder)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
 
 
 def _happen(incident: Incident, cluster: Cluster) -> Span:

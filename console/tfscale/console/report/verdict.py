@@ -6,19 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.run_report import RunGroup
+from tfscale.core.analysis.causes.cause_rules import IN_A_WORD
 from tfscale.core.analysis.run.goodput import PRODUCTIVE
 from tfscale.core.text import duration
 
-_CAUSES = {
-    "thermal": "overheated",
-    "power": "short of power",
-    "cpu": "short of CPU",
-    "memory": "short of memory",
-    "input": "waiting for its data",
-    "host": "held up by its Python",
-    "uneven": "with more work than the others",
-    "device": "with a slow GPU",
-}
 _NOUNS = {
     "crash": ("crash", "crashes"),
     "hang": ("hang", "hangs"),
@@ -82,7 +73,7 @@ def _told(kind: str, findings: Sequence[ReportedFinding]) -> str:
         subjects.setdefault(finding.diagnosis.subject, []).append(finding)
     subject, own = max(subjects.items(), key=lambda item: _lost(item[1]))
     worst = max(own, key=lambda finding: finding.lost)
-    cause = _CAUSES.get(str(worst.diagnosis.evidence.get("cause")), "")
+    cause = IN_A_WORD.get(str(worst.diagnosis.evidence.get("cause")), "")
     named = ", ".join(filter(None, [subject, cause])) + ","
     number = len(subjects) if kind == "straggler" else len(findings)
     if number == 1:

@@ -249,3 +249,16 @@ def _clock_to_peers(case: Case) -> float | None:
 
 def _measured(vitals: Vitals, *names: str) -> Evidence:
     return {name: value for name in names if (value := getattr(vitals, name)) is not None}
+
+
+IN_A_WORD: Mapping[str, str] = {
+    "thermal": "overheated",
+    "power": "short of power",
+    "cpu": "short of CPU",
+    "memory": "short of memory",
+    "input": "waiting for its data",
+    "host": "held up by its Python",
+    "uneven": "with more work than the others",
+    "device": "with a slow GPU",
+}
+"""Words that follow the name of a worker whose slowness had this cause."""

@@ -18,8 +18,10 @@ from tfscale.core.analysis.condition.process_doing import (
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import (
     alone_in_evaluation,
+    between_steps,
     how_it_evaluates,
     how_it_left,
+    how_they_part,
     left_early,
     missing,
 )
@@ -47,8 +49,8 @@ class Stillness:
     other things than to train, also once its training is over."""
     is_ending: bool = False
     """True where the others have ended well, and nobody waits for them: that is no trouble, however long it takes."""
-    is_evaluating_alone: bool = False
-    """True where those that are late evaluate under the strategy, and the others do not."""
+    is_out_of_step: bool = False
+    """True where those that are late are in a collective that the others do not enter, as in an evaluation alone."""
 
     @property
     def is_habit(self) -> bool:
@@ -68,11 +70,12 @@ def stillness_of(tasks: Sequence[ObservedTask], since: float, seconds: float, no
     needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
     meeting = [task for task in needed if task.meets]
     does = {task.name: _doing(task, needed, now) for task in needed}
-    if alone := alone_in_evaluation(meeting):
-        late = {task.name: does[task.name] for task in alone}
+    alone, between = alone_in_evaluation(meeting), between_steps(meeting)
+    if alone or between:
+        late = {task.name: does[task.name] for task in alone or between}
         others = tuple(task.name for task in meeting if task.name not in late)
-        why = how_it_evaluates(alone, meeting)
-        return Stillness(since, seconds, why, late, others, is_evaluating_alone=True)
+        why = how_it_evaluates(alone, meeting) if alone else how_they_part(between, meeting)
+        return Stillness(since, seconds, why, late, others, is_out_of_step=True)
     late = _late(needed, does)
     waiting = tuple(task.name for task in meeting if task.name not in late and task.running)
     busy = {name: each for name, each in (late or does).items() if each.is_expected}

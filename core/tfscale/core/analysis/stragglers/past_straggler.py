@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from tfscale.core.analysis.causes.cause_rules import IN_A_WORD
 from tfscale.core.records import Diagnosis
 from tfscale.core.text import clock, duration, times
 
@@ -42,9 +43,12 @@ class PastStraggler:
         ratio, cost = self._ratios / self.evaluations, self._costs / self.evaluations
         phase = self._phases.most_common(1)[0][0]
         worst = f" (at worst {times(self.worst_ratio)})" if self.worst_ratio >= _WORSE * ratio else ""
+        cause = self._usual_cause()
+        # What the phase says needs no second word.
+        why = f", likely {IN_A_WORD[cause]}" if cause in IN_A_WORD and cause != phase else ""
         together = last.evidence.get("together")
         sentence = (
-            f"{last.subject} was {times(ratio)} slower{worst} in {phase} for {duration(max(0.0, end - last.begin))}; "
+            f"{last.subject} was {times(ratio)} slower{worst} in {phase} for {duration(max(0.0, end - last.begin))}{why}; "
             f"the cluster lost {cost:.0%}{f' to it and {together}' if together else ''}"
         )
         if recovered:
@@ -56,7 +60,7 @@ class PastStraggler:
             "slowdown": 1 / (1 - cost),
             "worst_ratio": self.worst_ratio,
             "worst_cost": self.worst_cost,
-            "cause": self._usual_cause(),
+            "cause": cause,
         }
         return replace(last, end=end, sentence=sentence, evidence=evidence)
 

@@ -18,7 +18,7 @@ from tfscale.core.analysis.tasks.out_of_step import (
     how_it_left,
     how_they_part,
     left_early,
-    missing,
+    parted,
 )
 from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import CLUSTER
@@ -187,7 +187,7 @@ def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) 
     is_out_of_step = any(each.clue is not None and each.clue.kind == OUT_OF_STEP for each in incident.failures)
     if is_out_of_step and (alone := evaluated_alone(meeting)):
         return _of_other_program(alone[0].name, how_it_evaluates(alone, meeting), incident, code=first.code)
-    if is_out_of_step and (behind := [task for task in meeting if task.name in missing(meeting)]):
+    if is_out_of_step and (behind := parted(meeting)):
         return _of_other_program(behind[0].name, how_they_part(behind, meeting), incident, code=first.code)
     return _describe(incident, tasks, now)
 
@@ -207,7 +207,7 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
     if others and all(_is_alike(first, other) for other in others) and len(incident.failures) == len(tasks):
         whole = "both tasks" if len(tasks) == 2 else f"all {len(tasks)} tasks"
         return _crash(CLUSTER, first, others, f"{whole} failed alike at {clock(first.at)}{_why(first)}")
-    if (unreached := _unreached(incident, first, tasks)) is not None:
+    if (unreached := _unreached(first, tasks)) is not None:
         subject, what = unreached
         ended = sorted(incident.failures, key=lambda failure: failure.at)
         ends = listing([f"{failure.task} {failure.how}" for failure in ended])
@@ -222,13 +222,13 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
     return _crash(subject, first, lost, f"{what}; {_together(first, lost)}, {_peers_gone(lost)}")
 
 
-def _unreached(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> tuple[str, str] | None:
+def _unreached(first: Failure, tasks: dict[str, ObservedTask]) -> tuple[str, str] | None:
     """Return (subject, what is known) of the task to which the first to fail could not connect, though it ran."""
     named, address = tasks.get(first.named or ""), first.clue.address if first.clue else None
     if named is None or not named.up or not first.followed or address is None:
         return None
-    ended = next((failure.at for failure in incident.failures if failure.task == named.name), None)
-    ran = named.running and not named.stopped if ended is None else ended > first.at + CLOCK_DOUBT
+    has_ended = named.state in (TaskState.EXITED, TaskState.LOST)
+    ran = named.ended_at > first.at + CLOCK_DOUBT if has_ended else named.running and not named.stopped
     place = f"{named.name} at {Address(*address)}"
     what = f"{first.task} could not reach {place}, whose process ran (a closed port, or a firewall?)"
     return (named.name, what) if ran else None

@@ -72,7 +72,7 @@ def _has_failed(tasks: Sequence[ObservedTask], still: Stillness) -> bool:
 
 def _of_task(kind: str, name: str, does: Doing, still: Stillness) -> Diagnosis:
     """Describe one task that keeps the others waiting."""
-    is_inferred = not (does.is_certain or does.kind == SILENT or still.is_evaluating_alone)
+    is_inferred = not (does.is_certain or does.kind == SILENT or still.is_out_of_step)
     sentence = _stuck(name, does, still) if kind == "hang" else still.sentence
     if kind == "hang" and is_inferred:
         sentence += "; see its log and its stack"
@@ -80,9 +80,9 @@ def _of_task(kind: str, name: str, does: Doing, still: Stillness) -> Diagnosis:
 
 
 def _stuck(name: str, does: Doing, still: Stillness) -> str:
-    if still.is_evaluating_alone:
+    if still.is_out_of_step:
         quiet = f"no step for {duration(still.seconds)} (since {clock(still.since)})"
-        return f"{still.explanation}: {quiet}; all workers evaluate, or none of them under the strategy"
+        return f"{still.explanation}; {quiet}"
     others = f"{listing(list(still.waiting))} {'waits' if len(still.waiting) == 1 else 'wait'}"
     why = (
         f"{does.clause}; {others}"

@@ -23,6 +23,23 @@ def missing(tasks: Sequence[ObservedTask]) -> set[str]:
     return {name for name, entered in counts.items() if entered < newest}
 
 
+def parted(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
+    """Return the tasks that did not meet the others in the all-reduce of the next step; none where that is unknown."""
+    behind = missing(tasks)
+    return [task for task in tasks if task.name in behind] or between_steps(tasks)
+
+
+def between_steps(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
+    """Return the tasks in a collective that is no part of a step, such as that of an epoch's metrics; none of all.
+
+    The others wait in a step for as many to enter as they are, so that all have entered the same number of them.
+    """
+    if missing(tasks) or not all(task.is_inside for task in tasks):
+        return []
+    between = [task for task in tasks if task.collective and task.collective.between_steps]
+    return between if len(between) < len(tasks) else []
+
+
 def left_early(tasks: Sequence[ObservedTask]) -> ObservedTask | None:
     """Return the first worker that ended well by itself while another one waits in a collective, or failed later."""
     meeting = [task for task in tasks if task.meets]
@@ -60,10 +77,12 @@ def how_they_part(behind: Sequence[ObservedTask], tasks: Sequence[ObservedTask])
     step = max(task.steps for task in behind)
     after = f"after step {step}, " if step else ""
     who = listing([task.name for task in behind])
-    return (
-        f"{after}{who} did not meet {others} in the next all-reduce, but ran another collective: it has fewer "
-        "batches, ends its loop earlier, or evaluates"
+    why = (
+        "it has fewer batches, ends its loop earlier, or evaluates"
+        if len(behind) == 1
+        else "they have fewer batches, end their loops earlier, or evaluate"
     )
+    return f"{after}{who} did not meet {others} in the next all-reduce, but ran another collective: {why}"
 
 
 def alone_in_evaluation(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:

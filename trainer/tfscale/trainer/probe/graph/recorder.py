@@ -70,6 +70,8 @@ class Recorder:
         self.buffer: RowBuffer | None = None
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
+        self.is_between_steps = False
+        """True while eager code is inside a collective that is no part of a step, also after that has failed."""
         self.xla_seen = False
         self.dtensor_seen = False
         self.stamps_graphs = True
@@ -263,10 +265,13 @@ class Recorder:
         return result
 
     def _reduce_eagerly(self, call: Call, handed: Any, distribution: Distribution, gathers: bool) -> Any:
-        self.eager_entered += distribution.replicas > 1
+        meets = distribution.replicas > 1
+        self.eager_entered += meets
+        self.is_between_steps = meets and self._eager_run is None
         begin = time.time()
         result = call()
         end = time.time()
+        self.is_between_steps = False
         with self.own_work():
             traits = self._reduction_traits(handed, distribution, gathers)
             self.eager.append(Span(self.sites.eager(Kind.REDUCE, **traits), begin, end))

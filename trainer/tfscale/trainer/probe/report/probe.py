@@ -310,7 +310,7 @@ class Probe:
             self._left = self._entered
 
     def _collective(self) -> Collective:
-        return Collective(self._entered, self._left, self._entered_at)
+        return Collective(self._entered, self._left, self._entered_at, self.recorder.is_between_steps)
 
     def _send(self, report: ProbeReport) -> None:
         """Send the report to every sink, unless it has nothing new."""
