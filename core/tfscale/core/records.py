@@ -165,6 +165,9 @@ class ProbeStatus:
     """Time at which this task's newest checkpoint was written, also by an attempt before."""
     devices: Devices | None = None
     """Known from the first steps on."""
+    empty_since: Time | None = None
+    """End of the first of the newest steps in a row whose batches had no example; None where they have some, or where
+    their number is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,6 +264,7 @@ class ProbeStatus(_message.Message):
     LOCAL_STEPS_FIELD_NUMBER: _builtins.int
     DTYPE_POLICY_FIELD_NUMBER: _builtins.int
     DEVICES_FIELD_NUMBER: _builtins.int
+    EMPTY_SINCE_FIELD_NUMBER: _builtins.int
     state: Global___ProbeState.ValueType
     message: _builtins.str
     strategy: _builtins.str
@@ -297,6 +298,8 @@ class ProbeStatus(_message.Message):
     """updates of each replica by itself up to one all-reduce; absent for one"""
     dtype_policy: _builtins.str
     """Keras's global one, for example mixed_bfloat16"""
+    empty_since: _builtins.float
+    """end of the first of the newest steps in a row without an example"""
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -326,10 +329,11 @@ class ProbeStatus(_message.Message):
         local_steps: _builtins.int | None = ...,
         dtype_policy: _builtins.str | None = ...,
         devices: Global___Devices | None = ...,
+        empty_since: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "strategy", b"strategy", "tensorflow", b"tensorflow", "wire_type", b"wire_type"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint", "_collective", b"_collective", "_dense_bytes_per_step", b"_dense_bytes_per_step", "_dtype_policy", b"_dtype_policy", "_empty_since", b"_empty_since", "_examples_per_step", b"_examples_per_step", "_gathered_bytes_per_step", b"_gathered_bytes_per_step", "_keras", b"_keras", "_local_replicas", b"_local_replicas", "_local_steps", b"_local_steps", "_micro_batches", b"_micro_batches", "_ranks", b"_ranks", "_reduced_bytes_per_step", b"_reduced_bytes_per_step", "_replicas", b"_replicas", "_strategy", b"_strategy", "_tensorflow", b"_tensorflow", "_wire_type", b"_wire_type", "checkpoint", b"checkpoint", "collective", b"collective", "dense_bytes_per_step", b"dense_bytes_per_step", "devices", b"devices", "dtype_policy", b"dtype_policy", "empty_since", b"empty_since", "examples_per_step", b"examples_per_step", "gathered_bytes_per_step", b"gathered_bytes_per_step", "keras", b"keras", "local_replicas", b"local_replicas", "local_steps", b"local_steps", "message", b"message", "micro_batches", b"micro_batches", "ranks", b"ranks", "reduced_bytes_per_step", b"reduced_bytes_per_step", "replicas", b"replicas", "state", b"state", "strategy", b"strategy", "tensorflow", b"tensorflow", "warnings", b"warnings", "wire_type", b"wire_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__checkpoint: _TypeAlias = _typing.Literal["checkpoint"]  # noqa: Y015
     _WhichOneofArgType__checkpoint: _TypeAlias = _typing.Literal["_checkpoint", b"_checkpoint"]  # noqa: Y015
@@ -339,6 +343,8 @@ class ProbeStatus(_message.Message):
     _WhichOneofArgType__dense_bytes_per_step: _TypeAlias = _typing.Literal["_dense_bytes_per_step", b"_dense_bytes_per_step"]  # noqa: Y015
     _WhichOneofReturnType__dtype_policy: _TypeAlias = _typing.Literal["dtype_policy"]  # noqa: Y015
     _WhichOneofArgType__dtype_policy: _TypeAlias = _typing.Literal["_dtype_policy", b"_dtype_policy"]  # noqa: Y015
+    _WhichOneofReturnType__empty_since: _TypeAlias = _typing.Literal["empty_since"]  # noqa: Y015
+    _WhichOneofArgType__empty_since: _TypeAlias = _typing.Literal["_empty_since", b"_empty_since"]  # noqa: Y015
     _WhichOneofReturnType__examples_per_step: _TypeAlias = _typing.Literal["examples_per_step"]  # noqa: Y015
     _WhichOneofArgType__examples_per_step: _TypeAlias = _typing.Literal["_examples_per_step", b"_examples_per_step"]  # noqa: Y015
     _WhichOneofReturnType__gathered_bytes_per_step: _TypeAlias = _typing.Literal["gathered_bytes_per_step"]  # noqa: Y015
@@ -371,6 +377,8 @@ class ProbeStatus(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__dense_bytes_per_step) -> _WhichOneofReturnType__dense_bytes_per_step | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__dtype_policy) -> _WhichOneofReturnType__dtype_policy | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__empty_since) -> _WhichOneofReturnType__empty_since | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__examples_per_step) -> _WhichOneofReturnType__examples_per_step | None: ...
     @_typing.overload

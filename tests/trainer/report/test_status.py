@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
 from tfscale.core.records import ProbeState
 from tfscale.trainer.probe.report.status import Status
 from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
+from tfscale.trainer.probe.steps.usual_steps import UsualSteps
 
 TWO = Distribution("MultiWorkerMirroredStrategy", replicas=2, local_replicas=1)
 
@@ -38,6 +43,29 @@ def test_without_steps_nothing_changes() -> None:
 
 def test_an_unknown_number_of_examples_keeps_the_one_before() -> None:
     assert Status(distribution=TWO, examples_per_step=64).with_step(0, 0.0).examples_per_step == 64
+
+
+@pytest.mark.parametrize("usual", [False, True])
+def test_batches_without_examples_are_reported_from_their_first_step_on(usual: bool) -> None:
+    def batch(*examples: float, begin: float) -> Sequence[Step]:
+        ends = begin + np.arange(len(examples))
+        if usual:
+            return UsualSteps(0, ends, np.full((5, len(ends)), 0.1), np.zeros(len(ends)), np.array(examples), None, TWO)
+        return [step(each)._replace(end=end) for each, end in zip(examples, ends.tolist(), strict=True)]
+
+    unknown = Status().after(batch(0.0, 0.0, begin=10.0))
+    assert unknown.record.empty_since is None, "examples were never seen: nothing is known of them"
+    known = Status().after(batch(16.0, 16.0, begin=10.0))
+    empty = known.after(batch(16.0, 0.0, 0.0, begin=20.0))
+    assert (known.record.empty_since, empty.record.empty_since) == (None, 21.0)
+    assert empty.after(batch(0.0, begin=30.0)).record.empty_since == 21.0
+    assert empty.after(batch(0.0, 16.0, begin=30.0)).record.empty_since is None
+    assert empty.examples_per_step == 32
+
+
+def test_a_step_that_read_no_batch_is_not_empty() -> None:
+    known = Status().after([step(16.0)])
+    assert known.after([step(0.0)._replace(input=0.0)]).empty_since is None
 
 
 def test_a_probe_that_gave_up_has_its_reason_and_xla_its_warning() -> None:

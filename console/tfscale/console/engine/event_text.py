@@ -23,6 +23,7 @@ _ENDS = {
     "not_trained": "was started again",
     "not_measured": "is measured, or has ended",
     "unused_gpus": "uses its GPUs, or has ended",
+    "empty_batches": "its batches have examples again, or it has ended",
     "not_finite": "loss and gradients are numbers again, or it was restarted",
 }
 """Meaning of the end of a diagnosis, by its kind."""

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.learning.empty_batches import empty_batches
+from tfscale.core.analysis.learning.non_finite import not_finite
 from tfscale.core.analysis.network.silence import SilenceWatch
 from tfscale.core.analysis.network.slow_links import SlowLinks
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
@@ -23,7 +25,6 @@ from tfscale.core.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.core.analysis.tasks.crashes import CrashWatch
 from tfscale.core.analysis.tasks.hangs import EVENT, hangs
 from tfscale.core.analysis.tasks.no_first_step import no_first_step
-from tfscale.core.analysis.tasks.non_finite import not_finite
 from tfscale.core.analysis.tasks.not_measured import not_measured
 from tfscale.core.analysis.tasks.not_started import not_started
 from tfscale.core.analysis.tasks.not_trained import not_trained
@@ -102,6 +103,7 @@ class Diagnostician:
             *not_measured(tasks),
             *unused_gpus(tasks),
             *not_finite(tasks),
+            *empty_batches(tasks),
         ]
         current += self._pace(condition, now)
         self._context.count_steps(*self._main.counted)

@@ -24,6 +24,7 @@ KINDS = (
     "not_measured",
     "unused_gpus",
     "not_finite",
+    "empty_batches",
     "wrong_speed",
     "slow_link",
     "straggler",

@@ -255,6 +255,8 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return f"look at the batch that {diagnosis.subject} had in this step; restart from a checkpoint before"
         case "not_finite":
             return "lower the learning rate or clip gradients; restart from a checkpoint before"
+        case "empty_batches":
+            return "give every worker equally many batches, or let its data repeat"
         case "cut_off":
             return "look at the network of its host: cable, port, firewall; tasks that end of it are to be restarted"
         case "blocked" if evidence.get("place") == CONTAINER:

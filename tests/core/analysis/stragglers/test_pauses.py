@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -98,9 +98,18 @@ def test_what_all_do_together_is_no_pause_of_one() -> None:
     assert not any(between_steps(ActivityKind.CHECKPOINT, together=True))
 
 
-def between_steps(kind: ActivityKind, together: bool) -> Iterator[list[Diagnosis]]:
+def test_what_was_brief_and_reported_as_it_began_lasts_no_longer() -> None:
+    """A checkpoint of 20 ms that lasted while its worker reported is reported again once it has ended."""
+    ended = [Activity(ActivityKind.CHECKPOINT, BEGIN, each) for each in (None, BEGIN + 0.02)]
+    told = list(between_steps(ActivityKind.IDLE, together=False, others=ended))
+    assert told[-1][0].subject == "worker:1"
+
+
+def between_steps(kind: ActivityKind, together: bool, others: Sequence[Activity] = ()) -> Iterator[list[Diagnosis]]:
     """Yield what is told each second where worker:1 (or both) does something else for 3 s of each 10."""
     watch = PauseWatch()
+    for activity in others:
+        watch.note("worker:0", [activity])
     for second in range(60):
         at = BEGIN + second
         for task in ("worker:0", "worker:1") if together else ("worker:1",):

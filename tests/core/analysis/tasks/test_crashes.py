@@ -232,3 +232,6 @@ def test_a_peer_that_the_log_names_by_its_address_is_named(view: View, died: Die
         "worker:0 could not reach worker:1 at 10.77.0.2:2222, whose process ran (a closed port, or a firewall?); "
         "worker:0 exited 1 of that"
     )
+    late = view("worker:1", status=died(132.0, code=1), up=True, at=133.0)
+    told = diagnose(CrashWatch(watch.addresses), failed, late, now=133.0)
+    assert told[0].sentence == crash.sentence, "it ran when it could not be reached, whatever became of it"

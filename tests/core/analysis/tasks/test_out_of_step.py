@@ -6,7 +6,7 @@ from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.tasks.crashes import SETTLE, CrashWatch
 from tfscale.core.analysis.tasks.hangs import hangs
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.analysis.tasks.out_of_step import evaluated_alone, left_early
+from tfscale.core.analysis.tasks.out_of_step import between_steps, evaluated_alone, left_early
 from tfscale.core.records import ActivityKind, Collective, TaskStatus
 
 View = Callable[..., ObservedTask]
@@ -105,6 +105,35 @@ def test_who_ran_another_collective_is_named_by_the_all_reduce_that_it_missed(vi
         "after step 105, worker:1 did not meet worker:0 and worker:2 in the next all-reduce, "
         "but ran another collective: it has fewer batches"
     )
+
+
+def test_who_reduces_the_metrics_of_its_epoch_is_named_though_all_entered_as_many_collectives(
+    view: View, died: Died
+) -> None:
+    inside = {"progressed": 30.0, "steps": 722}
+    left = view("worker:1", collective=Collective(723, 722, between_steps=True), **inside)
+    others = [view(f"worker:{index}", collective=Collective(723, 722), **inside) for index in (0, 2)]
+    named = (
+        "after step 722, worker:1 did not meet worker:0 and worker:2 in the next all-reduce, but ran another "
+        "collective: it has fewer batches, ends its loop earlier, or evaluates"
+    )
+    assert said_of(left, *others).endswith(named)
+    (hang,) = hangs([left, *others], ConditionWatch().judge([left, *others], 0.1, 112.0))
+    assert hang.subject == "worker:1" and hang.sentence.startswith(named)
+    ended = died(112.0, code=1)
+    assert ended.exit is not None
+    line = "Aborting RingReduce with INVALID_ARGUMENT: Shape mismatch in the collective instance 333"
+    others[1].status = replace(ended, exit=replace(ended.exit, log=(line,)))
+    watch, tasks = CrashWatch(), {task.name: task for task in (left, *others)}
+    watch.diagnose(tasks, 113.0)
+    (crash,) = watch.diagnose(tasks, 113.0 + SETTLE)
+    assert (crash.subject, crash.sentence) == ("worker:1", f"{named}; worker:2 exited 1 for that")
+
+
+def test_where_all_reduce_metrics_nobody_parts(view: View) -> None:
+    both = [view(f"worker:{index}", collective=Collective(9, 8, between_steps=True)) for index in range(2)]
+    assert between_steps(both) == []
+    assert between_steps([*both, view("worker:2", collective=Collective(9, 9))]) == [], "one is still outside"
 
 
 def test_where_all_have_evaluated_nobody_did_so_alone(view: View) -> None:

@@ -11,10 +11,10 @@ from incidents import groups
 from incidents.cluster import Cluster
 from incidents.incident import DEAD, WELL, Incident, Setup
 
-_BUSY = Setup(
-    groups={"worker:1": "cpu"},
-    variables={"WIDTH": "256", "BATCH": "64", "BURN": "40", "STEP": "0.06", "TF_NUM_INTRAOP_THREADS": "1"},
-)
+_ONE_THREAD = {"WIDTH": "256", "BATCH": "64", "TF_NUM_INTRAOP_THREADS": "1"}
+_BUSY = Setup(groups={"worker:1": "cpu"}, variables=_ONE_THREAD | {"BURN": "40", "STEP": "0.06"})
+# With as much of its step in other hands a worker would get its core whenever it needs it.
+_BUSIER = Setup(variables=_ONE_THREAD | {"BURN": "250", "STEP": "0.01"})
 _BURN = [sys.executable, "-c", "while True: pass"]
 
 
@@ -50,7 +50,7 @@ INCIDENTS = (
     Incident(
         "other processes",
         "four other processes on the core of worker:1",
-        setup=_BUSY,
+        setup=_BUSIER,
         begin=_burn,
         lasts=46,
         says={30: "worker:1", 45: r"worker:1.*slow"},

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from incidents.incident import DEAD, SLOW, WELL, Incident
+from incidents.incident import DEAD, SLOW, WELL, Incident, Setup
 
+_LARGE = Setup(variables={"WIDTH": "1024"})
 _NO_FAULT = rf"{DEAD}|(?<!no )straggl|slow|stuck|still|no step|bound|stopped"
 
 INCIDENTS = (
@@ -18,6 +19,7 @@ INCIDENTS = (
     Incident(
         "checkpoint alone",
         "worker:0 saves a checkpoint after each step, alone, for 61 s",
+        setup=_LARGE,
         begin=lambda cluster: cluster.order("worker:0", "checkpoint"),
         end=lambda cluster: cluster.order("worker:0", ""),
         lasts=61,

@@ -48,8 +48,8 @@ class PastStraggler:
         why = f", likely {IN_A_WORD[cause]}" if cause in IN_A_WORD and cause != phase else ""
         together = last.evidence.get("together")
         sentence = (
-            f"{last.subject} was {times(ratio)} slower{worst} in {phase} for {duration(max(0.0, end - last.begin))}{why}; "
-            f"the cluster lost {cost:.0%}{f' to it and {together}' if together else ''}"
+            f"{last.subject} was {times(ratio)} slower{worst} in {phase} for {duration(max(0.0, end - last.begin))}"
+            f"{why}; the cluster lost {cost:.0%}{f' to it and {together}' if together else ''}"
         )
         if recovered:
             sentence += f"; normal since {clock(end)}"

@@ -102,6 +102,9 @@ class PauseWatch:
                 where = _IN_STEP.get(activity.kind.value, activity.kind.value)
                 known = self._activities.setdefault((task, activity.begin), _Activity(where))
                 known.end = activity.end
+            else:
+                # It may have been reported while it lasted.
+                self._activities.pop((task, activity.begin), None)
 
     def _between_steps(self) -> Iterator[tuple[str, Pause]]:
         """Yield the activities that one task alone had, each once it has ended some seconds ago."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 
-from tfscale.core.records import Devices, ProbeState, ProbeStatus
+import numpy as np
+from tfscale.core.records import PHASES, Devices, ProbeState, ProbeStatus
 from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
@@ -51,6 +52,8 @@ class Status:
     checkpoint: float | None = None
     """Time at which the newest checkpoint was written, Unix seconds."""
     devices: Devices | None = None
+    empty_since: float | None = None
+    """End of the first of the newest steps in a row whose batches had no example, Unix seconds."""
 
     def after(self, steps: Sequence[Step]) -> Status:
         """Return the status once these steps were seen."""
@@ -71,7 +74,25 @@ class Status:
             wire_type=newest.wire_type or None,
             micro_batches=newest.micro_batches if newest.micro_batches > 1 else None,
             local_steps=newest.local_steps if newest.local_steps > 1 else None,
+            empty_since=self._empty_since(steps),
         ).with_step(newest.bytes, local)
+
+    def _empty_since(self, steps: Sequence[Step]) -> float | None:
+        """Return the end of the first of the newest steps in a row that had read a batch, and no example in it.
+
+        Of a program whose examples were never seen, nothing is known of them.
+        """
+        if isinstance(steps, UsualSteps):
+            ends, empty = steps.end, (steps.examples == 0) & (steps.phases[PHASES.index("input")] > 0)
+        else:
+            ends = np.array([step.end for step in steps])
+            empty = np.array([step.examples == 0 and step.input > 0 for step in steps])
+        if self.examples_per_step is None or not empty[-1]:
+            return None
+        filled = np.flatnonzero(~empty)
+        if len(filled):
+            return float(ends[filled[-1] + 1])
+        return float(ends[0]) if self.empty_since is None else self.empty_since
 
     def with_step(self, reduced_bytes: int, examples: float) -> Status:
         """Return the status once a step has reduced so many bytes, of so many examples on this worker."""
@@ -107,6 +128,7 @@ class Status:
             collective=distribution.collective if distribution else None,
             checkpoint=self.checkpoint,
             devices=self.devices,
+            empty_since=self.empty_since,
         )
 
     @property

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.analysis.learning.lost_gradients import MOST_SKIPPED, Whose, lost_gradients
+from tfscale.core.analysis.learning.non_finite import not_finite
 from tfscale.core.analysis.remedies import first_step
-from tfscale.core.analysis.tasks.lost_gradients import MOST_SKIPPED, Whose, lost_gradients
-from tfscale.core.analysis.tasks.non_finite import not_finite
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import Frame, Gradients, ProbeState, ProbeStatus, TaskStatus, Training
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfscale.core.analysis.tasks.lost_gradients import LostGradients, Whose, lost_gradients
+from tfscale.core.analysis.learning.lost_gradients import LostGradients, Whose, lost_gradients
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import Diagnosis

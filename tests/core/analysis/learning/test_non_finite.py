@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tfscale.core.analysis.diagnostician import Diagnostician
-from tfscale.core.analysis.tasks.non_finite import not_finite
+from tfscale.core.analysis.learning.non_finite import not_finite
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import Frame, TaskState, TaskStatus, Training
 
