@@ -19,6 +19,7 @@ KINDS = (
     "clocks",
     "well",
     "twice",
+    "unwatched",
 )
 """Modules of `kinds`, each with its incidents as `INCIDENTS`."""
 

@@ -1,9 +1,15 @@
 /* Clock of a host that has been set: the real-time clock, and the seconds that the file $CLOCK holds as an int64.
 
-   Loaded with LD_PRELOAD into programs on Linux, where no namespace has a real-time clock of its own. */
+   Loaded with LD_PRELOAD into programs on Linux, where no namespace has a real-time clock of its own. Waits up to a time
+   of this clock are handed to the kernel as times of its own: else a wait of a second would take an hour more. */
 
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -43,4 +49,41 @@ time_t time(time_t *kept) {
     clock_gettime(CLOCK_REALTIME, &exact);
     if (kept) *kept = exact.tv_sec;
     return exact.tv_sec;
+}
+
+/* Returns this time of the clock that was set as one of the kernel's, in `real`; NULL for NULL. */
+static const struct timespec *real_time(const struct timespec *until, struct timespec *real) {
+    if (!until || !ahead) return until;
+    *real = *until;
+    real->tv_sec -= *ahead;
+    return real;
+}
+
+long syscall(long number, ...) {
+    static long (*next)(long, ...);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "syscall");
+    va_list given;
+    va_start(given, number);
+    long words[6];
+    for (int index = 0; index < 6; index++) words[index] = va_arg(given, long);
+    va_end(given);
+    struct timespec real;
+    if (number == SYS_futex && (words[1] & ~FUTEX_PRIVATE_FLAG) == (FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME))
+        words[3] = (long)real_time((const struct timespec *)words[3], &real);
+    return next(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+}
+
+int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
+                           const struct timespec *restrict until) {
+    static int (*next)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+    struct timespec real;
+    return next(condition, mutex, real_time(until, &real));
+}
+
+int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict until) {
+    static int (*next)(sem_t *, const struct timespec *);
+    if (!next) *(void **)&next = dlsym(RTLD_NEXT, "sem_timedwait");
+    struct timespec real;
+    return next(semaphore, real_time(until, &real));
 }

@@ -15,6 +15,8 @@ _ONE_THREAD = {"WIDTH": "256", "BATCH": "64", "TF_NUM_INTRAOP_THREADS": "1"}
 _BUSY = Setup(groups={"worker:1": "cpu"}, variables=_ONE_THREAD | {"BURN": "40", "STEP": "0.06"})
 # With as much of its step in other hands a worker would get its core whenever it needs it.
 _BUSIER = Setup(variables=_ONE_THREAD | {"BURN": "250", "STEP": "0.01"})
+_LARGE = 96 << 20
+"""Bytes of a file that is read again and again."""
 _BURN = [sys.executable, "-c", "while True: pass"]
 
 
@@ -34,7 +36,35 @@ def _unthrottle(_: Cluster) -> None:
     (groups.path("cpu", "worker:1") / "cpu.cfs_quota_us").write_text("-1")
 
 
+def _write_large(cluster: Cluster) -> None:
+    """Write a file that no memory holds yet: what the first reader reads counts as its own."""
+    with (cluster.folder / "large").open("wb") as large:
+        large.write(bytes(_LARGE))
+        large.flush()
+        os.fsync(large.fileno())
+        os.posix_fadvise(large.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _press(cluster: Cluster) -> None:
+    group = groups.path("memory", "worker:1")
+    used = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    (group / "memory.limit_in_bytes").write_text(str(int(used["total_rss"]) + _LARGE // 2))
+    cluster.order("worker:1", "thrash")
+
+
 INCIDENTS = (
+    Incident(
+        "memory pressure",
+        "worker:1 reads a file after each step, and its cgroup has memory for half of it",
+        setup=Setup(groups={"worker:1": "memory"}, variables={"LARGE": "{folder}/large"}, before=_write_large),
+        begin=_press,
+        end=lambda cluster: cluster.order("worker:1", ""),
+        says={15: "worker:1", 30: r"worker:1.*slow.*(memory|Python)"},
+        afterwards={20: WELL},
+        never=rf"{DEAD}|worker:[02] (is|has been) slow|bfloat16",
+        report=r"worker:1",
+        recovers=True,
+    ),
     Incident(
         "quota of cores",
         "the cgroup of worker:1 may use a tenth of a core, for 31 s",

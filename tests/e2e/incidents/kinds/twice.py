@@ -1,8 +1,7 @@
-"""Two faults at once: a second one while the first lasts, and faults of tasks whose agent is dead."""
+"""Two faults at once: a second one while the first lasts."""
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 
@@ -21,23 +20,6 @@ def _slow_then_stop(cluster: Cluster) -> None:
 def _go_on(cluster: Cluster) -> None:
     cluster.signal("worker:2", signal.SIGCONT)
     cluster.order("worker:1", "")
-
-
-def _kill_agent_then_stop(cluster: Cluster) -> None:
-    cluster.kill_agent("worker:1")
-    cluster.signal("worker:1", signal.SIGSTOP)
-
-
-def _start_agent_and_go_on(cluster: Cluster) -> None:
-    cluster.signal("worker:1", signal.SIGCONT)
-    cluster.start_agent("worker:1")
-
-
-def _kill_both(cluster: Cluster) -> None:
-    pid = cluster.pid("worker:1")
-    cluster.kill_agent("worker:1")
-    time.sleep(0.5)
-    os.kill(pid, signal.SIGKILL)
 
 
 def _stop_then_cut(cluster: Cluster) -> None:
@@ -64,18 +46,6 @@ INCIDENTS = (
         recovers=True,
     ),
     Incident(
-        "stopped, its agent dead",
-        "SIGKILL to the agent of worker:1 and SIGSTOP to its task; both mended after 6 s",
-        begin=_kill_agent_then_stop,
-        end=_start_agent_and_go_on,
-        lasts=6,
-        says={5: r"no step.*worker:1|worker:1.*(no step|still|agent).*"},
-        afterwards={12: WELL},
-        while_it_lasts=STILL,
-        never=DEAD,
-        recovers=True,
-    ),
-    Incident(
         "stopped, then another cut off",
         "SIGSTOP to worker:1; 4 s later worker:2 is cut off; both mended after 18 s",
         begin=_stop_then_cut,
@@ -85,15 +55,5 @@ INCIDENTS = (
         while_it_lasts=STILL,
         never=r"worker:[12] has died|^worker:0 (was|exited|has died|is stuck)",
         report=r"worker:1.*stopped|stopped.*worker:1",
-    ),
-    Incident(
-        "killed, its agent dead",
-        "SIGKILL to the agent of worker:1 and to its task",
-        begin=_kill_both,
-        lasts=31,
-        says={5: "worker:1", 15: r"worker:1", 30: r"worker:1.*(agent|died|contact|answer)"},
-        while_it_lasts=STILL,
-        never=r"^worker:[02] (was|exited|has died|is stuck)",
-        report="worker:1",
     ),
 )

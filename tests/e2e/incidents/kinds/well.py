@@ -17,6 +17,14 @@ INCIDENTS = (
         recovers=True,
     ),
     Incident(
+        "all is well for long",
+        "nothing, for ten minutes",
+        lasts=600,
+        says=dict.fromkeys(range(3, 600), WELL),
+        never=_NO_FAULT,
+        recovers=True,
+    ),
+    Incident(
         "checkpoint alone",
         "worker:0 saves a checkpoint after each step, alone, for 61 s",
         setup=_LARGE,
