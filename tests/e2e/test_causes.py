@@ -80,9 +80,9 @@ def watched(
 
 @contextlib.contextmanager
 def burning(count: int, core: int) -> Iterator[None]:
-    """Run so many other processes on this core."""
+    """Run so many other processes on this core, each in a session of its own: Linux shares a core between sessions."""
     command = ["taskset", "-c", str(core), sys.executable, "-c", "while True: pass"]
-    processes = [subprocess.Popen(command) for _ in range(count)]
+    processes = [subprocess.Popen(command, start_new_session=True) for _ in range(count)]
     try:
         yield
     finally:

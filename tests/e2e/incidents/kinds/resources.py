@@ -23,7 +23,8 @@ _BURN = [sys.executable, "-c", "while True: pass"]
 def _burn(cluster: Cluster) -> None:
     for thread in Path(f"/proc/{cluster.pid('worker:1')}/task").iterdir():
         os.sched_setaffinity(int(thread.name), {1})
-    burning = [subprocess.Popen(["taskset", "-c", "1", *_BURN]) for _ in range(4)]
+    # Linux shares a core between sessions: four processes of one would get half of it.
+    burning = [subprocess.Popen(["taskset", "-c", "1", *_BURN], start_new_session=True) for _ in range(4)]
     cluster.undone(lambda: [process.kill() for process in burning])
 
 
