@@ -104,6 +104,17 @@ def test_what_still_lasts_counts_up_to_now(run: Goodput) -> None:
     assert run.spent(121.0)["checkpoint"] == pytest.approx(10.0)
 
 
+def test_what_one_worker_does_briefly_between_all_steps_has_its_bucket(run: Goodput) -> None:
+    """A checkpoint of 15 ms after each step of 100 ms: too short a gap to be one where nothing is known of it."""
+    fresh = steps(0, 50, 110.0)
+    late = AlignedSteps(fresh.subjects, fresh.sequence, fresh.end + 0.015 * np.arange(1, 51), fresh.phases)
+    late.phases[4, :, 1] += 0.015
+    saved = [Activity(ActivityKind.CHECKPOINT, end + 0.001, end + 0.016) for end in late.end.tolist()]
+    run.activities("worker:0", saved)
+    run.steps((1, 1), late, 49)
+    assert run.spent(float(late.end[-1]))["checkpoint"] == pytest.approx(49 * 0.015, rel=0.05)
+
+
 def alone(first: int, begin: float, seconds: float, count: int = 10, workers: int = 4) -> AlignedSteps:
     """Return steps of which one worker begins the first `seconds` late: the others wait for it in the all-reduce."""
     phases = np.zeros((5, count, workers), np.float32)

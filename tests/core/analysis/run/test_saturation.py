@@ -274,6 +274,16 @@ def test_what_takes_the_time_beside_the_steps_is_told(shares: dict[str, float], 
     assert f"{shares[resource]:.0%} of the time" in found.sentence
 
 
+def test_what_is_told_of_the_time_is_not_hidden_by_a_larger_limit_that_is_not() -> None:
+    """A checkpoint after each step took 16 % of the time beside an all-reduce of 28 % of the step."""
+    saturation = SaturationWatch()
+    for second in range(30):
+        load = replace(LOAD, transfer=(0.28 if second else 0.31) * LOAD.step)
+        found = saturation.diagnose(load, {}, {}, float(second), {"checkpoint": 0.16, "productive": 0.84})
+    (told,) = found
+    assert (told.evidence["resource"], told.evidence["also"]) == ("checkpoint", "communication")
+
+
 def test_a_run_whose_time_goes_into_steps_has_no_such_limit() -> None:
     shares = {"compile": 0.05, "checkpoint": 0.05, "evaluation": 0.2, "python": 0.2, "input": 0.0, "productive": 0.5}
     assert limits(replace(LOAD, ranks=1), {}, {}, shares=shares) == []

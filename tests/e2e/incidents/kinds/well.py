@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from incidents.incident import DEAD, SLOW, WELL, Incident, Setup
 
-_LARGE = Setup(variables={"WIDTH": "1024"})
+_LARGE = Setup(variables={"WIDTH": "256"})
 _NO_FAULT = rf"{DEAD}|(?<!no )straggl|slow|stuck|still|no step|bound|stopped"
 
 INCIDENTS = (

@@ -9,6 +9,7 @@ no straggler's time, but a checkpoint's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -150,12 +151,13 @@ class Goodput:
         """Put the time outside of steps into the buckets of what was done in it, and what nobody knows into `unknown`.
 
         Before the first of the steps that is `otherwise`; if that step `is_new`, an attempt's first, so is the wait in
-        it: some worker came later than others.
+        it: some worker came later than others. A short time belongs to the step, but for what is known of it.
         """
-        for row in np.flatnonzero(spans.is_long).tolist():
-            outside = spans.take_outside(row)
+        is_long = spans.is_long
+        for row in np.flatnonzero(is_long | self._is_interrupted(spans)).tolist():
             done = self._activity_seconds(float(spans.begin[row]), float(spans.end[row]))
             known = sum(done.values())
+            outside = spans.take_outside(row, math.inf if is_long[row] else known)
             # An activity in the background goes on during the steps.
             share = min(1.0, outside / known) if known > 0 else 0.0
             for bucket, seconds in done.items():
@@ -163,6 +165,14 @@ class Goodput:
             self._spent[otherwise if row == 0 else "unknown"] += outside - known * share
         if is_new:
             self._spent[otherwise] += spans.take_wait(0)
+
+    def _is_interrupted(self, spans: _Spans) -> NDArray[np.bool_]:
+        """Return (k,) True where an activity begins in the span of a step, or ends in it."""
+        times = [(each.begin, math.inf if each.end is None else each.end) for each in self._activities.values()]
+        first, last = np.searchsorted(spans.end, np.array(times or [(math.inf, math.inf)]).T)
+        found = np.zeros(len(spans.end) + 1, bool)
+        found[first] = found[last] = True
+        return found[:-1]
 
     def _sum_up(self, fresh: AlignedSteps, spans: _Spans, numbers: Integers | None) -> None:
         """Put what is left of the steps into buckets; `numbers` are their global steps."""
@@ -222,14 +232,16 @@ class _Spans:
         """(k,) True where the time outside of the phases is too long to belong to the step."""
         return np.asarray(self.outside > np.maximum(_SHORT_GAP_SHARE * self.length, _SHORT_GAP))
 
-    def take_outside(self, row: int) -> float:
-        """Take the time outside of the phases out of the step, and return its seconds.
+    def take_outside(self, row: int, most: float = math.inf) -> float:
+        """Take the time outside of the phases, at `most` so many seconds, out of the step, and return its seconds.
 
         What one task of n does alone is 1/n of it between the steps, in the mean of the workers, and (n-1)/n of it in
         the others' wait.
         """
         between = max(float(self.end[row] - self.begin[row] - self.length[row]), 0.0)
         waited = min(max(float(self.outside[row]) - between, 0.0), float(self.waited[row]))
+        part = min(1.0, most / (between + waited)) if between + waited > 0 else 0.0
+        between, waited = part * between, part * waited
         self.waited[row] -= waited
         self.taken[row] += between + waited
         return between + waited

@@ -70,6 +70,11 @@ class Limit:
     remedies: tuple[Remedy, ...] = ()
     evidence: Evidence = field(default_factory=dict)
 
+    @property
+    def is_told(self) -> bool:
+        """True where the sentence on top names it."""
+        return self.severity != "info" or self.resource in BESIDE_STEPS
+
 
 def limits(
     load: Load | None,
@@ -198,7 +203,10 @@ class _Held:
 
 @dataclass(slots=True)
 class SaturationWatch:
-    """Watch of limits: it reports one a subject, that with the largest share of the step, once it has lasted."""
+    """Watch of limits: it reports one a subject once it has lasted, the largest share of the step or of the time.
+
+    One that is worth a word on top goes before those that are not.
+    """
 
     _held: dict[tuple[str, str], _Held] = field(default_factory=dict)
 
@@ -227,7 +235,7 @@ class SaturationWatch:
         """The open diagnosis of each subject."""
         by_subject: dict[str, list[_Held]] = {}
         reported = [held for held in self._held.values() if held.is_reported]
-        for held in sorted(reported, key=lambda held: -held.limit.share):
+        for held in sorted(reported, key=lambda held: (not held.limit.is_told, -held.limit.share)):
             by_subject.setdefault(held.limit.subject, []).append(held)
         return [_describe(largest, others) for largest, *others in by_subject.values()]
 
