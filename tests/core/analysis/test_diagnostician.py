@@ -38,6 +38,18 @@ def test_a_healthy_cluster_in_numbers(diagnostician: Make) -> None:
     assert findings.subjects["worker:2"].compute == pytest.approx(0.05 * 0.85 / 1.15, rel=0.02)
 
 
+def test_the_first_seconds_are_called_too_short_unless_the_agents_have_kept_the_steps_before(
+    diagnostician: Make, frame: MakeFrame, batch: Batch
+) -> None:
+    early = play(diagnostician(3), Simulation(3, 20.0, 4.0))
+    assert early.headline.endswith("; 3 s are too short to name a straggler")
+    assert early.short_history is not None
+    late = diagnostician(2)
+    for worker in ("worker:0", "worker:1"):
+        late.fold(worker, frame(20.0, batch(worker, 0, 400)))
+    assert late.diagnose(20.0).headline.startswith("healthy: 2 workers in step, ")
+
+
 def test_the_slow_one_has_the_lag_and_its_peer_the_wait(diagnostician: Make) -> None:
     findings = play(diagnostician(2), Simulation(2, 20.0, 30.0, slow=(Slow(1, extra=0.06),)))
     (straggler,) = of_kind(findings, "straggler")

@@ -24,7 +24,14 @@ from tfscale.core.analysis.stragglers.named_stragglers import (
     what_is_lost,
 )
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
-from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdict, severity_of
+from tfscale.core.analysis.stragglers.straggler_rule import (
+    LENGTHS,
+    Rule,
+    ShortHistory,
+    Verdict,
+    severity_of,
+    short_history,
+)
 from tfscale.core.analysis.stragglers.straggler_watch import keep_only, newest_onset
 from tfscale.core.records import LAG_PHASES, PHASES, Diagnosis
 from tfscale.core.text import step_rate
@@ -116,6 +123,11 @@ class PaceWatch:
 
     def __post_init__(self) -> None:
         self.named = NamedStragglers(self.rule)
+
+    @property
+    def short_history(self) -> ShortHistory | None:
+        """The history of two subjects or more, while it is too short to name anybody."""
+        return short_history(self._blocks)
 
     def restart(self, subjects: set[str]) -> None:
         """Forget these workers: they began anew, or ended."""

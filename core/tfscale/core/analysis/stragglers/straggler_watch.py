@@ -17,7 +17,14 @@ from tfscale.core.analysis.stragglers.named_stragglers import (
     what_is_lost,
 )
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures, straggler_figures
-from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdict, severity_of
+from tfscale.core.analysis.stragglers.straggler_rule import (
+    LENGTHS,
+    Rule,
+    ShortHistory,
+    Verdict,
+    severity_of,
+    short_history,
+)
 from tfscale.core.records import Diagnosis
 
 StepsSince = Callable[[float], AlignedSteps]
@@ -36,6 +43,11 @@ class StragglerWatch:
 
     def __post_init__(self) -> None:
         self.named = NamedStragglers(self.rule)
+
+    @property
+    def short_history(self) -> ShortHistory | None:
+        """The history of two subjects or more, while it is too short to name anybody."""
+        return short_history(self._blocks)
 
     def restart(self, subjects: set[str]) -> None:
         """Forget the history, and the stragglers among `subjects`: a new attempt of these began, or they ended."""

@@ -127,7 +127,7 @@ def _calm(snapshot: Snapshot) -> str:
     condition = snapshot.findings.condition
     if condition.stillness is not None:
         return "info" if condition.stillness.is_expected or condition.stillness.is_own_work else "warning"
-    if snapshot.up < len(snapshot.tasks):
+    if snapshot.up < len(snapshot.tasks) or snapshot.findings.short_history is not None:
         return "info"
     return "good" if snapshot.findings.steps_per_second is not None else "info"
 
