@@ -96,6 +96,14 @@ def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> b
     return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)
 
 
+def by_sentence(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """Return the first diagnosis of each sentence: several stragglers share one."""
+    first: dict[str, Diagnosis] = {}
+    for diagnosis in diagnoses:
+        first.setdefault(diagnosis.sentence, diagnosis)
+    return list(first.values())
+
+
 def by_severity(diagnosis: Diagnosis) -> tuple[bool, int, int, float]:
     """Return a sort key: open before ended, then the most severe, then causes before effects, then the oldest."""
     return (
