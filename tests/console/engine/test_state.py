@@ -69,6 +69,15 @@ def test_a_death_is_told_once_with_its_time_and_its_signal() -> None:
     )
 
 
+def test_stragglers_of_one_sentence_are_one_event_when_they_begin_and_when_they_end() -> None:
+    both = [replace(fakes.straggler("both are slow"), subject=str(task)) for task in (FIRST, SECOND)]
+    state = folded(findings=Findings(tuple(both)))
+    assert [text for _, _, text in said(state)] == ["both are slow"]
+    over = tuple(replace(each, end=fakes.NOW, sentence="both were slow") for each in both)
+    state = folded(findings=Findings(over))
+    assert [text for _, _, text in said(state)] == ["both were slow"]
+
+
 def test_a_task_that_is_met_running_is_no_event_and_a_restart_is() -> None:
     assert said(folded(arrived(TaskState.RUNNING))) == []
     state = folded(arrived(TaskState.RUNNING), arrived(TaskState.RUNNING, 3, generation=2))

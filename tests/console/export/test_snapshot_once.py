@@ -11,6 +11,7 @@ from tfscale.console.engine.events import (
 )
 from tfscale.console.engine.stop_condition import is_explained
 from tfscale.console.export.snapshot_once import is_healthy, snapshot_line
+from tfscale.core.analysis.stragglers.straggler_rule import ShortHistory
 
 SPEC = fakes.spec(2)
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
@@ -30,6 +31,11 @@ def test_health_is_all_up_or_ended_well_and_no_grave_diagnosis() -> None:
     line = json.loads(json.dumps(snapshot_line(slow), allow_nan=False))
     assert (line["healthy"], line["diagnoses"][0]["kind"], len(line["tasks"])) == (False, "straggler", 2)
     assert line["tasks"][1]["summary"]["ratio"] == 2.13
+
+
+def test_where_too_little_is_known_to_name_a_straggler_nothing_is_wrong() -> None:
+    short = replace(fakes.healthy_findings(SPEC), short_history=ShortHistory(3.0, None))
+    assert is_healthy(fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=short).snapshot(fakes.NOW))
 
 
 def test_it_waits_for_the_reason_of_a_failure() -> None:

@@ -43,6 +43,20 @@ def test_two_at_once_share_what_they_cost_together() -> None:
     assert other.lost == pytest.approx(3 * slow.lost)
 
 
+def test_several_with_one_sentence_are_one_finding_with_what_they_cost_together() -> None:
+    figures: dict[str, float | str | None] = {"slowdown": 2.0}
+    first = replace(SLOW, sentence="2 of 4 workers (worker:3 and 5)", evidence=figures)
+    second = replace(first, subject="worker:5", begin=50.0, severity="serious")
+    alone = replace(first, sentence="worker:3 alone")
+    seconds = [(float(at), moving(alone, slowdown=1.25)) for at in range(30, 51)]
+    seconds += [(float(at), moving(first, second, slowdown=2.0)) for at in range(51, 131)]
+    (found,) = ledger(*seconds).findings
+    assert found.subjects == ("worker:3", "worker:5")
+    assert (found.diagnosis.sentence, found.diagnosis.severity) == (first.sentence, "serious")
+    assert found.lost == pytest.approx(20 * 0.2 + 80 * 0.5, rel=0.02)
+    assert (found.worst_at, found.worst_share) == (60.0, pytest.approx(0.5))
+
+
 def test_it_keeps_what_it_was_at_its_worst() -> None:
     worse = replace(SLOW, severity="serious", sentence="worker:3 is 2x slower")
     better = replace(SLOW, sentence="worker:3 is 1.1x slower")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.run_report import PhaseTimeline, RunGroup
@@ -14,7 +16,7 @@ DAY = 86400.0
 
 
 def finding(kind: str, subject: str, lost: float, cause: str = "") -> ReportedFinding:
-    return ReportedFinding(Diagnosis(kind, subject, 0.0, None, "serious", "", {"cause": cause}), lost)
+    return ReportedFinding(Diagnosis(kind, subject, 0.0, None, "serious", "", {"cause": cause}), (subject,), lost)
 
 
 def day(*findings: ReportedFinding, **spent: float) -> RunGroup:
@@ -30,6 +32,13 @@ def test_it_names_what_cost_most_and_whom() -> None:
         "24 h, 61% productive; 4 stragglers cost 59 min, the worst worker:3, overheated, 42 min; "
         "1 hang, worker:1, cost 120 s"
     )
+
+
+def test_several_stragglers_of_one_finding_are_counted_and_named() -> None:
+    both = replace(finding("straggler", "worker:1", 600.0, "input"), subjects=("worker:1", "worker:3"))
+    assert "; 2 stragglers, worker:1 and 3, cost 10 min" in verdict(day(both))
+    third = finding("straggler", "worker:5", 60.0)
+    assert "; 3 stragglers cost 11 min, the worst worker:1 and 3, 10 min" in verdict(day(both, third))
 
 
 def test_it_names_what_else_took_much_of_the_time() -> None:

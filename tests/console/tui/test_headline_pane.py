@@ -94,6 +94,12 @@ def test_a_healthy_cluster_is_called_so() -> None:
     assert "healthy: 4 workers in step" in headline(snapshot)[1]
 
 
+def test_the_first_seconds_are_not_called_good() -> None:
+    severity, sentence = headline(watched("", 4))
+    assert severity == "info"
+    assert sentence.endswith(" s are too short to name a straggler")
+
+
 def ended(code: int) -> Snapshot:
     """Return a cluster of two, whose agents ended after their tasks; the second exited with this code."""
     cluster = fakes.spec(2)

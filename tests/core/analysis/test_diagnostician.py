@@ -5,6 +5,8 @@ import pytest
 from tfscale.core.analysis.diagnostician import Diagnostician, without_duplicates
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.phase_simulation import Simulation, Slow
+from tfscale.core.analysis.remedies import first_step
+from tfscale.core.analysis.run.recommendations import recommend
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import Collective, Diagnosis, Frame, StepBatch, TaskStatus
 
@@ -38,6 +40,18 @@ def test_a_healthy_cluster_in_numbers(diagnostician: Make) -> None:
     assert findings.subjects["worker:2"].compute == pytest.approx(0.05 * 0.85 / 1.15, rel=0.02)
 
 
+def test_the_first_seconds_are_called_too_short_unless_the_agents_have_kept_the_steps_before(
+    diagnostician: Make, frame: MakeFrame, batch: Batch
+) -> None:
+    early = play(diagnostician(3), Simulation(3, 20.0, 4.0))
+    assert early.headline.endswith("; 3 s are too short to name a straggler")
+    assert early.short_history is not None
+    late = diagnostician(2)
+    for worker in ("worker:0", "worker:1"):
+        late.fold(worker, frame(20.0, batch(worker, 0, 400)))
+    assert late.diagnose(20.0).headline.startswith("healthy: 2 workers in step, ")
+
+
 def test_the_slow_one_has_the_lag_and_its_peer_the_wait(diagnostician: Make) -> None:
     findings = play(diagnostician(2), Simulation(2, 20.0, 30.0, slow=(Slow(1, extra=0.06),)))
     (straggler,) = of_kind(findings, "straggler")
@@ -49,6 +63,22 @@ def test_the_slow_one_has_the_lag_and_its_peer_the_wait(diagnostician: Make) -> 
     assert slow.wait == pytest.approx(0.0, abs=1e-4)
     assert slow.ratio == pytest.approx(2.4, rel=0.05)
     assert slow.lag == pytest.approx((fast.lag or 0.0) + 0.06, rel=0.05)
+
+
+def test_half_of_the_workers_slow_from_the_start_are_one_sentence_with_one_cost(diagnostician: Make) -> None:
+    slow = tuple(Slow(worker, 1.4) for worker in (0, 2, 4, 6))
+    findings = play(diagnostician(8), Simulation(8, 20.0, 30.0, slow=slow))
+    stragglers = of_kind(findings, "straggler")
+    assert {each.subject for each in stragglers} == {f"worker:{worker}" for worker in (0, 2, 4, 6)}
+    assert {each.sentence for each in stragglers} == {findings.headline}
+    assert findings.headline.startswith("4 of 8 workers (worker:0, 2, 4 and 6) have been slow for ")
+    lost = 1 - 1 / (findings.slowdown or 1.0)
+    assert findings.headline.endswith(f"(1.4x). The cluster loses {lost:.0%}. Two kinds of hardware?")
+    assert lost > 0.15
+    (told,) = {each.evidence["slowdown"] for each in stragglers}
+    assert told == findings.slowdown
+    (culprit,) = recommend(findings, None).culprits
+    assert "a batch by its speed" in (first_step(culprit) or "")
 
 
 def test_a_straggler_ends_once_when_its_gang_restarts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfscale.core.analysis.findings import by_severity
+from tfscale.core.analysis.findings import by_sentence, by_severity
 from tfscale.core.records import Diagnosis
 
 
@@ -16,3 +16,11 @@ def test_open_ones_come_first_then_the_severe_then_causes_before_effects_then_th
     ]
     last_to_first = first_to_last[::-1]
     assert sorted(last_to_first, key=by_severity) == first_to_last
+
+
+def test_diagnoses_that_share_a_sentence_are_told_once_by_the_first() -> None:
+    first, second, other = (
+        Diagnosis("straggler", f"worker:{index}", 1.0, None, "warning", sentence)
+        for index, sentence in enumerate(("both", "both", "another"))
+    )
+    assert by_sentence([first, other, second]) == [first, other]

@@ -4,6 +4,7 @@ from dataclasses import replace
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, ConditionWatch
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.stragglers.straggler_rule import ShortHistory
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import (
     Collective,
@@ -100,6 +101,21 @@ def test_nobody_is_called_healthy_whose_newest_steps_are_far_slower(view: View) 
         "2 workers in step, 13.2 steps/s; worker:1 is 8.3x slower than its peers in its newest steps, not judged yet"
     )
     assert headline((), both, TRAINING, 13.2, {"worker:0": 1.0, "worker:1": 1.2}).endswith("no straggler")
+
+
+def test_nobody_is_called_healthy_of_whom_too_little_is_known(view: View) -> None:
+    workers = [view(f"worker:{index}", progressed=99.0) for index in range(3)]
+
+    def said(seconds: float, steps: int | None = None) -> str:
+        return headline((), workers, TRAINING, 9.4, short=ShortHistory(seconds, steps))
+
+    assert said(3.4) == "3 workers in step, 9.4 steps/s; 3 s are too short to name a straggler"
+    assert said(0.0).endswith("; 1 s is too short to name a straggler")
+    assert said(40.0, 8).endswith("; 8 steps are too few to name a straggler")
+    assert said(5.0, 1).endswith("; 1 step is too few to name a straggler")
+    assert headline((), workers[:1], TRAINING, 9.4, short=ShortHistory(3.0, None)) == (
+        "worker:0 trains, 9.4 steps/s; 3 s are too short to name a straggler"
+    )
 
 
 def test_a_pipeline_tells_its_stages_and_its_bubble(view: View) -> None:

@@ -164,15 +164,17 @@ class ClusterState:
         self._note(event.at, severity, ", ".join(map(str, event.tasks)) or "cluster", progress_text(event), "command")
 
     def _changes(self, findings: Findings, now: float) -> tuple[Diagnosis, ...]:
-        changes = []
+        changes, noted = [], set[str]()
         for diagnosis in findings.diagnoses:
             key = (diagnosis.kind, diagnosis.subject, diagnosis.begin)
             before = self._open.get(key)
             if before is None or _news_in(before) != _news_in(diagnosis):
                 changes.append(diagnosis)
             is_over = diagnosis.end is not None and not has_become_a_hang(diagnosis, findings.diagnoses)
-            if before is None or before.severity != diagnosis.severity or is_over:
+            is_noted = before is None or before.severity != diagnosis.severity or is_over
+            if is_noted and diagnosis.sentence not in noted:
                 self._note_diagnosis(diagnosis, now)
+                noted.add(diagnosis.sentence)
             self._open[key] = diagnosis
             if diagnosis.end is not None:
                 del self._open[key]

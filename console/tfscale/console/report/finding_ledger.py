@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.findings import SEVERITIES, Findings, by_severity, has_become_a_hang
 from tfscale.core.analysis.remedies import first_step
+from tfscale.core.analysis.stragglers.straggler_words import sets_of
+from tfscale.core.cluster.task import subject_order
 from tfscale.core.records import Diagnosis
 
 _MINUTE = 60.0
@@ -24,6 +26,9 @@ class ReportedFinding:
     """A diagnosis over its whole time, as it was at its worst."""
 
     diagnosis: Diagnosis
+    """The diagnosis; of several stragglers with one sentence, that of the newest."""
+    subjects: tuple[str, ...]
+    """The subjects that the sentence is about."""
     lost: float = 0.0
     """Seconds of the cluster that it cost; 0 where nothing of it can be measured in time."""
     worst_at: float | None = None
@@ -40,8 +45,8 @@ class ReportedFinding:
 @dataclass(slots=True)
 class _Entry:
     worst: Diagnosis
-    share: float
-    """Share of the time that it cost when it was `worst`."""
+    cost: float
+    """Share of the time that was lost when it was `worst`."""
     last: Diagnosis
     lost_by_minute: dict[float, float] = field(default_factory=dict)
     """Seconds lost by the begin of the minute: the present one, and the worst so far."""
@@ -64,7 +69,7 @@ class _Entry:
     def reported(self) -> ReportedFinding:
         ended = self.last.end is not None
         told = replace(self.last, severity=self.worst.severity) if ended else self.worst
-        return ReportedFinding(told, self.lost, self.worst_at, self.worst_lost / _MINUTE)
+        return ReportedFinding(told, (told.subject,), self.lost, self.worst_at, self.worst_lost / _MINUTE)
 
 
 @dataclass(slots=True)
@@ -81,26 +86,43 @@ class FindingLedger:
         watched = self._at if self._at is not None and at - self._at <= _LONGEST else at
         for diagnosis in findings.diagnoses:
             key, share = _key(diagnosis), shares.get(_key(diagnosis), 0.0)
+            cost = _lost(findings) if diagnosis.kind == "straggler" else share
             if has_become_a_hang(diagnosis, findings.diagnoses):
                 self._entries.pop(key, None)
                 continue
             entry = self._entries.get(key)
             if entry is None:
                 # It is noticed some time after it began.
-                entry = self._entries[key] = _Entry(diagnosis, share, diagnosis)
+                entry = self._entries[key] = _Entry(diagnosis, cost, diagnosis)
                 entry.lose(min(diagnosis.begin, at), at, share)
             else:
                 entry.lose(watched, at, share)
-                if diagnosis.end is None and _gravity(diagnosis, share) >= _gravity(entry.worst, entry.share):
-                    entry.worst, entry.share = diagnosis, share
+                if diagnosis.end is None and _gravity(diagnosis, cost) >= _gravity(entry.worst, entry.cost):
+                    entry.worst, entry.cost = diagnosis, cost
                 entry.last = _ended(diagnosis, entry)
         self._at = at
 
     @property
     def findings(self) -> tuple[ReportedFinding, ...]:
-        """All findings, the oldest first; of the same moment, the most severe."""
-        reported = [entry.reported() for entry in self._entries.values()]
+        """All findings, the oldest first; of the same moment, the most severe. Stragglers of one sentence are one."""
+        stragglers = [entry.last for entry in self._entries.values() if entry.last.kind == "straggler"]
+        reported = [entry.reported() for entry in self._entries.values() if entry.last.kind != "straggler"]
+        reported += [_joined([self._entries[_key(one)].reported() for one in each]) for each in sets_of(stragglers)]
         return tuple(sorted(reported, key=lambda each: (each.diagnosis.begin, by_severity(each.diagnosis))))
+
+
+def _joined(findings: Sequence[ReportedFinding]) -> ReportedFinding:
+    """Return stragglers of one sentence, the newest first, as one finding."""
+    worst = max(findings, key=lambda finding: finding.worst_share)
+    subjects = sorted((finding.diagnosis.subject for finding in findings), key=subject_order)
+    severity = max((finding.diagnosis.severity for finding in findings), key=SEVERITIES.index)
+    return ReportedFinding(
+        replace(findings[0].diagnosis, severity=severity),
+        tuple(subjects),
+        sum(finding.lost for finding in findings),
+        worst.worst_at,
+        sum(finding.worst_share for finding in findings if finding.worst_at == worst.worst_at),
+    )
 
 
 def _ended(diagnosis: Diagnosis, entry: _Entry) -> Diagnosis:
@@ -116,8 +138,8 @@ def _key(diagnosis: Diagnosis) -> Key:
     return diagnosis.kind, diagnosis.subject, diagnosis.begin
 
 
-def _gravity(diagnosis: Diagnosis, share: float) -> tuple[int, float]:
-    return SEVERITIES.index(diagnosis.severity), share
+def _gravity(diagnosis: Diagnosis, cost: float) -> tuple[int, float]:
+    return SEVERITIES.index(diagnosis.severity), cost
 
 
 def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
@@ -129,13 +151,18 @@ def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
             yield _key(stop), 1.0
         return
     stragglers = [diagnosis for diagnosis in diagnoses if diagnosis.kind == "straggler"]
-    joint = 1 - 1 / max(findings.slowdown or 1.0, 1.0)
+    joint = _lost(findings)
     weights = [max(_number(diagnosis.evidence, "slowdown") - 1, 1e-3) for diagnosis in stragglers]
     for diagnosis, weight in zip(stragglers, weights, strict=True):
         yield _key(diagnosis), joint * weight / sum(weights)
     for diagnosis in diagnoses:
         if diagnosis.kind in ("pauses", "slowdown", "imbalance"):
             yield _key(diagnosis), min(max(_number(diagnosis.evidence, "cost"), 0.0), 1.0)
+
+
+def _lost(findings: Findings) -> float:
+    """Return the share of the time that all stragglers cost together."""
+    return 1 - 1 / max(findings.slowdown or 1.0, 1.0)
 
 
 def _number(evidence: Mapping[str, float | str | None], name: str) -> float:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.run_report import RunGroup
-from tfscale.core.analysis.causes.cause_rules import IN_A_WORD
+from tfscale.core.analysis.causes.cause_words import IN_A_WORD
 from tfscale.core.analysis.run.goodput import PRODUCTIVE
+from tfscale.core.analysis.stragglers.straggler_words import names_of
 from tfscale.core.text import duration
 
 _NOUNS = {
@@ -68,16 +69,16 @@ def _told(kind: str, findings: Sequence[ReportedFinding]) -> str:
     lost = length(_lost(findings))
     if kind in ("slowdown", "imbalance"):
         return f"{_many(len(findings), kind)} cost {lost}"
-    subjects: dict[str, list[ReportedFinding]] = {}
+    by_subjects: dict[tuple[str, ...], list[ReportedFinding]] = {}
     for finding in findings:
-        subjects.setdefault(finding.diagnosis.subject, []).append(finding)
-    subject, own = max(subjects.items(), key=lambda item: _lost(item[1]))
+        by_subjects.setdefault(finding.subjects, []).append(finding)
+    subjects, own = max(by_subjects.items(), key=lambda item: _lost(item[1]))
     worst = max(own, key=lambda finding: finding.lost)
     cause = IN_A_WORD.get(str(worst.diagnosis.evidence.get("cause")), "")
-    named = ", ".join(filter(None, [subject, cause])) + ","
-    number = len(subjects) if kind == "straggler" else len(findings)
-    if number == 1:
-        return f"{_many(1, kind)}, {named} cost {lost}"
+    named = ", ".join(filter(None, [names_of(subjects), cause if len(subjects) == 1 else ""])) + ","
+    number = len({name for each in by_subjects for name in each}) if kind == "straggler" else len(findings)
+    if number == 1 or (kind == "straggler" and len(by_subjects) == 1):
+        return f"{_many(number, kind)}, {named} cost {lost}"
     return f"{_many(number, kind)} cost {lost}, the worst {named} {length(_lost(own))}"
 
 

@@ -162,7 +162,8 @@ class Diagnostician:
         costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
         return Findings(
             diagnoses=diagnoses,
-            headline=headline(diagnoses, tasks, condition, rate, ratios, list(stages.values())),
+            headline=headline(diagnoses, tasks, condition, rate, ratios, list(stages.values()), main.short_history),
+            short_history=main.short_history,
             condition=condition,
             step_time=step_time if trains else None,
             steps_per_second=rate,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition
 from tfscale.core.analysis.steps.staleness import Staleness
+from tfscale.core.analysis.stragglers.straggler_rule import ShortHistory
 from tfscale.core.records import Diagnosis
 
 SEVERITIES = ("info", "warning", "serious", "critical")
@@ -85,6 +86,8 @@ class Findings:
     local_steps: int = 1
     """Steps of the program that are one step here, from one all-reduce to the next (local SGD)."""
     condition: ClusterCondition = field(default_factory=ClusterCondition)
+    short_history: ShortHistory | None = None
+    """The known history of the steps, while it is too short to name a straggler; None where it is long enough."""
 
 
 def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
@@ -92,6 +95,14 @@ def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> b
     if diagnosis.kind != "still" or diagnosis.end is None:
         return False
     return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)
+
+
+def by_sentence(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """Return the first diagnosis of each sentence: several stragglers share one."""
+    first: dict[str, Diagnosis] = {}
+    for diagnosis in diagnoses:
+        first.setdefault(diagnosis.sentence, diagnosis)
+    return list(first.values())
 
 
 def by_severity(diagnosis: Diagnosis) -> tuple[bool, int, int, float]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.core.analysis.findings import PACE, SubjectSummary
 from tfscale.core.analysis.run.saturation import BESIDE_STEPS
+from tfscale.core.analysis.stragglers.straggler_rule import ShortHistory
 from tfscale.core.analysis.tasks.not_started import why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import how_it_left, left_early
@@ -27,6 +28,7 @@ def headline(
     steps_per_second: float | None = None,
     ratios: Mapping[str, float] | None = None,
     stages: Sequence[SubjectSummary] = (),
+    short: ShortHistory | None = None,
 ) -> str:
     """Return the most severe open diagnosis, else the rate of training, else the reason why there is none.
 
@@ -40,6 +42,7 @@ def headline(
         steps_per_second: of the whole cluster; None where it makes none now.
         ratios: newest ratio of a task's own work to its peers', which a diagnosis may not have judged yet.
         stages: of the pipeline in a task, newest steps.
+        short: what is known of the steps, while it is too short to name a straggler.
     """
     told = [each for each in diagnoses if each.end is None and not _is_calm(each)]
     if condition.kind is not Condition.TRAINING:
@@ -53,7 +56,7 @@ def headline(
     if trouble := _trouble(tasks):
         return trouble
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
-        return _healthy(tasks, steps_per_second, ratios or {}, stages) + _manner(diagnoses)
+        return _unnamed(tasks, steps_per_second, ratios or {}, stages, short) + _manner(diagnoses)
     return _waiting(tasks, condition)
 
 
@@ -86,20 +89,23 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
     return None
 
 
-def _healthy(
+def _unnamed(
     tasks: Sequence[ObservedTask],
     steps_per_second: float,
     ratios: Mapping[str, float],
     stages: Sequence[SubjectSummary],
+    short: ShortHistory | None,
 ) -> str:
+    """Say how a cluster trains of which nothing bad is known: healthy, where enough is known for that."""
     coordinator = next((task.coordinator for task in tasks if task.coordinator), None)
     if coordinator is not None:
         working = sum(worker.finished > 0 for worker in coordinator.workers)
-        return f"healthy: {plural(working, 'worker')} at work, {step_rate(steps_per_second)} together"
+        return _healthy(f"{plural(working, 'worker')} at work, {step_rate(steps_per_second)} together", short)
     training = [task for task in tasks if task.meets and task.progressed is not None]
     if len(training) <= 1:
         manner = (_all_reduces(training[0].probe) if training else "") + _bubble(stages)
-        return f"healthy: {listing([task.name for task in training])} trains, {step_rate(steps_per_second)}{manner}"
+        who = listing([task.name for task in training])
+        return _healthy(f"{who} trains, {step_rate(steps_per_second)}{manner}", short)
     roles = {task.task.role for task in training}
     noun = "worker" if roles <= {Role.WORKER, Role.CHIEF} else "task"
     rate = f"{step_rate(steps_per_second)}{_all_reduces(training[0].probe)}"
@@ -109,7 +115,18 @@ def _healthy(
         return (
             f"{in_step}; {slowest} is {ratios[slowest]:.1f}x slower than its peers in its newest steps, not judged yet"
         )
-    return f"healthy: {in_step}, no straggler"
+    return _healthy(in_step, short) + ("" if short else ", no straggler")
+
+
+def _healthy(manner: str, short: ShortHistory | None) -> str:
+    return f"healthy: {manner}" if short is None else f"{manner}; {_too_short(short)} to name a straggler"
+
+
+def _too_short(short: ShortHistory) -> str:
+    if short.steps is not None:
+        return f"{plural(short.steps, 'step')} {'is' if short.steps == 1 else 'are'} too few"
+    seconds = max(1, int(short.seconds))
+    return f"{seconds} s {'is' if seconds == 1 else 'are'} too short"
 
 
 def _all_reduces(probe: ProbeStatus | None) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.findings import SEVERITIES, by_severity
-from tfscale.core.analysis.stragglers.past_straggler import PastStraggler
+from tfscale.core.analysis.past_straggler import PastStraggler, told
+from tfscale.core.analysis.stragglers.straggler_words import sets_of
 from tfscale.core.records import Diagnosis
 
 _Key = tuple[str, str, float]
@@ -20,11 +21,11 @@ class _Open:
     past: PastStraggler | None
     """Sums of a straggler's figures so far; None for other kinds."""
 
-    def ended(self, end: float, recovered: bool) -> Diagnosis:
+    def ended(self, end: float) -> Diagnosis:
         """Return what it was: at its most severe, and not what was left of it last."""
         last = replace(self.diagnosis, severity=self.worst.severity)
         if self.past is not None:
-            return self.past.over(last, end, recovered)
+            return self.past.over(last, end)
         return replace(self.worst, begin=self.diagnosis.begin, end=end)
 
 
@@ -48,12 +49,18 @@ class OpenDiagnoses:
             held[key] = _held(self._open.get(key), diagnosis)
         since = recovered or {}
         ended = [
-            before.ended(since.get(before.diagnosis.subject, now), before.diagnosis.subject in since)
+            before.ended(since.get(before.diagnosis.subject, now))
             for key, before in self._open.items()
             if key not in held
         ]
         self._open = held
-        return tuple(sorted([*(each.diagnosis for each in held.values()), *ended], key=by_severity))
+        past = [
+            straggler
+            for each in sets_of([over for over in ended if over.kind == "straggler"])
+            for straggler in told(each, all(over.subject in since for over in each))
+        ]
+        others = [over for over in ended if over.kind != "straggler"]
+        return tuple(sorted([*(each.diagnosis for each in held.values()), *others, *past], key=by_severity))
 
 
 def _held(before: _Open | None, diagnosis: Diagnosis) -> _Open:

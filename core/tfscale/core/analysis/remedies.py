@@ -12,6 +12,7 @@ from tfscale.core.analysis.run import gain_models
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.scaling import volume
 from tfscale.core.analysis.run.technique_words import NARROW
+from tfscale.core.analysis.stragglers.straggler_words import TWO_KINDS
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.log_clues import PEER
 from tfscale.core.records import Diagnosis
@@ -243,6 +244,8 @@ def first_step(diagnosis: Diagnosis) -> str | None:
     """Return the first thing to do about a finding; None where its sentence holds it already."""
     evidence = diagnosis.evidence
     match diagnosis.kind:
+        case "straggler" if evidence.get("suspected") == TWO_KINDS and evidence.get("cause") in ("unknown", "device"):
+            return "compare their hosts with the others' (nvidia-smi, lscpu); give each worker a batch by its speed"
         case "straggler":
             return _BY_CAUSE.get(_text(evidence.get("cause"))) or _BY_PHASE.get(_text(evidence.get("phase")))
         case "crash":

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.core.analysis.steps.step_table import AlignedSteps
-from tfscale.core.analysis.stragglers.named_stragglers import (
-    NamedStragglers,
-    ReportedStraggler,
-    evidence_of,
-    slower_than_peers,
-    what_is_lost,
-)
+from tfscale.core.analysis.stragglers.named_stragglers import NamedStragglers, ReportedStraggler
 from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
 from tfscale.core.analysis.stragglers.straggler_rule import Rule, Verdict
 from tfscale.core.records import Diagnosis
@@ -71,23 +65,3 @@ def test_nobody_is_named_whom_the_steps_of_the_window_contradict_or_do_not_show(
     judged(named, slow, steps(1.0, 1.0, 1.0))
     judged(named, slow, None)
     assert len(named) == 0
-
-
-def test_sentence_and_evidence_have_the_same_figures() -> None:
-    verdict, subjects = Verdict(1, 20, 9.0, 0.0), ("worker:0", "worker:1")
-    (figures,) = straggler_figures(steps(1.0, 2.0), [1])
-    sentence = slower_than_peers(subjects, verdict, figures)
-    assert sentence.startswith("worker:1 has been slow since ")
-    assert sentence.endswith(": compute takes 40.0 ms, worker:0's 20.0 ms (2.0x)")
-    evidence = evidence_of(figures, subjects, verdict, [verdict])
-    assert (evidence["ratio"], evidence["phase"]) == (figures.ratio, "compute")
-    assert evidence["excess"] == figures.excess["compute"]
-
-
-def test_the_others_are_named_beside_a_joint_cost() -> None:
-    subjects = ("worker:0", "worker:1", "worker:2", "worker:3")
-    verdicts = [Verdict(column, 20, 2.0, 0.0) for column in (1, 3)]
-    assert what_is_lost(subjects, verdicts[1], verdicts, 0.5) == "the cluster loses 50% to it and worker:1"
-    assert what_is_lost(subjects, verdicts[1], verdicts[1:], 0.5) == "the cluster loses 50%"
-    (figures, _) = straggler_figures(steps(1.0, 2.0, 1.0, 2.0), [1, 3])
-    assert evidence_of(figures, subjects, verdicts[0], verdicts)["together"] == "worker:3"

@@ -30,6 +30,7 @@ def as_json(report: RunReport) -> str:
 def _finding(group: RunGroup, finding: ReportedFinding) -> Json:
     return {
         **encode(finding.diagnosis),
+        "subjects": list(finding.subjects),
         "run": group.name,
         "remedy": finding.remedy,
         "lost_seconds": finding.lost,

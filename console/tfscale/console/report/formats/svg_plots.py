@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tfscale.console.report.measured_scaling import MeasuredScaling
 from tfscale.console.report.run_report import PARTS, RunGroup, RunReport
 from tfscale.core.analysis.steps.phases import medians
+from tfscale.core.analysis.stragglers.straggler_words import names_of
 from tfscale.core.text import duration
 
 Floats = NDArray[np.float64]
@@ -118,17 +119,18 @@ def worker_legend(group: RunGroup) -> list[tuple[str, str]]:
 
 def events(report: RunReport, group: RunGroup) -> str:
     """Draw a bar for each diagnosis, from its beginning to its end."""
-    own = [finding.diagnosis for finding in group.findings]
+    own = group.findings
     if not own or not group.end > group.begin:
         return ""
     height = TOP + BOTTOM + 22 * len(own)
     axes = Axes((group.begin, group.end), (0.0, 1.0), height)
     bars = []
-    for row, event in enumerate(own):
+    for row, finding in enumerate(own):
+        event = finding.diagnosis
         left = axes.across(max(event.begin, group.begin))
         width = max(3.0, axes.across(min(event.end if event.end is not None else group.end, group.end)) - left)
         top = TOP + 22 * row
-        label = f"{event.kind} {event.subject}"
+        label = f"{event.kind} {names_of(finding.subjects)}"
         anchor, x = ("start", left + 4) if left < WIDTH * 0.7 else ("end", left - 4)
         bars.append(
             f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="18" rx="2" fill="{SEVERITY[event.severity]}" '

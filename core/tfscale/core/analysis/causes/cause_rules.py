@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from tfscale.core.analysis.causes.vitals import NO_VITALS, Vitals, middle
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
-from tfscale.core.records import Diagnosis
-from tfscale.core.text import clock, duration, times
+from tfscale.core.text import times
 
 UNKNOWN = "unknown"
 """Kind of the cause where no rule matches."""
+DEVICE = "device"
+"""Kind of the cause of those that compute slowly, and nothing shows why."""
 
 _HALF = 0.5
 _INPUT_SHARE = 0.05
@@ -102,7 +103,7 @@ def explain(case: Case) -> Cause:
     matching = [(kind, reason) for kind, rule in CAUSE_RULES.items() if (reason := rule(case)) is not None]
     if not matching:
         reason = _slow_device(case)
-        return Cause("device", *reason) if reason else Cause(UNKNOWN)
+        return Cause(DEVICE, *reason) if reason else Cause(UNKNOWN)
     (kind, first), *rest = matching
     if not rest:
         return Cause(kind, *first)
@@ -114,18 +115,6 @@ def explain(case: Case) -> Cause:
 def quotes_figures(cause: Cause) -> bool:
     """Decide whether its evidence holds a number of the straggler's figures."""
     return cause.kind in ("input", "host")
-
-
-def with_cause(diagnosis: Diagnosis, cause: Cause, now: float) -> Diagnosis:
-    """Return a straggler's diagnosis with its cause in the evidence and at the end of the sentence.
-
-    The sentence also tells for how long it has been slow, at `now`, Unix seconds.
-    """
-    since = f"since {clock(diagnosis.begin)}"
-    lasted = f"for {duration(max(0.0, now - diagnosis.begin))} ({since})"
-    sentence = diagnosis.sentence.replace(since, lasted, 1)
-    sentence += f" Likely cause: {cause.clause}." if cause.clause else ""
-    return replace(diagnosis, sentence=sentence, evidence={**diagnosis.evidence, "cause": cause.kind, **cause.evidence})
 
 
 def only_gpus(vitals: Vitals) -> Vitals:
@@ -233,7 +222,7 @@ CAUSE_RULES: Mapping[str, Callable[[Case], Reason | None]] = {
     "host": _host,
     "memory": _memory,
     "uneven": _uneven,
-    "device": _device,
+    DEVICE: _device,
 }
 """The rule of each cause, in the order in which they are tried; Python that waits for a CPU is not slow of itself."""
 
@@ -249,16 +238,3 @@ def _clock_to_peers(case: Case) -> float | None:
 
 def _measured(vitals: Vitals, *names: str) -> Evidence:
     return {name: value for name in names if (value := getattr(vitals, name)) is not None}
-
-
-IN_A_WORD: Mapping[str, str] = {
-    "thermal": "overheated",
-    "power": "short of power",
-    "cpu": "short of CPU",
-    "memory": "short of memory",
-    "input": "waiting for its data",
-    "host": "held up by its Python",
-    "uneven": "with more work than the others",
-    "device": "with a slow GPU",
-}
-"""Words that follow the name of a worker whose slowness had this cause."""

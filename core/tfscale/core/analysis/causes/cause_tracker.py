@@ -13,10 +13,11 @@ from tfscale.core.analysis.causes.cause_rules import (
     explain,
     only_gpus,
     quotes_figures,
-    with_cause,
 )
+from tfscale.core.analysis.causes.cause_words import with_causes
 from tfscale.core.analysis.causes.vitals import NO_VITALS, Samples
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
+from tfscale.core.analysis.stragglers.straggler_words import sets_of
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import subject_owner
 from tfscale.core.records import Diagnosis, ProbeStatus
@@ -84,12 +85,12 @@ class CauseTracker:
             if (case := _case_of(stragglers[name], groups, tasks, samples)) is not None:
                 tracked.update(explain(case), case.figures)
         self._renew_figures(groups)
-        return [
-            with_cause(diagnosis, self._tracked[diagnosis.subject].cause, now)
-            if diagnosis.kind == "straggler"
-            else diagnosis
-            for diagnosis in diagnoses
-        ]
+        told = {
+            straggler.subject: straggler
+            for each in sets_of(list(stragglers.values()))
+            for straggler in with_causes(each, [self._tracked[one.subject].cause for one in each], now)
+        }
+        return [told[each.subject] if each.kind == "straggler" else each for each in diagnoses]
 
     def _renew_figures(self, groups: Sequence[Compared]) -> None:
         """Update the causes of stragglers that were measured anew and whose turn it is not, from the figures alone."""

@@ -16,16 +16,18 @@ import numpy as np
 from tfscale.core.analysis.steps.blocks import TINY, WINDOW, Blocks
 from tfscale.core.analysis.steps.phases import medians, others_median
 from tfscale.core.analysis.steps.step_table import Floats
-from tfscale.core.analysis.stragglers.named_stragglers import (
-    NamedStragglers,
-    ReportedStraggler,
-    evidence_of,
-    slower_than_peers,
-    what_is_lost,
-)
+from tfscale.core.analysis.stragglers.named_stragglers import NamedStragglers, ReportedStraggler
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
-from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdict, severity_of
-from tfscale.core.analysis.stragglers.straggler_watch import keep_only, newest_onset
+from tfscale.core.analysis.stragglers.straggler_rule import (
+    LENGTHS,
+    Rule,
+    ShortHistory,
+    Verdict,
+    severity_of,
+    short_history,
+)
+from tfscale.core.analysis.stragglers.straggler_watch import keep_only
+from tfscale.core.analysis.stragglers.straggler_words import begin_of, evidence_of, slower_than_peers, what_is_lost
 from tfscale.core.records import LAG_PHASES, PHASES, Diagnosis
 from tfscale.core.text import step_rate
 
@@ -117,6 +119,11 @@ class PaceWatch:
     def __post_init__(self) -> None:
         self.named = NamedStragglers(self.rule)
 
+    @property
+    def short_history(self) -> ShortHistory | None:
+        """The history of two subjects or more, while it is too short to name anybody."""
+        return short_history(self._blocks)
+
     def restart(self, subjects: set[str]) -> None:
         """Forget these workers: they began anew, or ended."""
         self.named.drop(subjects)
@@ -145,7 +152,7 @@ class PaceWatch:
             if len(self._blocks) >= LENGTHS[0]:
                 self.named.judge(
                     self._blocks,
-                    lambda verdicts: report(subjects, verdicts, paces_since(newest_onset(verdicts))),
+                    lambda verdicts: report(subjects, verdicts, paces_since(begin_of(verdicts))),
                 )
         return self.named.diagnoses
 
@@ -187,20 +194,21 @@ def shortfall(steps: Floats, culprits: Sequence[int]) -> float:
 
 
 def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], paces: Sequence[Pace]) -> list[ReportedStraggler]:
-    """Measure the stragglers over these steps, and describe each; empty where some worker has none."""
+    """Measure the stragglers over these steps, and describe all; empty where some worker has none."""
     if not all(len(pace.end) for pace in paces):
         return []
     measured = pace_figures(paces, [verdict.column for verdict in verdicts])
     rates = [1 / float(np.median(pace.step)) for pace in paces]
+    own = sum(rates[verdict.column] for verdict in verdicts)
+    waits_for, make = ("it", "it makes") if len(verdicts) == 1 else ("them", "they make")
+    sentence = (
+        f"{slower_than_peers(subjects, verdicts, measured)}. Nobody waits for {waits_for}: {make} {step_rate(own)} of "
+        f"{step_rate(sum(rates))}, and {what_is_lost(measured)}."
+    )
     reported = []
-    for verdict, figures in zip(verdicts, measured, strict=True):
-        rate, subject = rates[verdict.column], subjects[verdict.column]
-        sentence = (
-            f"{slower_than_peers(subjects, verdict, figures)}. Nobody waits for it: it makes {step_rate(rate)} of "
-            f"{step_rate(sum(rates))}, and {what_is_lost(subjects, verdict, verdicts, figures.cost)}."
-        )
-        severity = severity_of(figures.slowdown)
-        evidence = {**evidence_of(figures, subjects, verdict, verdicts), "rate": rate}
-        diagnosis = Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence)
+    for verdict, figures, evidence in zip(verdicts, measured, evidence_of(subjects, verdicts, measured), strict=True):
+        name, severity = subjects[verdict.column], severity_of(figures.slowdown)
+        evidence["rate"] = rates[verdict.column]
+        diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence)
         reported.append(ReportedStraggler(diagnosis, figures))
     return reported

@@ -14,7 +14,7 @@ from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_media
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats, StepTable
 from tfscale.core.analysis.stragglers.async_pace import Pace, PaceWatch
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
-from tfscale.core.analysis.stragglers.straggler_rule import Rule
+from tfscale.core.analysis.stragglers.straggler_rule import Rule, ShortHistory
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
 from tfscale.core.cluster.task import subject_order, subject_owner
 from tfscale.core.records import Diagnosis, StepBatch
@@ -60,6 +60,11 @@ class AsynchronousWorkers:
     def figures(self) -> Mapping[str, StragglerFigures]:
         """The figures of each straggler, by subject."""
         return self.watch.named.figures
+
+    @property
+    def short_history(self) -> ShortHistory | None:
+        """The history while it is too short to name anybody; None where it is not, or where nobody has a peer."""
+        return self.watch.short_history if len(self._ends) > 1 else None
 
     @property
     def counted(self) -> tuple[StepTable, tuple[str, ...], str]:

@@ -10,18 +10,6 @@ from tfscale.core.analysis.stragglers.input_cost import is_nothing
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers.straggler_rule import Rule, Verdict, judge, recovery
 from tfscale.core.records import Diagnosis
-from tfscale.core.text import clock, listing, step_time, times
-
-_SAYS_MUCH = 10.0
-"""Factor over its peers' time in a phase up to which it is told; a larger one is of a phase that is nothing for them
-(chosen)."""
-
-_WORDS = {
-    "compute": "compute takes",
-    "input": "waiting for data takes",
-    "host": "Python between steps takes",
-    "update": "the update takes",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,46 +103,3 @@ class NamedStragglers:
                 if since is not None:
                     self.recovered[subject] = since
         self.drop(set(self.recovered))
-
-
-def what_is_lost(
-    subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict], cost: float, at_most: bool = False
-) -> str:
-    """Return the clause on what the cluster loses to a straggler, together with all others of `verdicts`."""
-    others = _others(subjects, verdict, verdicts)
-    loses = f"the cluster loses {'up to ' if at_most else ''}{cost:.0%}"
-    return f"{loses}{f' to it and {listing(others, most=8)}' if others else ''}"
-
-
-def slower_than_peers(subjects: tuple[str, ...], verdict: Verdict, figures: StragglerFigures) -> str:
-    """Return the first part of a straggler's sentence: its name, its begin, and where its time goes.
-
-    Both times are of the phase in which it loses most, so that no number in the sentence contradicts another.
-    """
-    others = "the others'" if len(subjects) > 2 else f"{subjects[1 - verdict.column]}'s"
-    own = figures.own[figures.phase]
-    peers = max(0.0, own - figures.excess[figures.phase])
-    factor = f" ({times(own / peers)})" if _SAYS_MUCH * peers > own else ""
-    return (
-        f"{subjects[verdict.column]} has been slow since {clock(verdict.begin)}: {_WORDS[figures.phase]} "
-        f"{step_time(own)}, {others} {step_time(peers)}{factor}"
-    )
-
-
-def evidence_of(
-    figures: StragglerFigures, subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict]
-) -> dict[str, float | str | None]:
-    """Return a straggler's figures under the keys of the export; `verdicts` are those of all that were measured."""
-    others = _others(subjects, verdict, verdicts)
-    return {
-        "ratio": figures.ratio,
-        "phase": figures.phase,
-        "excess": figures.excess[figures.phase],
-        "slowdown": figures.slowdown,
-        "noticed": figures.measured_at,
-        **({"together": ", ".join(others)} if others else {}),
-    }
-
-
-def _others(subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict]) -> list[str]:
-    return [subjects[other.column] for other in verdicts if other.column != verdict.column]

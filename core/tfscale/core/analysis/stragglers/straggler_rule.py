@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
@@ -106,12 +107,35 @@ class Verdict:
     """Seconds of a step before the onset; None where it is slow as long as it is known."""
 
 
+class ShortHistory(NamedTuple):
+    """A history that is too short for the rule to name anybody."""
+
+    seconds: float
+    steps: int | None
+    """Steps in it, where they are what is missing; None where time is."""
+
+
+def short_history(blocks: Blocks | None) -> ShortHistory | None:
+    """Return the history of subjects that are compared, None where it is long enough for a first window."""
+    if blocks is None or not len(blocks):
+        return ShortHistory(0.0, None)
+    if len(blocks) >= min(_lengths(blocks)):
+        return None
+    seconds = float(blocks.end[-1]) - blocks.begin(0)
+    return ShortHistory(seconds, len(blocks) if blocks.stretch > 1 else None)
+
+
+def _lengths(blocks: Blocks) -> list[int]:
+    """Return the lengths of the windows that are tried where a block is as long as here."""
+    return [length for length in LENGTHS if length >= WINDOW / blocks.stretch]
+
+
 def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
     """Return the stragglers, each by the shortest window that shows it."""
     verdicts: dict[int, Verdict] = {}
-    for length in LENGTHS:
-        if not WINDOW / blocks.stretch <= length <= len(blocks):
-            continue
+    for length in _lengths(blocks):
+        if length > len(blocks):
+            break
         slow = _slow_columns(blocks, length, rule)
         clear = _clear_columns(blocks, slow, length, rule) if len(slow) > 1 else []
         for column in slow:

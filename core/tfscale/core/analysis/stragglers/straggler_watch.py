@@ -9,15 +9,17 @@ from tfscale.core.analysis.steps.blocks import Blocks
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.analysis.stragglers.imbalance import ImbalanceWatch
 from tfscale.core.analysis.stragglers.input_cost import AT_MOST, as_known, is_bound
-from tfscale.core.analysis.stragglers.named_stragglers import (
-    NamedStragglers,
-    ReportedStraggler,
-    evidence_of,
-    slower_than_peers,
-    what_is_lost,
+from tfscale.core.analysis.stragglers.named_stragglers import NamedStragglers, ReportedStraggler
+from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
+from tfscale.core.analysis.stragglers.straggler_rule import (
+    LENGTHS,
+    Rule,
+    ShortHistory,
+    Verdict,
+    severity_of,
+    short_history,
 )
-from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures, straggler_figures
-from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdict, severity_of
+from tfscale.core.analysis.stragglers.straggler_words import begin_of, evidence_of, slower_than_peers, what_is_lost
 from tfscale.core.records import Diagnosis
 
 StepsSince = Callable[[float], AlignedSteps]
@@ -36,6 +38,11 @@ class StragglerWatch:
 
     def __post_init__(self) -> None:
         self.named = NamedStragglers(self.rule)
+
+    @property
+    def short_history(self) -> ShortHistory | None:
+        """The history of two subjects or more, while it is too short to name anybody."""
+        return short_history(self._blocks)
 
     def restart(self, subjects: set[str]) -> None:
         """Forget the history, and the stragglers among `subjects`: a new attempt of these began, or they ended."""
@@ -68,9 +75,7 @@ class StragglerWatch:
         return [*self.named.diagnoses, imbalance] if imbalance else self.named.diagnoses
 
     def _judge(self, blocks: Blocks, steps_since: StepsSince) -> None:
-        self.named.judge(
-            blocks, lambda verdicts: report(blocks.subjects, verdicts, steps_since(newest_onset(verdicts)))
-        )
+        self.named.judge(blocks, lambda verdicts: report(blocks.subjects, verdicts, steps_since(begin_of(verdicts))))
         if self.named:
             self._imbalance.interrupt(float(blocks.end[-1]))
         else:
@@ -90,30 +95,24 @@ def keep_only(blocks: Blocks, subjects: tuple[str, ...], rule: Rule) -> bool:
     return True
 
 
-def newest_onset(verdicts: Sequence[Verdict]) -> float:
-    """Return since when, Unix seconds, all of these straggle: the figures are measured over the steps since then."""
-    return max(verdict.begin for verdict in verdicts)
-
-
 def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], steps: AlignedSteps) -> list[ReportedStraggler]:
-    """Measure the stragglers together over these steps, and describe each; empty where there are no steps."""
+    """Measure the stragglers together over these steps, and describe all; empty where there are no steps."""
     if not len(steps):
         return []
-    measured = straggler_figures(steps, [verdict.column for verdict in verdicts])
-    pairs = zip(verdicts, measured, strict=True)
-    return [_described(subjects, verdict, verdicts, as_known(verdict, verdicts, figures)) for verdict, figures in pairs]
-
-
-def _described(
-    subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict], figures: StragglerFigures
-) -> ReportedStraggler:
-    comparison = slower_than_peers(subjects, verdict, figures)
-    at_most = is_bound(verdict, figures)
-    lost = what_is_lost(subjects, verdict, verdicts, figures.cost, at_most)
-    evidence, severity = evidence_of(figures, subjects, verdict, verdicts), severity_of(figures.ratio)
-    if at_most:
-        lost += ": how fast the others' data can come is not known"
-        evidence, severity = {**evidence, "cost_is": AT_MOST}, "warning"
-    sentence = f"{comparison}. {lost[0].upper()}{lost[1:]}."
-    diagnosis = Diagnosis("straggler", subjects[verdict.column], verdict.begin, None, severity, sentence, evidence)
-    return ReportedStraggler(diagnosis, figures)
+    figures = straggler_figures(steps, [verdict.column for verdict in verdicts])
+    measured = [as_known(verdict, verdicts, each) for verdict, each in zip(verdicts, figures, strict=True)]
+    bound = [is_bound(verdict, each) for verdict, each in zip(verdicts, measured, strict=True)]
+    lost = what_is_lost(measured, any(bound)) + (
+        ": how fast the others' data can come is not known" if any(bound) else ""
+    )
+    sentence = f"{slower_than_peers(subjects, verdicts, measured)}. {lost[0].upper()}{lost[1:]}."
+    reported = []
+    for verdict, each, is_bounded, evidence in zip(
+        verdicts, measured, bound, evidence_of(subjects, verdicts, measured), strict=True
+    ):
+        severity = "warning" if is_bounded else severity_of(each.ratio)
+        evidence |= {"cost_is": AT_MOST} if is_bounded else {}
+        name = subjects[verdict.column]
+        diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence)
+        reported.append(ReportedStraggler(diagnosis, each))
+    return reported

@@ -12,6 +12,7 @@ from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
+from tfscale.core.analysis.findings import by_sentence
 from tfscale.core.analysis.remedies import first_step, still_advice
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import Diagnosis, Stage
@@ -81,12 +82,12 @@ def _advice(snapshot: Snapshot) -> str | None:
 
 
 def open_diagnoses(snapshot: Snapshot) -> list[Diagnosis]:
-    """Return the open diagnoses, the most severe first, without a healthy saturation."""
-    return [
+    """Return the open diagnoses, each sentence once, the most severe first, without a healthy saturation."""
+    return by_sentence(
         diagnosis
         for diagnosis in snapshot.findings.diagnoses
         if diagnosis.end is None and (diagnosis.kind, diagnosis.severity) != ("saturation", "info")
-    ]
+    )
 
 
 def headline(snapshot: Snapshot) -> tuple[str, str]:
@@ -127,7 +128,7 @@ def _calm(snapshot: Snapshot) -> str:
     condition = snapshot.findings.condition
     if condition.stillness is not None:
         return "info" if condition.stillness.is_expected or condition.stillness.is_own_work else "warning"
-    if snapshot.up < len(snapshot.tasks):
+    if snapshot.up < len(snapshot.tasks) or snapshot.findings.short_history is not None:
         return "info"
     return "good" if snapshot.findings.steps_per_second is not None else "info"
 
