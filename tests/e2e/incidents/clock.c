@@ -44,6 +44,10 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone) {
     return 0;
 }
 
+int timespec_get(struct timespec *now, int base) {
+    return clock_gettime(base == TIME_UTC ? CLOCK_REALTIME : CLOCK_MONOTONIC, now) ? 0 : base;
+}
+
 time_t time(time_t *kept) {
     struct timespec exact;
     clock_gettime(CLOCK_REALTIME, &exact);
