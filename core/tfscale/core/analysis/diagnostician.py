@@ -13,6 +13,7 @@ from tfscale.core.analysis.network.slow_links import SlowLinks
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.core.analysis.process.process_facts import ProcessFacts
 from tfscale.core.analysis.run.cluster_context import ClusterContext
+from tfscale.core.analysis.run.live_cost import gpus_at_work, with_live_cost
 from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.pipeline_stages import PipelineStages, is_stage
 from tfscale.core.analysis.steps.step_summary import known_median
@@ -45,6 +46,7 @@ class Diagnostician:
         self._asynchronous = AsynchronousWorkers(rule or Rule())
         self._stages = PipelineStages()
         self._context = ClusterContext(spec)
+        self._gpu_price = spec.gpu_price
         self._processes = ProcessFacts()
         self._links = SlowLinks()
         self._silence = SilenceWatch(spec)
@@ -110,18 +112,19 @@ class Diagnostician:
 
     def _pace(self, condition: ClusterCondition, now: float) -> list[Diagnosis]:
         """Return how the cluster trains; nothing where it does not, once that is an event and no passing pause."""
-        slow = self._stragglers()
+        gpus = gpus_at_work(self._tasks.values())
+        slow = with_live_cost(self._stragglers(), gpus, self._gpu_price)
         compared = [(group.window.subjects, group.figures) for group in self._groups]
         slow = self._context.explain(slow, compared, self._tasks, now)
         slow += (links := self._links.diagnose())
         if condition.kind is Condition.STILL and condition.stillness and condition.stillness.seconds <= EVENT:
-            return [*slow, *self._context.open]
+            return [*slow, *with_live_cost(self._context.open, gpus, self._gpu_price)]
         # Beside one whose cost is a bound alone the limit of all may be the same: their input.
         straggles = bool(links) or any(
             diagnosis.kind == "straggler" and diagnosis.evidence.get("cost_is") != AT_MOST for diagnosis in slow
         )
         told = self._context.evaluate(self._main.window, self._tasks, straggles, condition.may_be_judged, now)
-        return [*slow, *told] if condition.may_be_judged else []
+        return [*slow, *with_live_cost(told, gpus, self._gpu_price)] if condition.may_be_judged else []
 
     @property
     def _groups(self) -> tuple[SynchronousSubjects | AsynchronousWorkers, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from tfscale.core.analysis.run import live_cost
 from tfscale.core.records import Diagnosis
 from tfscale.core.text import clock, duration, times
 
@@ -50,7 +51,7 @@ class PastStraggler:
         if recovered:
             sentence += f"; normal since {clock(end)}"
         evidence = {
-            **last.evidence,
+            **{name: value for name, value in last.evidence.items() if name not in live_cost.EVIDENCE},
             "ratio": ratio,
             "phase": phase,
             "slowdown": 1 / (1 - cost),
