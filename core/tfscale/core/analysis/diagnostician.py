@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tfscale.core.analysis.baselines.baseline import BaselineStore
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.headline import headline
@@ -33,19 +34,19 @@ from tfscale.core.analysis.tasks.stuck_functions import stuck_functions
 from tfscale.core.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import subject_task
-from tfscale.core.records import Diagnosis, Frame
+from tfscale.core.records import Description, Diagnosis, Frame
 
 
 class Diagnostician:
     """Fold of every agent's frames, in order of arrival; about once a second it returns what they mean."""
 
-    def __init__(self, spec: ClusterSpec, rule: Rule | None = None) -> None:
+    def __init__(self, spec: ClusterSpec, rule: Rule | None = None, baselines: BaselineStore | None = None) -> None:
         self._tasks = {str(task): ObservedTask(task) for task in spec.tasks}
         self._workers = SynchronousSubjects(rule or Rule())
         self._replicas = SynchronousSubjects(rule or Rule())
         self._asynchronous = AsynchronousWorkers(rule or Rule())
         self._stages = PipelineStages()
-        self._context = ClusterContext(spec)
+        self._context = ClusterContext(spec, baselines)
         self._gpu_price = spec.gpu_price
         self._processes = ProcessFacts()
         self._links = SlowLinks()
@@ -75,6 +76,10 @@ class Diagnostician:
                 self._asynchronous.add(batch)
             else:
                 (self._replicas if part else self._workers).table.add(batch)
+
+    def describe(self, task: str, description: Description) -> None:
+        """Note what the agent of a task says about itself."""
+        self._context.describe(task, description)
 
     def note_link(self, task: str, up: bool, at: float) -> None:
         """Note that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock."""
@@ -106,7 +111,7 @@ class Diagnostician:
             *not_finite(tasks),
         ]
         current += self._pace(condition, now)
-        self._context.count_steps(*self._main.counted)
+        self._context.count_steps(self._tasks, *self._main.counted)
         recovered = {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
         return self._findings(self._open.update(current, now, recovered), tasks, condition, step_time, now)
 
