@@ -31,11 +31,11 @@ class Store:
 
     kept: list[Baseline] = field(default_factory=list)
 
-    def recall(self, key: BaselineKey) -> Sequence[Baseline]:
+    def recall(self, _key: BaselineKey) -> Sequence[Baseline]:
         return self.kept
 
     def keep(self, baseline: Baseline) -> None:
-        self.kept = [baseline]
+        self.kept = [min([*self.kept, baseline], key=lambda each: each.step)]
 
 
 def told(run: Cluster, watch: SlowdownWatch, name: str) -> list[tuple[float, str]]:

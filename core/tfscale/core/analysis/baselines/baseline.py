@@ -51,7 +51,7 @@ class Baseline:
 class BaselineStore(Protocol):
     """Baselines of earlier runs, kept by the console."""
 
-    def recall(self, key: BaselineKey) -> Sequence[Baseline]:
+    def recall(self, key: BaselineKey, /) -> Sequence[Baseline]:
         """Return those of the key's program and hardware, of any size."""
         ...
 

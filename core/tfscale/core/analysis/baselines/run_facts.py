@@ -29,7 +29,10 @@ class BaselineKey:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Facts of a step's work, None unknown: a step of other work takes another time, and that is no fault."""
+    """Facts of a step's work: a step of other work takes another time, and that is no fault.
+
+    None is unknown; of micro-batches and local steps it is one.
+    """
 
     batch: int | None = None
     """Examples of a step, all replicas together."""
@@ -61,11 +64,15 @@ class RunFacts:
 
 def changes(before: RunFacts, now: RunFacts) -> Iterator[str]:
     """Yield what differs, each as a phrase such as `TensorFlow 2.17.0, before 2.16.1`."""
-    names = {"batch": "batch", "micro_batches": "micro-batches", "local_steps": "local steps", "dtype_policy": "types"}
-    for name, told in names.items():
-        old, new = getattr(before.work, name), getattr(now.work, name)
-        if old != new and (name != "batch" or (old and new)):
-            yield f"{told} {new or 'none'}, before {old or 'none'}"
+    old, new = before.work, now.work
+    if old.batch and new.batch and old.batch != new.batch:
+        yield f"batch {new.batch:,}, before {old.batch:,}"
+    if old.micro_batches != new.micro_batches:
+        yield f"micro-batches {new.micro_batches or 1}, before {old.micro_batches or 1}"
+    if old.local_steps != new.local_steps:
+        yield f"local steps {new.local_steps or 1}, before {old.local_steps or 1}"
+    if old.dtype_policy and new.dtype_policy and old.dtype_policy != new.dtype_policy:
+        yield f"types {new.dtype_policy}, before {old.dtype_policy}"
     if before.tensorflow and now.tensorflow and before.tensorflow != now.tensorflow:
         yield f"TensorFlow {now.tensorflow}, before {before.tensorflow}"
     if before.keras and now.keras and before.keras != now.keras:
@@ -179,7 +186,12 @@ def _kept(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def _program(description: Description, probe: ProbeStatus) -> str:
-    size = f"{probe.reduced_bytes_per_step} bytes" if probe.reduced_bytes_per_step else f"run {description.run}"
+    if probe.reduced_bytes_per_step:
+        # How many rows of sparse gradients are gathered differs from step to step.
+        dense = probe.reduced_bytes_per_step - (probe.gathered_bytes_per_step or 0) + (probe.dense_bytes_per_step or 0)
+        size = f"{dense} bytes"
+    else:
+        size = f"run {description.run}"
     return f"{program_name(description.command)}, {probe.strategy or 'no strategy'}, {size}"
 
 

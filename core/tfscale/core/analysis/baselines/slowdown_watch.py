@@ -7,7 +7,7 @@ docs/reference/diagnoses.md#slowdowns-of-all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ _PIECE = 5
 """Blocks of each stretch of the newest ones that must show it, and of the stretch that shows its end."""
 _KEEP_EVERY = 60
 """Blocks after which the baseline is kept anew."""
+_SETTLES = 10
+"""Reports in a row of other work that make it another (chosen: the last batch of an epoch is smaller, and passes)."""
 _MOST_EARLIER = 8
 """Baselines of earlier attempts of this run that are remembered."""
 _SAYS_MUCH = 10.0
@@ -72,7 +74,7 @@ class _Reference:
 
     baseline: Baseline
     before: str
-    """Phrase of the time that it is of: `before`, `in the run of 2026-11-26 13:00:11`."""
+    """Phrase of the time that it is of: `before`, `up to 13:00:11`, `in the run of 2026-11-26 13:00:11`."""
     has_other_work: bool = False
     parts: int = len(PARTS)
     """Parts, the first of PARTS, that may be compared."""
@@ -99,6 +101,10 @@ class SlowdownWatch:
         self._spell: Spell | None = None
         self._blocks: StepBlocks | None = None
         self._identity = Identity()
+        self._kept_at = 0
+        """Blocks of the attempt when its baseline was kept last."""
+        self._other_work = 0
+        """Reports in a row of other work than that of the spell."""
         self._earlier: list[tuple[int, Baseline]] = []
         """(size, baseline) of earlier attempts of this run."""
         self._reference: _Reference | None = None
@@ -123,15 +129,25 @@ class SlowdownWatch:
         """
         if not len(fresh):
             return
-        if spell != self._spell or self._blocks is None:
+        if self._blocks is None or self._is_another(spell):
             self._blocks = self._begun(spell, fresh, identify())
         blocks = self._blocks
         if not blocks.fold(fresh, is_remembered) or not is_remembered:
             return
-        if blocks.count % _KEEP_EVERY == 0 or (self._store is not None and self._identity.key is None):
-            self._identity = identify()
+        if blocks.count - self._kept_at >= _KEEP_EVERY or (self._store is not None and self._identity.key is None):
+            known, self._kept_at = identify(), blocks.count
+            # Bytes and batch may differ from step to step: what the attempt was first known as, it stays.
+            facts = replace(known.facts, work=self._spell.work) if self._spell else known.facts
+            self._identity = replace(known, key=self._identity.key or known.key, facts=facts)
             self._keep()
         self._judge(blocks, len(fresh.subjects), fresh.subjects[0])
+
+    def _is_another(self, spell: Spell) -> bool:
+        """Decide whether these steps are no more comparable with those so far."""
+        if self._spell is None or spell[:2] != self._spell[:2]:
+            return True
+        self._other_work = self._other_work + 1 if spell.work != self._spell.work else 0
+        return self._other_work >= _SETTLES
 
     def _begun(self, spell: Spell, fresh: AlignedSteps, identity: Identity) -> StepBlocks:
         """Remember the attempt so far as one before, and return the empty blocks of another spell."""
@@ -140,7 +156,8 @@ class SlowdownWatch:
             self._earlier = [*self._earlier, (before.size, own)][-_MOST_EARLIER:]
         is_first = fresh.sequence[0] <= WARM_UP_STEPS or (before is not None and spell.attempt == before.attempt)
         begin = max(identity.started, float(fresh.end[0]) if is_first else 0.0)
-        self._spell, self._identity, self._reference, self._open = spell, identity, None, None
+        self._spell, self._identity, self._other_work, self._kept_at = spell, identity, 0, 0
+        self._reference = self._open = None
         return StepBlocks(begin + WARM_UP)
 
     def _own(self) -> Baseline | None:
@@ -196,7 +213,7 @@ class SlowdownWatch:
     def _when(self, baseline: Baseline, is_own_run: bool) -> str:
         same_run = baseline.attempt and baseline.attempt == self._identity.attempt
         if is_own_run or same_run:
-            return f"before {clock(baseline.end)}"
+            return f"up to {clock(baseline.end)}"
         return f"in the run of {moment(baseline.begin)}"
 
     def _judge(self, blocks: StepBlocks, workers: int, subject: str) -> None:
@@ -260,7 +277,7 @@ def _describe(
     cost = max(0.0, float(now[: reference.parts].sum() - usual.sum())) / float(now.sum())
     slower = float(now[: reference.parts].sum()) / float(usual.sum())
     told = [*changes(reference.baseline.facts, identity.facts)]
-    sentence = f"since {clock(begin)} {name} has taken {step_time(took)} a step, {reference.before} {step_time(before)}"
+    sentence = f"since {clock(begin)} {name} has taken {step_time(took)} a step, {step_time(before)} {reference.before}"
     sentence += f"{factor}{follows}."
     evidence: dict[str, float | str | None] = {
         "part": part,
@@ -278,7 +295,7 @@ def _describe(
     loser = "The cluster" if workers > 1 else subject
     sentence += f"{_since(reference, told, identity)} {loser} loses {cost:.0%}."
     evidence["cost"] = cost
-    severity = "critical" if evidence["ratio"] >= 4 and cost >= 0.5 else "serious" if cost >= 0.33 else "warning"
+    severity = "critical" if took >= 4 * before and cost >= 0.5 else "serious" if cost >= 0.33 else "warning"
     return Diagnosis("slowdown", CLUSTER, begin, None, severity, sentence, evidence)
 
 

@@ -41,6 +41,8 @@ class StepBlocks:
     _edge: float | None = None
     """End of the last block, Unix seconds."""
     _usual: tuple[tuple[float, ...], float] | None = None
+    _computed: int = 0
+    """Blocks so far when the usual times were computed last."""
 
     def fold(self, fresh: AlignedSteps, is_remembered: bool) -> bool:
         """Take in steps, and return whether a block was completed. Not remembered: they are no usual ones."""
@@ -86,8 +88,8 @@ class StepBlocks:
         """The usual times (see `usual_times`) of the past, None where it is too short."""
         if len(self.past) < LEAST_BLOCKS:
             return None
-        if self._usual is None or (self.count % _EVERY == 0 and not self.is_slow):
-            self._usual = usual_times(np.array(self.past))
+        if self._usual is None or (self.count - self._computed >= _EVERY and not self.is_slow):
+            self._usual, self._computed = usual_times(np.array(self.past)), self.count
         return self._usual
 
     def forget_newest(self, keep: int) -> None:
