@@ -274,9 +274,13 @@ class FakeAnalysis:
         self.findings = findings or Findings()
         self.frames: list[tuple[str, Frame]] = []
         self.links: list[tuple[str, bool]] = []
+        self.described: dict[str, Description] = {}
 
     def fold(self, task: str, frame: Frame) -> None:
         self.frames.append((task, frame))
+
+    def describe(self, task: str, description: Description) -> None:
+        self.described[task] = description
 
     def note_link(self, task: str, up: bool, at: float) -> None:
         assert at > 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tfscale.console.engine.state import Analysis
 from tfscale.core.analysis.findings import Findings
-from tfscale.core.records import Frame
+from tfscale.core.records import Description, Frame
 
 
 class ResilientAnalysis:
@@ -27,6 +27,9 @@ class ResilientAnalysis:
             self._analysis.fold(task, frame)
         except Exception as error:
             self._report_once(_description(error))
+
+    def describe(self, task: str, description: Description) -> None:
+        self._analysis.describe(task, description)
 
     def note_link(self, task: str, up: bool, at: float) -> None:
         self._analysis.note_link(task, up, at)

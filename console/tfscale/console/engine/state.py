@@ -35,6 +35,7 @@ class Analysis(Protocol):
     """The part of `Diagnostician` that the fold needs."""
 
     def fold(self, task: str, frame: Frame) -> None: ...
+    def describe(self, task: str, description: Description) -> None: ...
     def note_link(self, task: str, up: bool, at: float) -> None: ...
     def diagnose(self, now: float) -> Findings: ...
 
@@ -75,6 +76,7 @@ class ClusterState:
                 self._fold_frame(event)
             case AgentDescribed(_, task, description):
                 self._records[task].description = description
+                self._analysis.describe(str(task), description)
             case LinkChanged():
                 self._fold_link(event)
             case CommandProgressed():

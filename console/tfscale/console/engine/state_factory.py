@@ -6,15 +6,18 @@ from collections.abc import Callable
 
 from tfscale.console.engine.resilient_analysis import ResilientAnalysis
 from tfscale.console.engine.state import ClusterState
+from tfscale.core.analysis.baselines.baseline import BaselineStore
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 
 
-def states(spec: ClusterSpec) -> Callable[[], ClusterState]:
-    """Return a factory of states whose analysis raises its errors."""
-    return lambda: ClusterState(spec, Diagnostician(spec))
+def states(spec: ClusterSpec, baselines: BaselineStore | None = None) -> Callable[[], ClusterState]:
+    """Return a factory of states whose analysis raises its errors, and compares with `baselines` of earlier runs."""
+    return lambda: ClusterState(spec, Diagnostician(spec, baselines=baselines))
 
 
-def resilient_states(spec: ClusterSpec, report: Callable[[str], None]) -> Callable[[], ClusterState]:
+def resilient_states(
+    spec: ClusterSpec, report: Callable[[str], None], baselines: BaselineStore | None = None
+) -> Callable[[], ClusterState]:
     """Return a factory of states that pass each failure of the analysis to `report`, and go on."""
-    return lambda: ClusterState(spec, ResilientAnalysis(Diagnostician(spec), report))
+    return lambda: ClusterState(spec, ResilientAnalysis(Diagnostician(spec, baselines=baselines), report))

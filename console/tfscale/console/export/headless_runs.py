@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 def run_once(settings: Settings, connection: ClusterConnection) -> int:
     """Print one snapshot, and return the exit status. Raises UsageError where it cannot be written."""
-    once = SnapshotOnce(Engine(connection.source, states(connection.source.spec)))
+    once = SnapshotOnce(Engine(connection.source, states(connection.source.spec, connection.baselines)))
     snapshot = connection.run(once.run)
     if snapshot is None:
         return ExitStatus.NOTHING
@@ -56,7 +56,8 @@ def run_headless(settings: Settings, connection: ClusterConnection, until: StopC
     tape = ActiveRecording(spec)
     if settings.record is not None:
         tape.begin(settings.record, connection.source.now())
-    engine = Engine(connection.source, resilient_states(spec, lambda text: _logger.error("%s", text)), tape.take)
+    new_state = resilient_states(spec, lambda text: _logger.error("%s", text), connection.baselines)
+    engine = Engine(connection.source, new_state, tape.take)
     notifier = Notifier(settings.on_event, settings.webhook)
     if not _write(settings, engine, until, notifier, tape, connection.run):
         _log_nothing_collected(spec)

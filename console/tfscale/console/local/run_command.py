@@ -32,18 +32,18 @@ def run_program(settings: Settings, command: Sequence[str], environment: Mapping
     """
     if not settings.headless:
         check_terminal(environment)
-    run = start_run(command, settings.workers, environment, partial(_is_over, settings))
+    run = start_run(command, settings.workers, environment, partial(_is_over, settings, environment))
     if not run.started:
         _logger.info("%s runs already", run.name)
     if settings.headless:
-        return _headless(settings, run)
+        return _headless(settings, run, environment)
     return _on_screen(settings, run, environment)
 
 
-def _headless(settings: Settings, run: OwnRun) -> int:
+def _headless(settings: Settings, run: OwnRun, environment: Mapping[str, str]) -> int:
     until = StopCondition(settings.until or ("finished", "failed"), settings.seconds)
     try:
-        status = run_headless(settings, connect_to(_spec(settings, run), settings), until)
+        status = run_headless(settings, connect_to(_spec(settings, run), settings, environment), until)
     finally:
         if run.started:
             _stop(run)
@@ -67,9 +67,9 @@ def _failure(view: TaskView) -> str:
     return f"{how}; its log is {log}"
 
 
-def _is_over(settings: Settings, run: OwnRun) -> bool:
+def _is_over(settings: Settings, environment: Mapping[str, str], run: OwnRun) -> bool:
     """Decide whether all tasks of a run have ended, whose agents wait for somebody who looks at it."""
-    connection = connect_to(_spec(settings, run), settings)
+    connection = connect_to(_spec(settings, run), settings, environment)
     once = SnapshotOnce(Engine(connection.source, states(connection.source.spec)))
     snapshot = connection.run(once.run)
     is_over = snapshot is not None and snapshot.is_over
@@ -85,7 +85,7 @@ def _on_screen(settings: Settings, run: OwnRun, environment: Mapping[str, str]) 
         if run.started:
             _stop(run)
         raise
-    status = run_screens(settings, connect_to(spec, settings), environment, lambda: _stop(run))
+    status = run_screens(settings, connect_to(spec, settings, environment), environment, lambda: _stop(run))
     if run.agents:
         _logger.info("%s goes on: tfscale-console shows it again", run.name)
     return status

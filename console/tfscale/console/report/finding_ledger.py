@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.findings import SEVERITIES, Findings, by_severity, has_become_a_hang
 from tfscale.core.analysis.remedies import first_step
+from tfscale.core.analysis.run.live_cost import loss_of
 from tfscale.core.analysis.stragglers.straggler_words import sets_of
 from tfscale.core.cluster.task import subject_order
 from tfscale.core.records import Diagnosis
@@ -157,7 +158,7 @@ def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
         yield _key(diagnosis), joint * weight / sum(weights)
     for diagnosis in diagnoses:
         if diagnosis.kind in ("pauses", "slowdown", "imbalance"):
-            yield _key(diagnosis), min(max(_number(diagnosis.evidence, "cost"), 0.0), 1.0)
+            yield _key(diagnosis), loss_of(diagnosis) or 0.0
 
 
 def _lost(findings: Findings) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.run.scaling import Forecast
-from tfscale.core.cluster.gpu_price import GpuPrice
+from tfscale.core.cluster.gpu_price import GpuPrice, gpu_hours, hours_text
 from tfscale.core.records import Diagnosis
 from tfscale.core.text import clock, moment
 
@@ -113,13 +113,13 @@ class RunGroup:
 
     def gpu_hours(self, seconds: float) -> float | None:
         """Return the GPU-hours of so many seconds of the whole cluster, None where the number of GPUs is unknown."""
-        return self.gpus * seconds / 3600 if self.gpus else None
+        return gpu_hours(self.gpus, seconds) if self.gpus else None
 
     def price_of(self, seconds: float) -> str | None:
         """Return what so many seconds of the whole cluster cost: `12.3 GPU-h, 31 USD`; None unknown."""
         if (hours := self.gpu_hours(seconds)) is None:
             return None
-        return f"{hours:.3g} GPU-h" + (f", {self.gpu_price.money(hours)}" if self.gpu_price else "")
+        return hours_text(hours) + (f", {self.gpu_price.money(hours)}" if self.gpu_price else "")
 
 
 @dataclass(frozen=True, slots=True)

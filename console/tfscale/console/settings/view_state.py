@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import platformdirs
+from tfscale.console.settings.state_folder import state_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,7 @@ class ViewFile:
 
 def state_path(environment: Mapping[str, str]) -> Path:
     """Return `$XDG_STATE_HOME/tfscale/console.json`."""
-    home = environment.get("XDG_STATE_HOME")
-    folder = Path(home) / "tfscale" if home else Path(platformdirs.user_state_dir("tfscale"))
-    return folder / "console.json"
+    return state_folder(environment) / "console.json"
 
 
 def _view(document: dict[str, Any]) -> View:

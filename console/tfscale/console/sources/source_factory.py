@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tfscale.console.baselines.baseline_file import BaselineFile, open_baselines
 from tfscale.console.recording.recording_reader import Recording
 from tfscale.console.settings.config import Settings
 from tfscale.console.sources import Source
@@ -32,6 +33,8 @@ class ClusterConnection:
     source: Source
     commands: Commands
     channels: Channels | None = None
+    baselines: BaselineFile | None = None
+    """Baselines of earlier runs; None where the cluster is not live."""
 
     def run(self, job: Job[T]) -> T:
         """Run the job in an event loop of its own, close the channels, and return its result."""
@@ -42,6 +45,8 @@ class ClusterConnection:
             finally:
                 if self.channels is not None:
                     await self.channels.close()
+                if self.baselines is not None:
+                    self.baselines.close()
 
         return asyncio.run(run_and_close())
 
@@ -56,13 +61,13 @@ def connect(settings: Settings, origins: Mapping[str, str], environment: Mapping
     if settings.simulate is not None:
         source = SimulatedSource(settings.simulate, settings.fault, rate=settings.rate)
         return ClusterConnection(source, NoCommands("this is a simulation: its tasks are not there"))
-    return connect_to(find_cluster(settings, origins, environment), settings)
+    return connect_to(find_cluster(settings, origins, environment), settings, environment)
 
 
-def connect_to(spec: ClusterSpec, settings: Settings) -> ClusterConnection:
+def connect_to(spec: ClusterSpec, settings: Settings, environment: Mapping[str, str]) -> ClusterConnection:
     """Return the source and commands of a live cluster. Raises SecurityError."""
     channels = Channels(spec, insecure=settings.insecure)
-    return ClusterConnection(LiveSource(channels), AgentCommands(channels), channels)
+    return ClusterConnection(LiveSource(channels), AgentCommands(channels), channels, open_baselines(environment))
 
 
 def open_replay(settings: Settings, path: Path) -> ClusterConnection:

@@ -52,7 +52,7 @@ def run_screens(
         app.failed(problem)
 
     app = ConsoleApp(
-        Engine(connection.source, resilient_states(spec, failed), tape.take),
+        Engine(connection.source, resilient_states(spec, failed, connection.baselines), tape.take),
         connection.commands,
         tape,
         ascii=settings.ascii or not (is_served(environment) or speaks_utf8(environment)),
@@ -66,6 +66,8 @@ def run_screens(
     # Textual draws on stderr: a line of the log would destroy the screen.
     start_console_log(settings, logging.NullHandler())
     is_ended = app.run() is False
+    if connection.baselines is not None:
+        connection.baselines.close()
     start_console_log(settings, logging.StreamHandler())
     if end_run is not None and is_ended:
         end_run()

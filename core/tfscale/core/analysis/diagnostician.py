@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tfscale.core.analysis.baselines.baseline import BaselineStore
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.headline import headline
@@ -15,6 +16,7 @@ from tfscale.core.analysis.network.slow_links import SlowLinks
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.core.analysis.process.process_facts import ProcessFacts
 from tfscale.core.analysis.run.cluster_context import ClusterContext
+from tfscale.core.analysis.run.live_cost import gpus_at_work, with_live_cost
 from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.pipeline_stages import PipelineStages, is_stage
 from tfscale.core.analysis.steps.step_summary import known_median
@@ -33,19 +35,20 @@ from tfscale.core.analysis.tasks.stuck_functions import stuck_functions
 from tfscale.core.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import subject_task
-from tfscale.core.records import Diagnosis, Frame
+from tfscale.core.records import Description, Diagnosis, Frame
 
 
 class Diagnostician:
     """Fold of every agent's frames, in order of arrival; about once a second it returns what they mean."""
 
-    def __init__(self, spec: ClusterSpec, rule: Rule | None = None) -> None:
+    def __init__(self, spec: ClusterSpec, rule: Rule | None = None, baselines: BaselineStore | None = None) -> None:
         self._tasks = {str(task): ObservedTask(task) for task in spec.tasks}
         self._workers = SynchronousSubjects(rule or Rule())
         self._replicas = SynchronousSubjects(rule or Rule())
         self._asynchronous = AsynchronousWorkers(rule or Rule())
         self._stages = PipelineStages()
-        self._context = ClusterContext(spec)
+        self._context = ClusterContext(spec, baselines)
+        self._gpu_price = spec.gpu_price
         self._processes = ProcessFacts()
         self._links = SlowLinks()
         self._silence = SilenceWatch(spec)
@@ -74,6 +77,10 @@ class Diagnostician:
                 self._asynchronous.add(batch)
             else:
                 (self._replicas if part else self._workers).table.add(batch)
+
+    def describe(self, task: str, description: Description) -> None:
+        """Note what the agent of a task says about itself."""
+        self._context.describe(task, description)
 
     def note_link(self, task: str, up: bool, at: float) -> None:
         """Note that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock."""
@@ -106,24 +113,25 @@ class Diagnostician:
             *empty_batches(tasks),
         ]
         current += self._pace(condition, now)
-        self._context.count_steps(*self._main.counted)
+        self._context.count_steps(self._tasks, *self._main.counted)
         recovered = {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
         return self._findings(self._open.update(current, now, recovered), tasks, condition, step_time, now)
 
     def _pace(self, condition: ClusterCondition, now: float) -> list[Diagnosis]:
         """Return how the cluster trains; nothing where it does not, once that is an event and no passing pause."""
-        slow = self._stragglers()
+        gpus = gpus_at_work(self._tasks.values())
+        slow = with_live_cost(self._stragglers(), gpus, self._gpu_price)
         compared = [(group.window.subjects, group.figures) for group in self._groups]
         slow = self._context.explain(slow, compared, self._tasks, now)
         slow += (links := self._links.diagnose())
         if condition.kind is Condition.STILL and condition.stillness and condition.stillness.seconds <= EVENT:
-            return [*slow, *self._context.open]
+            return [*slow, *with_live_cost(self._context.open, gpus, self._gpu_price)]
         # Beside one whose cost is a bound alone the limit of all may be the same: their input.
         straggles = bool(links) or any(
             diagnosis.kind == "straggler" and diagnosis.evidence.get("cost_is") != AT_MOST for diagnosis in slow
         )
         told = self._context.evaluate(self._main.window, self._tasks, straggles, condition.may_be_judged, now)
-        return [*slow, *told] if condition.may_be_judged else []
+        return [*slow, *with_live_cost(told, gpus, self._gpu_price)] if condition.may_be_judged else []
 
     @property
     def _groups(self) -> tuple[SynchronousSubjects | AsynchronousWorkers, ...]:

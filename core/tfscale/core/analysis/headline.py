@@ -12,7 +12,7 @@ from tfscale.core.analysis.tasks.not_started import why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import how_it_left, left_early
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus, TaskState
+from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus
 from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rate
 
 _CONSPICUOUS = 1.5
@@ -75,7 +75,7 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
     unreachable = [task.name for task in tasks if not task.up]
     if unreachable:
         return no_contact(unreachable)
-    ended = [task for task in tasks if task.state in (TaskState.EXITED, TaskState.LOST)]
+    ended = [task for task in tasks if task.is_over]
     if ended and len(ended) == len(tasks):
         return "all tasks have ended" if any(not task.ended_well for task in ended) else "all tasks have ended well"
     if (left := left_early(tasks)) is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.causes.cause_words import IN_A_WORD
+from tfscale.core.analysis.run import live_cost
 from tfscale.core.analysis.stragglers.straggler_words import MOST_NAMES, in_range, names_of
 from tfscale.core.cluster.task import subject_order
 from tfscale.core.records import Diagnosis
@@ -45,7 +46,7 @@ class PastStraggler:
         """
         cost = self._costs / self.evaluations
         evidence = {
-            **last.evidence,
+            **{name: value for name, value in last.evidence.items() if name not in live_cost.EVIDENCE},
             "ratio": self._ratios / self.evaluations,
             "phase": self._phases.most_common(1)[0][0],
             "slowdown": 1 / (1 - cost),

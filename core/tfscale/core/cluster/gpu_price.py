@@ -1,4 +1,4 @@
-"""The price of a GPU, as the cluster file's `[cost]` gives it: what lost time costs in money."""
+"""The price of a GPU, as the cluster file's `[cost]` gives it: what lost time costs in GPU-hours and in money."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ class GpuPrice:
     def document(self) -> dict[str, float | str]:
         """Return the table of the cluster file."""
         return {"per_gpu_hour": self.per_hour, "currency": self.currency}
+
+
+def gpu_hours(gpus: int, seconds: float) -> float:
+    """Return the GPU-hours of so many seconds of so many GPUs."""
+    return gpus * seconds / 3600
+
+
+def hours_text(hours: float, digits: int = 3) -> str:
+    """Return GPU-hours with so many digits, but no whole one left out: `0.933 GPU-h`, `1,230 GPU-h`."""
+    return f"{hours:,.0f} GPU-h" if hours >= 10**digits - 0.5 else f"{hours:.{digits}g} GPU-h"
 
 
 def parse_gpu_price(table: Mapping[str, Any]) -> GpuPrice:

@@ -274,6 +274,12 @@ def test_what_takes_the_time_beside_the_steps_is_told(shares: dict[str, float], 
     assert f"{shares[resource]:.0%} of the time" in found.sentence
 
 
+def test_where_a_worker_is_not_heard_nothing_is_said_of_the_all_reduce() -> None:
+    slow = replace(LOAD, transfer=0.7 * LOAD.step)
+    assert limits(slow, {}, {})[0].resource == "communication"
+    assert limits(replace(slow, is_whole=False), {}, {}) == []
+
+
 def test_what_is_told_of_the_time_is_not_hidden_by_a_larger_limit_that_is_not() -> None:
     """A checkpoint after each step took 16 % of the time beside an all-reduce of 28 % of the step."""
     saturation = SaturationWatch()

@@ -8,6 +8,7 @@ from tfscale.core.records import Diagnosis, Exit, TaskState, TaskStatus
 
 View = Callable[..., ObservedTask]
 Died = Callable[..., TaskStatus]
+UNHEARD = "may have died, stand still or be cut off: nothing is heard from its agent since "
 
 
 def diagnose(watch: CrashWatch, *views: ObservedTask, now: float = 110.0) -> list[Diagnosis]:
@@ -148,7 +149,7 @@ def test_who_died_where_no_agent_says_so_is_read_from_its_peers_logs(view: View,
     (crash,) = diagnose(CrashWatch(), *peers, view("worker:2", up=False))
     assert (crash.subject, crash.evidence["followers"]) == ("worker:2", "worker:0, worker:1")
     assert (
-        crash.sentence.startswith("worker:2 has died, or its host is cut off: nothing is heard from its agent since ")
+        crash.sentence.startswith(f"worker:2 {UNHEARD}")
         and "; worker:0 exited 1 and worker:1 exited 1, 1.0 s later, because their peer was gone" in crash.sentence
     )
 
@@ -223,9 +224,7 @@ def test_a_peer_that_the_log_names_by_its_address_is_named(view: View, died: Die
     watch = CrashWatch({("10.77.0.1", 2222): "worker:0", ("10.77.0.2", 2222): "worker:1"})
     (crash,) = diagnose(watch, failed, unheard, now=113.0)
     assert crash.subject == "worker:1"
-    assert crash.sentence.startswith(
-        "worker:1 has died, or its host is cut off: nothing is heard from its agent since "
-    )
+    assert crash.sentence.startswith(f"worker:1 {UNHEARD}")
     (crash,) = diagnose(CrashWatch(watch.addresses), failed, view("worker:1", up=True, at=113.0), now=113.0)
     assert crash.subject == "worker:1"
     assert crash.sentence == (
@@ -235,3 +234,15 @@ def test_a_peer_that_the_log_names_by_its_address_is_named(view: View, died: Die
     late = view("worker:1", status=died(132.0, code=1), up=True, at=133.0)
     told = diagnose(CrashWatch(watch.addresses), failed, late, now=133.0)
     assert told[0].sentence == crash.sentence, "it ran when it could not be reached, whatever became of it"
+
+
+def test_where_no_log_names_the_peer_it_is_the_one_that_is_not_heard(view: View, died: Died) -> None:
+    line = "BaseCollectiveExecutor::StartAbort UNAVAILABLE: recvmsg:Connection reset by peer"
+    ended = died(112.0, code=1)
+    assert ended.exit is not None
+    failed = view("worker:1", status=replace(ended, exit=replace(ended.exit, log=(line,))), up=True, at=113.0)
+    unheard = [view(f"worker:{index}", up=False, since=105.0) for index in (0, 2)]
+    (crash,) = diagnose(CrashWatch(), failed, unheard[0], view("worker:2", up=True, at=113.0), now=113.0)
+    assert crash.subject == "worker:0" and crash.sentence.startswith(f"worker:0 {UNHEARD}")
+    (crash,) = diagnose(CrashWatch(), failed, *unheard, now=113.0)
+    assert crash.subject == "worker:1", "of two nobody knows which"

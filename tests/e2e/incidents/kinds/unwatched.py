@@ -52,6 +52,7 @@ def _unwatched(incident: Incident, task: str) -> Incident:
         begin=begin,
         end=end,
         says=dict.fromkeys((10, incident.lasts - 1), task),
+        never=incident.never.replace("|peer was gone", ""),
         afterwards={20: rf"{WELL}|{task}"},
         report=task,
         quick=False,

@@ -11,7 +11,7 @@ from statistics import median
 from tfscale.core.analysis.condition.stillness import Stillness, stillness_of
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import ProbeState, TaskState
+from tfscale.core.records import ProbeState
 
 SHORTEST = 2.0
 """Seconds without a step up to which a cluster counts as training (chosen: two frames)."""
@@ -78,7 +78,7 @@ class ConditionWatch:
         self._usual = step_time if step_time is not None else self._usual
         meeting = [task for task in tasks if task.meets]
         leading = _leading(tasks) or meeting
-        if leading and all(task.state in (TaskState.EXITED, TaskState.LOST) for task in leading):
+        if leading and all(task.is_over for task in leading):
             return ClusterCondition(Condition.ENDED)
         trained = [task for task in tasks if task.progressed is not None and task.task.role is not Role.EVALUATOR]
         if not trained:
@@ -135,7 +135,7 @@ def _quiet(trained: Sequence[ObservedTask], now: float) -> tuple[float, float] |
     if signs:
         seconds, since = min(signs)
         return since, seconds
-    if any(task.state in (TaskState.EXITED, TaskState.LOST) for task in trained):
+    if any(task.is_over for task in trained):
         since = max(task.active or 0.0 for task in trained)
         return since, now - since
     return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tfscale.core.analysis.process.process_facts import reasons_to_stand_still
 from tfscale.core.analysis.tasks.observed_task import IDLE_CORES, ObservedTask
-from tfscale.core.records import ActivityKind, TaskState
+from tfscale.core.records import ActivityKind
 from tfscale.core.text import exit_clause
 
 ENDED, STARTING, STOPPED, SILENT, HELD, IDLE, AT_WORK, UNKNOWN = (
@@ -62,7 +62,7 @@ _EXPECTED = frozenset(kind.value for kind in _ACTIVITIES)
 
 def doing(task: ObservedTask, now: float) -> Doing:
     """Return what the process of a task does at `now`, Unix seconds on the observer's clock."""
-    if task.state in (TaskState.EXITED, TaskState.LOST):
+    if task.is_over:
         end = task.status.exit if task.status else None
         return Doing(ENDED, exit_clause(end), "has ended")
     if task.state is None or task.is_silent(now):

@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from tfscale.core.analysis.baselines.baseline import BaselineStore
+from tfscale.core.analysis.baselines.run_facts import RunIdentity, Work
+from tfscale.core.analysis.baselines.slowdown_watch import Identity, SlowdownWatch, Spell
 from tfscale.core.analysis.causes.cause_tracker import CauseTracker, Compared
 from tfscale.core.analysis.causes.vitals import Samples, Vitals
 from tfscale.core.analysis.network.link_speeds import BEYOND_IN_STEP, LinkSpeeds
 from tfscale.core.analysis.run.goodput import Goodput
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.saturation import SaturationWatch
-from tfscale.core.analysis.run.shared_slowdowns import SharedSlowdownWatch
 from tfscale.core.analysis.run.time_shares import TimeShares
 from tfscale.core.analysis.steps.impute import impute
 from tfscale.core.analysis.steps.phases import transfer
@@ -24,7 +26,7 @@ from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Role, Task, subject_owner
-from tfscale.core.records import Diagnosis, Frame, TaskState
+from tfscale.core.records import Description, Diagnosis, Frame, TaskState
 
 PERIOD = 5.0
 """Seconds between two judgements of all counters, which are medians over 10 s and hardly move faster (chosen)."""
@@ -45,7 +47,7 @@ _ROWS, _FEWEST_ROWS = 60, 20
 class ClusterContext:
     """Fold of the counters of all tasks, which are evaluated together with the steps."""
 
-    def __init__(self, spec: ClusterSpec) -> None:
+    def __init__(self, spec: ClusterSpec, baselines: BaselineStore | None = None) -> None:
         self._spec = spec
         self._speeds = LinkSpeeds(spec)
         spacing = _SPACING if len(spec.tasks) > MANY else 0.0
@@ -59,7 +61,10 @@ class ClusterContext:
         """Time of the last judgement of limits, Unix seconds."""
         self._causes = CauseTracker()
         self._saturation = SaturationWatch()
-        self._shared_slowdown = SharedSlowdownWatch()
+        self._slowdown = SlowdownWatch(baselines)
+        self._identity = RunIdentity()
+        self._is_usual = True
+        """False where the newest steps are beside a straggler, or of a cluster that is not at work."""
         self._training = {str(task) for task in spec.tasks if task.role in (Role.CHIEF, Role.WORKER)}
         self._ran = 0.0
         """Newest time at which a task ran, Unix seconds."""
@@ -69,11 +74,16 @@ class ClusterContext:
     def fold(self, task: str, frame: Frame) -> None:
         """Take in the counters and the activities of a frame of a task that the spec knows."""
         self._samples[task].add(frame)
+        self._identity.fold(task, frame)
         if frame.status.state is TaskState.RUNNING:
             self._ran = max(self._ran, frame.at)
         if task in self._training:
             self._goodput.started(frame.status.started)
             self._goodput.activities(task, frame.activities)
+
+    def describe(self, task: str, description: Description) -> None:
+        """Note what the agent of a task says about itself."""
+        self._identity.describe(task, description)
 
     @property
     def spent(self) -> Mapping[str, float]:
@@ -93,7 +103,7 @@ class ClusterContext:
     @property
     def open(self) -> list[Diagnosis]:
         """The slowdowns of all and the limits of the cluster, as they were judged last."""
-        return [*self._shared_slowdown.open, *self._saturation.open]
+        return [*self._slowdown.open, *self._saturation.open]
 
     def evaluate(
         self, window: AlignedSteps, tasks: Mapping[str, ObservedTask], straggles: bool, is_at_work: bool, now: float
@@ -103,12 +113,13 @@ class ClusterContext:
         While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is. Where the cluster is
         not at work nothing is judged: its counters are those of waiting, its steps are of before.
         """
+        is_whole = _is_whole(window.subjects, tasks)
+        self._is_usual = is_at_work and not straggles and is_whole
         if straggles or not is_at_work:
             self._saturation.clear()
             self._vitals.clear()
             self._judged = None
-            return self._shared_slowdown.open
-        recent = impute(window.last(_ROWS))
+            return self._slowdown.open
         if self._judged is not None and 0 <= now - self._judged < PERIOD:
             self._turn += 1
             self._condense(self._batches[self._turn :][:1])
@@ -119,10 +130,12 @@ class ClusterContext:
             # The counters of a task that has ended, or whose agent is silent, are no longer those of now.
             vitals = {name: newest for name, newest in self._vitals.items() if not _has_gone(tasks.get(name))}
             self._check_speeds(vitals, now)
+            recent = impute(window.last(_ROWS))
             load = self._load(recent, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
+            load = replace(load, is_whole=is_whole) if load else None
             speeds = {name: self._speeds.given(name) for name in vitals}
             limits = self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
-        return [*self._shared_slowdown.diagnose(recent, now), *limits, *self._speeds.wrong]
+        return [*self._slowdown.open, *limits, *self._speeds.wrong]
 
     def _check_speeds(self, names: Iterable[str], now: float) -> None:
         for name in names:
@@ -132,8 +145,10 @@ class ClusterContext:
     def _condense(self, batches: Sequence[Sequence[str]]) -> None:
         self._vitals.update((name, self._samples[name].vitals()) for batch in batches for name in batch)
 
-    def count_steps(self, table: StepTable, subjects: Sequence[str], numbering: str = "") -> None:
-        """Put the steps that came since the last call into the buckets of the run's time.
+    def count_steps(
+        self, tasks: Mapping[str, ObservedTask], table: StepTable, subjects: Sequence[str], numbering: str = ""
+    ) -> None:
+        """Put the steps that came since the last call into the buckets of the run's time, and compare with baselines.
 
         `numbering` names the one worker whose steps stand for all, where each has numbers of its own.
         """
@@ -146,6 +161,21 @@ class ClusterContext:
             ahead = newest - int(fresh.sequence[-1])
             self._goodput.steps(attempt, fresh, None if number is None else number - ahead)
             self._shares.note(self._goodput)
+            self._compare(tasks, attempt, fresh)
+
+    def _compare(self, tasks: Mapping[str, ObservedTask], attempt: tuple[int | str, ...], fresh: AlignedSteps) -> None:
+        """Compare the steps with how long they took before."""
+        names = list(dict.fromkeys(map(subject_owner, fresh.subjects)))
+        probe = next((task.probe for name in names if (task := tasks.get(name)) and task.probe), None)
+
+        def identify() -> Identity:
+            starts = (task.status.started for name in names if (task := tasks.get(name)) and task.status)
+            started = max((start for start in starts if start is not None), default=0.0)
+            known = self._identity
+            return Identity(started, known.attempt(names, tasks), known.key(names, probe), known.facts(names, probe))
+
+        size = probe.replicas if probe and probe.replicas else len(fresh.subjects)
+        self._slowdown.fold(Spell(attempt, size, Work.of(probe)), fresh, identify, self._is_usual)
 
     def _load(
         self, recent: AlignedSteps, tasks: Mapping[str, ObservedTask], vitals: Mapping[str, Vitals], now: float
@@ -197,11 +227,19 @@ class ClusterContext:
         return moved is not None and 8 * moved > claim
 
 
+def _is_whole(subjects: Sequence[str], tasks: Mapping[str, ObservedTask]) -> bool:
+    """Decide whether the steps of all workers that meet in the all-reduce are known."""
+    known = set(map(subject_owner, subjects))
+    if any(task.coordinator is not None for task in tasks.values()):
+        return True
+    return all(name in known for name, task in tasks.items() if task.meets and not task.is_over)
+
+
 def _has_gone(task: ObservedTask | None) -> bool:
     """Decide whether a task is known to have ended, or its agent to be silent."""
     if task is None:
         return False
-    return task.state in (TaskState.EXITED, TaskState.LOST) or (task.since is not None and not task.up)
+    return task.is_over or (task.since is not None and not task.up)
 
 
 def _split(names: Sequence[str]) -> list[Sequence[str]]:

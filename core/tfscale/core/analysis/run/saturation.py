@@ -99,7 +99,7 @@ def limits(
 
 
 def _communication(load: Load) -> Limit | None:
-    if load.ranks < 2:
+    if load.ranks < 2 or not load.is_whole:
         return None
     share, resource = load.transfer / load.step, "communication"
     sentence = f"communication-bound: {_exchange(load)} takes {share:.0%} of each {_step(load)}"

@@ -135,7 +135,7 @@ class CrashWatch:
             self._note(task, now)
         self._incidents = [one for one in self._incidents if not (one.is_reported and _is_over(one, tasks))]
         # Where every task has ended no report is missing.
-        is_all = all(task.state in (TaskState.EXITED, TaskState.LOST) for task in tasks.values())
+        is_all = all(task.is_over for task in tasks.values())
         settled = [incident for incident in self._incidents if is_all or now - incident.noticed >= SETTLE]
         for incident in settled:
             incident.is_reported = True
@@ -227,8 +227,7 @@ def _unreached(first: Failure, tasks: dict[str, ObservedTask]) -> tuple[str, str
     named, address = tasks.get(first.named or ""), first.clue.address if first.clue else None
     if named is None or not named.up or not first.followed or address is None:
         return None
-    has_ended = named.state in (TaskState.EXITED, TaskState.LOST)
-    ran = named.ended_at > first.at + CLOCK_DOUBT if has_ended else named.running and not named.stopped
+    ran = named.ended_at > first.at + CLOCK_DOUBT if named.is_over else named.running and not named.stopped
     place = f"{named.name} at {Address(*address)}"
     what = f"{first.task} could not reach {place}, whose process ran (a closed port, or a firewall?)"
     return (named.name, what) if ran else None
@@ -242,7 +241,7 @@ def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], n
     failed = {failure.task: failure for failure in incident.failures}
     if (cut := _cut_off(incident, first, tasks)) is not None:
         return cut.name, f"the agent of {cut.name} was out of contact {_span(cut.cut)}"
-    named = first.named
+    named = first.named or _only_silent(tasks, now)
     if named in failed:
         later = failed[named].at - first.at
         how = f"which {failed[named].how} only {duration(later)} later"
@@ -255,9 +254,15 @@ def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], n
     does = doing(task, now)
     if does.kind == SILENT:
         since = f" since {clock(does.since)}" if does.since is not None else ""
-        return named, f"{named} has died, or its host is cut off: nothing is heard from its agent{since}"
+        return named, f"{named} may have died, stand still or be cut off: nothing is heard from its agent{since}"
     runs = does.clause if does.kind == ENDED else "runs" + (f": {does.clause}" if does.kind == STOPPED else "")
     return first.task, f"it lost the connection to {named}, which {runs}"
+
+
+def _only_silent(tasks: dict[str, ObservedTask], now: float) -> str | None:
+    """Return the only one of those that meet whose agent is not heard, None where there is none, or several."""
+    silent = [task.name for task in tasks.values() if task.meets and doing(task, now).kind == SILENT]
+    return silent[0] if len(silent) == 1 else None
 
 
 def _cut_off(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> ObservedTask | None:

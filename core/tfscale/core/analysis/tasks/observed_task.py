@@ -122,6 +122,11 @@ class ObservedTask:
         return self.collective is not None and self.collective.entered > self.collective.left
 
     @property
+    def is_over(self) -> bool:
+        """True once its process has ended, or was lost with its shim."""
+        return self.state in (TaskState.EXITED, TaskState.LOST)
+
+    @property
     def ended_well(self) -> bool:
         return bool(self.status and self.status.exit and self.status.exit.well)
 

@@ -9,6 +9,7 @@ from rich.text import Text
 from tfscale.console.engine.model import TimelineEntry
 from tfscale.console.tui.widgets.appearance.ascii_spelling import spelled
 from tfscale.console.tui.widgets.appearance.theme import Appearance
+from tfscale.core.cluster.gpu_price import hours_text
 from tfscale.core.text import celsius, clock, count, data_rate, data_size, elapsed, percent, step_time
 
 _FORMATS: dict[str, Callable[[float], str]] = {
@@ -20,6 +21,8 @@ _FORMATS: dict[str, Callable[[float], str]] = {
     **dict.fromkeys(("link", "bus_bandwidth"), partial(data_size, unit="bit/s")),
     "temperature": celsius,
     "rate": "{:.3g} steps/s".format,
+    "gpu_hours_per_hour": partial(hours_text, digits=2),
+    "money_per_hour": "{:,.2f}".format,
     **dict.fromkeys(
         (
             *("cost", "share", "fraction", "link_fraction", "input_share", "throttled", "heat", "power_brake"),

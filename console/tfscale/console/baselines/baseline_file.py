@@ -1,0 +1,165 @@
+"""File that keeps baselines over runs: docs/reference/diagnoses.md#slowdowns-of-all says what for."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfscale.console.settings.state_folder import state_folder
+from tfscale.core.analysis.baselines.baseline import PARTS, Baseline
+from tfscale.core.analysis.baselines.run_facts import BaselineKey, Work
+from tfscale.core.validation import is_moment
+from tfscale.core.wire.json_records import SchemaError, decode, encode
+
+_logger = logging.getLogger(__name__)
+VERSION = 1
+"""Version of the file; rises when a reader of the older would misread the newer."""
+NAME = "baselines.json"
+MOST_OF_ONE, MOST = 8, 256
+"""Newest baselines that are kept of one key, and of all."""
+MOST_BYTES = 1 << 20
+"""Bytes of the file; the oldest baselines give way."""
+_PATIENCE = 2.0
+"""Seconds that the console waits at its end for what is being written."""
+
+
+class BaselineFile:
+    """Baselines in a file, which several consoles may share. What fails is told once, and the console goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._own: dict[tuple[str, Work], Baseline] = {}
+        """Baselines that this console has measured, by attempt and work."""
+        self._is_usable = True
+        self._writing: threading.Thread | None = None
+        self._kept = self._read()
+
+    def recall(self, key: BaselineKey) -> Sequence[Baseline]:
+        """Return the baselines of the key's program and hardware, of any size."""
+        with self._lock:
+            return [
+                each
+                for each in self._kept
+                if each.key and (each.key.program, each.key.hardware) == (key.program, key.hardware)
+            ]
+
+    def keep(self, baseline: Baseline) -> None:
+        """Keep this one, and write the file soon; of one attempt the fastest stays."""
+        with self._lock:
+            self._own[baseline.attempt, baseline.facts.work] = baseline
+        if self._is_usable and (self._writing is None or not self._writing.is_alive()):
+            # A file server that does not answer must not hold up the diagnosis.
+            self._writing = threading.Thread(target=self._write, name="baselines", daemon=True)
+            self._writing.start()
+
+    def close(self) -> None:
+        """Write what is not written yet, and wait a moment for that."""
+        if self._writing is not None:
+            self._writing.join(_PATIENCE)
+            if self._is_usable and not self._writing.is_alive():
+                last = threading.Thread(target=self._write, name="baselines", daemon=True)
+                last.start()
+                last.join(_PATIENCE)
+
+    def _write(self) -> None:
+        """Take over what others have written, add what is known here, and replace the file."""
+        others = self._read()
+        with self._lock:
+            own = [*self._own.values()]
+        if not self._is_usable:
+            return
+        kept = bounded(fastest_of_each([*others, *own]))
+        text = _text(kept)
+        draft = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft.unlink(missing_ok=True)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(text)
+            draft.replace(self._path)
+        except OSError as error:
+            self._give_up(f"cannot be written ({error.strerror})", "what is learnt of this run is not kept")
+            return
+        with self._lock:
+            self._kept = kept
+
+    def _read(self) -> list[Baseline]:
+        """Return what the file keeps; nothing where there is none, or it is damaged."""
+        try:
+            with self._path.open(encoding="utf-8") as file:
+                text = file.read(2 * MOST_BYTES)
+            document = json.loads(text)
+            if document["version"] != VERSION:
+                raise ValueError(f"its version is {document['version']}")
+            return [decoded(each) for each in document["baselines"]]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self._give_up(f"cannot be read ({error.strerror})", "earlier runs are not compared with")
+        except (SchemaError, ValueError, KeyError, TypeError, RecursionError) as error:
+            self._give_up(f"is damaged ({error})", "earlier runs are not compared with; remove it to begin anew")
+        return []
+
+    def _give_up(self, problem: str, consequence: str) -> None:
+        if self._is_usable:
+            self._is_usable = False
+            _logger.warning("%s %s: %s", self._path, problem, consequence)
+
+
+def open_baselines(environment: Mapping[str, str]) -> BaselineFile | None:
+    """Return the file of this user, None on a machine that has no folder for it."""
+    folder = state_folder(environment)
+    return BaselineFile(folder / NAME) if folder.is_absolute() else None
+
+
+def fastest_of_each(baselines: Sequence[Baseline]) -> list[Baseline]:
+    """Return the fastest baseline of each attempt and kind of work."""
+    fastest: dict[object, Baseline] = {}
+    for each in baselines:
+        name = each.attempt, each.key, each.facts.work
+        if name not in fastest or each.step < fastest[name].step:
+            fastest[name] = each
+    return [*fastest.values()]
+
+
+def bounded(baselines: Sequence[Baseline]) -> list[Baseline]:
+    """Return the newest baselines, as many as are kept, the oldest first."""
+    kept: list[Baseline] = []
+    number: dict[BaselineKey | None, int] = {}
+    for each in sorted(baselines, key=lambda each: each.begin, reverse=True):
+        number[each.key] = number.get(each.key, 0) + 1
+        if number[each.key] <= MOST_OF_ONE and len(kept) < MOST:
+            kept.append(each)
+    return kept[::-1]
+
+
+def _text(baselines: Sequence[Baseline]) -> str:
+    """Return the contents of the file, without the oldest where they are too long."""
+    lines = [json.dumps(encode(each)) for each in baselines]
+    size = sum(map(len, lines)) + 2 * len(lines)
+    while lines and size > MOST_BYTES - 100:
+        size -= len(lines.pop(0)) + 2
+    body = ",\n".join(lines)
+    return f'{{"version": {VERSION}, "baselines": [\n{body}\n]}}\n'
+
+
+def decoded(document: Mapping[str, Any]) -> Baseline:
+    """Return the baseline that the file describes. Raises ValueError and SchemaError."""
+    baseline = decode(Baseline, document)
+    times = (*baseline.usual, baseline.most, baseline.begin, baseline.end)
+    if len(baseline.usual) != len(PARTS) or not all(map(is_moment, times)) or baseline.step <= 0:
+        raise ValueError(f"a baseline with the times {baseline.usual}")
+    key, facts = baseline.key, baseline.facts
+    numbers = (key.size if key else None, facts.work.batch if facts.work.batch is not None else 1)
+    words = (*facts.command, *facts.hosts)
+    if not all(type(number) is int and number > 0 for number in numbers) or not all(
+        type(word) is str for word in words
+    ):
+        raise ValueError(f"a baseline with the facts {facts}")
+    return baseline
