@@ -130,6 +130,23 @@ def test_who_reduces_the_metrics_of_its_epoch_is_named_though_all_entered_as_man
     assert (crash.subject, crash.sentence) == ("worker:1", f"{named}; worker:2 exited 1 for that")
 
 
+def test_who_is_not_heard_is_named_where_all_others_met(view: View, died: Died) -> None:
+    """What is known of the one that is not heard is of before."""
+    line = "Aborting RingReduce with INVALID_ARGUMENT: Shape mismatch in the collective instance 333"
+    ended = died(112.0, code=1)
+    assert ended.exit is not None
+    status = replace(ended, exit=replace(ended.exit, log=(line,)))
+    unheard = view("worker:1", up=False, since=105.0, steps=650, collective=Collective(650, 650))
+    tasks = {f"worker:{index}": view(f"worker:{index}", status=status, steps=722) for index in (0, 2)}
+    tasks["worker:1"] = unheard
+    for entered, subject in ((723, "worker:1"), (722, "worker:0")):
+        tasks["worker:0"].collective, tasks["worker:2"].collective = Collective(723, 722), Collective(entered, 722)
+        watch = CrashWatch()
+        watch.diagnose(tasks, 113.0)
+        (crash,) = watch.diagnose(tasks, 113.0 + SETTLE)
+        assert crash.subject == subject, crash.sentence
+
+
 def test_where_all_reduce_metrics_nobody_parts(view: View) -> None:
     both = [view(f"worker:{index}", collective=Collective(9, 8, between_steps=True)) for index in range(2)]
     assert between_steps(both) == []

@@ -33,6 +33,8 @@ _TASKS = {
     "evaluation alone": "worker:0",
 }
 """Incidents, and the tasks to whose agents SIGKILL goes first."""
+_UNKNOWN = {"not a number": "loss has not been a number"}
+"""Patterns of what can be said of incidents in which nobody else sees whose fault it is."""
 
 
 def _unwatched(incident: Incident, task: str) -> Incident:
@@ -45,16 +47,17 @@ def _unwatched(incident: Incident, task: str) -> Incident:
             incident.end(cluster)
         cluster.start_agent(task)
 
+    pattern = _UNKNOWN.get(incident.name, task)
     return replace(
         incident,
         name=f"{incident.name}, its agent dead",
         does=f"SIGKILL to the agent of {task}; {incident.does}",
         begin=begin,
         end=end,
-        says=dict.fromkeys((10, incident.lasts - 1), task),
+        says=dict.fromkeys((10, incident.lasts - 1), pattern),
         never=incident.never.replace("|peer was gone", ""),
-        afterwards={20: rf"{WELL}|{task}"},
-        report=task,
+        afterwards={20: rf"{WELL}|{pattern}"},
+        report=pattern,
         quick=False,
     )
 

@@ -185,9 +185,10 @@ def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) 
         return _of_other_program(left.name, how_it_left(left), incident, code=0)
     meeting = [task for task in tasks.values() if task.meets]
     is_out_of_step = any(each.clue is not None and each.clue.kind == OUT_OF_STEP for each in incident.failures)
-    if is_out_of_step and (alone := evaluated_alone(meeting)):
+    silent = [task for task in meeting if doing(task, now).kind == SILENT]
+    if is_out_of_step and not silent and (alone := evaluated_alone(meeting)):
         return _of_other_program(alone[0].name, how_it_evaluates(alone, meeting), incident, code=first.code)
-    if is_out_of_step and (behind := parted(meeting)):
+    if is_out_of_step and (behind := parted(meeting, silent)):
         return _of_other_program(behind[0].name, how_they_part(behind, meeting), incident, code=first.code)
     return _describe(incident, tasks, now)
 

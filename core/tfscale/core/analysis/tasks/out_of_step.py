@@ -23,10 +23,17 @@ def missing(tasks: Sequence[ObservedTask]) -> set[str]:
     return {name for name, entered in counts.items() if entered < newest}
 
 
-def parted(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
-    """Return the tasks that did not meet the others in the all-reduce of the next step; none where that is unknown."""
-    behind = missing(tasks)
-    return [task for task in tasks if task.name in behind] or between_steps(tasks)
+def parted(tasks: Sequence[ObservedTask], silent: Sequence[ObservedTask]) -> list[ObservedTask]:
+    """Return the tasks that did not meet the others in the all-reduce of the next step; none where that is unknown.
+
+    The agents of the `silent` ones were not heard when it happened. Where all others met, it was the only silent one.
+    """
+    heard = [task for task in tasks if task not in silent]
+    behind = missing(heard)
+    found = [task for task in heard if task.name in behind] or between_steps(heard)
+    if not silent:
+        return found
+    return list(silent) if len(silent) == 1 and not found and all(task.is_inside for task in heard) else []
 
 
 def between_steps(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
@@ -74,7 +81,7 @@ def how_it_left(task: ObservedTask) -> str:
 def how_they_part(behind: Sequence[ObservedTask], tasks: Sequence[ObservedTask]) -> str:
     """Say who has not entered the all-reduce of the others, but another collective."""
     others = listing([task.name for task in tasks if task not in behind])
-    step = max(task.steps for task in behind)
+    step = max(task.steps for task in tasks if task not in behind)
     after = f"after step {step}, " if step else ""
     who = listing([task.name for task in behind])
     why = (
