@@ -131,7 +131,7 @@ def test_who_reduces_the_metrics_of_its_epoch_is_named_though_all_entered_as_man
 
 
 def test_who_is_not_heard_is_named_where_all_others_met(view: View, died: Died) -> None:
-    """What is known of the one that is not heard is of before."""
+    """The figures of the one that is not heard are of before."""
     line = "Aborting RingReduce with INVALID_ARGUMENT: Shape mismatch in the collective instance 333"
     ended = died(112.0, code=1)
     assert ended.exit is not None
