@@ -165,7 +165,8 @@ class Cluster:
 
     def _environment(self) -> dict[str, str]:
         places = os.pathsep.join(sys.path)
-        own = {"TFSCALE_INSECURE": "1", "XDG_RUNTIME_DIR": str(self.folder), "ACCIDENTS": str(self.orders)}
+        own = {"TFSCALE_INSECURE": "1", "ACCIDENTS": str(self.orders)}
+        own |= dict.fromkeys(("XDG_RUNTIME_DIR", "XDG_STATE_HOME"), str(self.folder))
         return os.environ | {MARK: str(self.folder), "PYTHONPATH": places, "PYTHONUNBUFFERED": "1"} | own
 
     def _write_cluster(self) -> None:
