@@ -139,12 +139,14 @@ def test_who_is_not_heard_is_named_where_all_others_met(view: View, died: Died) 
     unheard = view("worker:1", up=False, since=105.0, steps=650, collective=Collective(650, 650))
     tasks = {f"worker:{index}": view(f"worker:{index}", status=status, steps=722) for index in (0, 2)}
     tasks["worker:1"] = unheard
-    for entered, subject in ((723, "worker:1"), (722, "worker:0")):
+    for entered, subject in ((722, "worker:0"), (723, "worker:1")):
         tasks["worker:0"].collective, tasks["worker:2"].collective = Collective(723, 722), Collective(entered, 722)
         watch = CrashWatch()
         watch.diagnose(tasks, 113.0)
         (crash,) = watch.diagnose(tasks, 113.0 + SETTLE)
         assert crash.subject == subject, crash.sentence
+    back = {**tasks, "worker:1": view("worker:1", status=status, up=True)}
+    assert watch.diagnose(back, 140.0)[0].subject == "worker:1", "its agent is back, and knows nothing of the end"
 
 
 def test_where_all_reduce_metrics_nobody_parts(view: View) -> None:

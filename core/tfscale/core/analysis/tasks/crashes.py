@@ -114,6 +114,8 @@ class _Incident:
     failures: list[Failure]
     noticed: float
     is_reported: bool = False
+    apart: frozenset[str] = frozenset()
+    """Tasks that were found to be out of step: an agent that comes back later knows less of them."""
 
     def includes(self, failure: Failure) -> bool:
         anchor = self.failures[0]
@@ -188,7 +190,9 @@ def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) 
     silent = [task for task in meeting if doing(task, now).kind == SILENT]
     if is_out_of_step and not silent and (alone := evaluated_alone(meeting)):
         return _of_other_program(alone[0].name, how_it_evaluates(alone, meeting), incident, code=first.code)
-    if is_out_of_step and (behind := parted(meeting, silent)):
+    behind = parted(meeting, silent) or [task for task in meeting if task.name in incident.apart]
+    if is_out_of_step and behind:
+        incident.apart = frozenset(task.name for task in behind)
         return _of_other_program(behind[0].name, how_they_part(behind, meeting), incident, code=first.code)
     return _describe(incident, tasks, now)
 
