@@ -73,7 +73,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print("| noise | false an hour | of runs after another, falsely | " + " | ".join(_heads()) + " |")
     print(f"| --- |{' --- |' * (2 + len(_heads()))}")
-    for noise in NOISES:
+    for noise in (*NOISES, "wandering"):
         if arguments.only in noise:
             print(f"| {noise} | " + " | ".join(row(noise, arguments.hours)) + " |", flush=True)
 
@@ -87,7 +87,7 @@ def row(noise: str, hours: float) -> list[str]:
     within: dict[float, list[float | None]] = {ratio: [] for ratio in RATIOS}
     between: dict[float, list[float | None]] = {ratio: [] for ratio in RATIOS}
     for index, (workers, step) in enumerate(SHAPES):
-        seed = 70_000 + 1000 * NOISES.index(noise) + 10 * index
+        seed = 70_000 + 1000 * [*NOISES, "wandering"].index(noise) + 10 * index
         long = cluster(workers, step, noise, seed, seconds=3600 * hours)
         false, seconds = false + len(told(long, SlowdownWatch(), "first")), seconds + float(long.end[-1])
         short = max(300.0, 150 * step)

@@ -134,6 +134,10 @@ class _Noise:
         memory = float(np.exp(-self.step / 10.0))
         return self.random.normal(0.0, 0.035, self.shape) + self.remembering(memory, 0.035)
 
+    def wandering(self) -> Floats:
+        """Return noise of 8 % with a memory of 3 minutes: no detector of stragglers is asked about it."""
+        return self.random.normal(0.0, 0.02, self.shape) + self.remembering(float(np.exp(-self.step / 180.0)), 0.08)
+
     def bursty(self) -> Floats:
         """Return bursts of other tenants: 4 % of the time, for 4 s on average, a host takes 1.6 times as long."""
         values = self.random.normal(0.0, 0.03, self.shape)

@@ -31,7 +31,7 @@ def test_progress_names_the_command(stage: Stage, generation: int, message: str,
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("slowdown", "steps are as fast as before again, after 1 m 35 s"),
+        ("slowdown", "steps are as fast as before again, or were started anew, after 1 m 35 s"),
         ("crash", "runs again, after 1 m 35 s"),
         ("still", "no longer still, after 1 m 35 s"),
     ],

@@ -7,7 +7,7 @@ from tfscale.core.records import Diagnosis, Stage, TaskState, TaskStatus
 from tfscale.core.text import elapsed, exit_phrase
 
 _ENDS = {
-    "slowdown": "steps are as fast as before again",
+    "slowdown": "steps are as fast as before again, or were started anew",
     "pauses": "pauses no more",
     "imbalance": "the work is even again",
     "saturation": "no longer at this limit",

@@ -90,6 +90,11 @@ class Findings:
     """The known history of the steps, while it is too short to name a straggler; None where it is long enough."""
 
 
+def is_calm(diagnosis: Diagnosis) -> bool:
+    """Decide whether a diagnosis is no trouble: a limit of a cluster that is used well, or other work than before."""
+    return diagnosis.kind in ("saturation", "slowdown") and diagnosis.severity == "info"
+
+
 def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
     """Decide whether this is the end of a stillness that one of `diagnoses` goes on with: it is not over."""
     if diagnosis.kind != "still" or diagnosis.end is None:

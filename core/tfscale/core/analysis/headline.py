@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition
-from tfscale.core.analysis.findings import PACE, SubjectSummary
+from tfscale.core.analysis.findings import PACE, SubjectSummary, is_calm
 from tfscale.core.analysis.run.saturation import BESIDE_STEPS
 from tfscale.core.analysis.stragglers.straggler_rule import ShortHistory
 from tfscale.core.analysis.tasks.not_started import why_missing
@@ -32,8 +32,8 @@ def headline(
 ) -> str:
     """Return the most severe open diagnosis, else the rate of training, else the reason why there is none.
 
-    A limit of severity `info` is no trouble: such a cluster is used well, and healthy. Of a cluster that makes no step
-    nothing is said about its pace.
+    What is calm is no trouble, as a limit of a cluster that is used well: such a cluster is healthy. Of a cluster that
+    makes no step nothing is said about its pace.
 
     Args:
         diagnoses: the most severe first.
@@ -44,7 +44,7 @@ def headline(
         stages: of the pipeline in a task, newest steps.
         short: what is known of the steps, while it is too short to name a straggler.
     """
-    told = [each for each in diagnoses if each.end is None and not _is_calm(each)]
+    told = [each for each in diagnoses if each.end is None and not is_calm(each)]
     if condition.kind is not Condition.TRAINING:
         told = [each for each in told if each.kind not in PACE or condition.may_be_judged]
     still = condition.stillness
@@ -58,10 +58,6 @@ def headline(
     if condition.kind is Condition.TRAINING and steps_per_second is not None:
         return _unnamed(tasks, steps_per_second, ratios or {}, stages, short) + _manner(diagnoses)
     return _waiting(tasks, condition)
-
-
-def _is_calm(diagnosis: Diagnosis) -> bool:
-    return (diagnosis.kind, diagnosis.severity) == ("saturation", "info")
 
 
 def _manner(diagnoses: Sequence[Diagnosis]) -> str:

@@ -222,7 +222,7 @@ _BY_SLOWER_PART: Mapping[str, str] = {
     "input": "look at the storage that all read from",
     "host": "look at what was added between the steps: callbacks, logging, loading of data without tf.data",
     "transfer": "look at the links between the hosts, and at who else uses them",
-    "compute": "look at what changed in the program: batch, lengths, epoch",
+    "compute": "look at clocks and heat of its hosts, at who else uses them, and at the program: lengths, epoch",
     "update": "look at what changed in the program: optimizer, variables",
 }
 _BY_UNEVEN_PHASE: Mapping[str, str] = {
@@ -276,6 +276,10 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return "look at the cable, port and settings (ethtool) of both hosts, and at who else uses that way"
         case "pauses":
             return _BY_PAUSING_PHASE.get(_text(evidence.get("phase")))
+        case "slowdown" if diagnosis.severity == "info":
+            return None
+        case "slowdown" if evidence.get("changed"):
+            return "see which of the changes explains it: undo them one by one"
         case "slowdown":
             return _BY_SLOWER_PART.get(_text(evidence.get("part")))
         case "imbalance":

@@ -10,7 +10,9 @@ import pytest
 from tfscale.core.analysis.baselines.baseline import Baseline
 from tfscale.core.analysis.baselines.run_facts import BaselineKey
 from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.analysis.findings import is_calm
 from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
+from tfscale.core.analysis.remedies import first_step
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import Description, Diagnosis, Frame, HostSample
 
@@ -152,6 +154,7 @@ def test_a_larger_batch_is_other_work_and_no_fault(cluster: Cluster) -> None:
     (slowdown,) = watch(cluster(1), memory, Attempt(90_000.0, SHORT, 2.0, batch=128))
     assert slowdown.severity == "info"
     assert "cost" not in slowdown.evidence
+    assert first_step(slowdown) is None and is_calm(slowdown)
     assert slowdown.sentence.endswith("That is other work, and no fault: batch 128, before 64.")
 
 
@@ -228,3 +231,37 @@ def test_without_a_description_nothing_is_kept_and_nothing_asked(cluster: Cluste
     for task, frame in Attempt().frames():
         observer.fold(task, frame)
         observer.diagnose(frame.at)
+
+
+def test_a_slowdown_is_measured_on_beside_a_straggler(cluster: Cluster) -> None:
+    slow = tuple(Slow(worker, 1.5, begin=80.0) for worker in range(4))
+    back = tuple(Slow(worker, 1 / 1.5, begin=150.0) for worker in range(4))
+    observer = Diagnostician(cluster(4))
+    for index in range(4):
+        observer.note_link(f"worker:{index}", True, 0.0)
+    open_at: dict[str, list[float]] = {"slowdown": [], "straggler": []}
+    for task, frame in Simulation(4, 10.0, 190.0, slow=(*slow, *back, Slow(2, 2.0, begin=125.0))).frames():
+        observer.fold(task, frame)
+        if task == "worker:3":
+            for each in observer.diagnose(frame.at).diagnoses:
+                if each.end is None and each.kind in open_at:
+                    open_at[each.kind].append(frame.at)
+    assert open_at["straggler"][-1] == 190.0
+    assert 105.0 <= open_at["slowdown"][0] <= 125.0
+    assert 150.0 <= open_at["slowdown"][-1] <= 165.0
+
+
+def test_who_gets_the_whole_backlog_at_once_is_told_as_who_was_there(cluster: Cluster) -> None:
+    memory = Memory()
+    watch(cluster(1), memory, Attempt())
+    later = Attempt(90_000.0, SHORT, 1.4)
+    (live,) = watch(cluster(1), memory, later)
+    late = Diagnostician(cluster(1), baselines=memory)
+    late.note_link("worker:0", True, 90_000.0)
+    late.describe("worker:0", later.description("worker:0"))
+    for task, frame in later.frames():
+        late.fold(task, frame)
+    late.diagnose(90_000.0 + SHORT)
+    (told,) = [each for each in late.diagnose(90_001.0 + SHORT).diagnoses if each.kind == "slowdown"]
+    assert told.evidence["ratio"] == pytest.approx(live.evidence["ratio"], rel=0.02)
+    assert told.evidence["before"] == live.evidence["before"]

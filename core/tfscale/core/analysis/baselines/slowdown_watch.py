@@ -121,18 +121,20 @@ class SlowdownWatch:
         spell: Spell,
         fresh: AlignedSteps,
         identify: Callable[[], Identity],
-        is_remembered: bool = True,
+        is_usual: bool = True,
     ) -> None:
         """Take in steps that all workers have reported, in order, and judge.
 
-        `identify` tells what the run is. Not remembered are steps beside a straggler, or of a cluster not at work.
+        `identify` tells what the run is. Steps beside a straggler, or of a cluster not at work, are not usual: they
+        begin no slowdown, and none of two workers is measured over them. Of more the middle ones show it all the same.
         """
         if not len(fresh):
             return
         if self._blocks is None or self._is_another(spell):
             self._blocks = self._begun(spell, fresh, identify())
         blocks = self._blocks
-        if not blocks.fold(fresh, is_remembered) or not is_remembered:
+        is_measured = is_usual or (self._open is not None and len(fresh.subjects) > 2)
+        if not blocks.fold(fresh, is_measured) or not is_measured:
             return
         if blocks.count - self._kept_at >= _KEEP_EVERY or (self._store is not None and self._identity.key is None):
             known, self._kept_at = identify(), blocks.count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tfscale.core.analysis.findings import Findings, by_sentence
+from tfscale.core.analysis.findings import Findings, by_sentence, is_calm
 from tfscale.core.analysis.remedies import Remedy, for_cluster, for_stragglers
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.scaling import Forecast, ring_forecast
@@ -20,7 +20,7 @@ class Recommendations:
     """Findings to repair first, limits, and remedies in the order of their gain."""
 
     culprits: tuple[Diagnosis, ...]
-    """Open findings other than limits, each sentence once, the most severe first."""
+    """Open findings other than limits and what is calm, each sentence once, the most severe first."""
     limits: tuple[Diagnosis, ...]
     """Open findings of saturation."""
     remedies: tuple[Remedy, ...]
@@ -35,7 +35,7 @@ def recommend(findings: Findings, load: Load | None) -> Recommendations:
     limits = tuple(diagnosis for diagnosis in diagnoses if diagnosis.kind == "saturation")
     remedies = _with_gain(findings, diagnoses, load) if load else ()
     return Recommendations(
-        culprits=tuple(by_sentence(diagnosis for diagnosis in diagnoses if diagnosis.kind != "saturation")),
+        culprits=tuple(by_sentence(each for each in diagnoses if each.kind != "saturation" and not is_calm(each))),
         limits=limits,
         remedies=tuple(sorted(remedies, key=lambda remedy: -(remedy.gain or 0.0))),
         unproven=tuple(dict.fromkeys(remedy for limit in limits for remedy in _unproven(limit))),

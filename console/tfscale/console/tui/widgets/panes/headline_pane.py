@@ -12,7 +12,7 @@ from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
-from tfscale.core.analysis.findings import by_sentence
+from tfscale.core.analysis.findings import by_sentence, is_calm
 from tfscale.core.analysis.remedies import first_step, still_advice
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import Diagnosis, Stage
@@ -82,12 +82,8 @@ def _advice(snapshot: Snapshot) -> str | None:
 
 
 def open_diagnoses(snapshot: Snapshot) -> list[Diagnosis]:
-    """Return the open diagnoses, each sentence once, the most severe first, without a healthy saturation."""
-    return by_sentence(
-        diagnosis
-        for diagnosis in snapshot.findings.diagnoses
-        if diagnosis.end is None and (diagnosis.kind, diagnosis.severity) != ("saturation", "info")
-    )
+    """Return the open diagnoses, each sentence once, the most severe first, without those that are no trouble."""
+    return by_sentence(each for each in snapshot.findings.diagnoses if each.end is None and not is_calm(each))
 
 
 def headline(snapshot: Snapshot) -> tuple[str, str]:
