@@ -114,3 +114,16 @@ def test_the_slow_link_stands_before_the_communication_that_it_bounds(
             headlines.append(observer.diagnose(made.at).headline)
     assert headlines[38].startswith("communication-bound")
     assert headlines[-1].startswith("the link from worker:1 to worker:2 is slow")
+
+
+def test_of_a_link_whose_other_end_is_not_heard_the_direction_is_not_told(frame: MakeFrame) -> None:
+    """The unheard host may be what is slow: it holds up the answers to what it is sent."""
+    watch, at, open_after = SlowLinks(), 1000.0, []
+    for second in range(50):
+        at += 1
+        for task, each in ring(frame, at, 3, {1: SHAPED} if second >= 20 else {}).items():
+            if second < 20 or task != "worker:2":
+                watch.fold(task, each)
+        open_after.append(watch.diagnose())
+    (slow,) = open_after[-1]
+    assert slow.sentence.startswith("the link between worker:1 and worker:2 is slow: ")

@@ -95,8 +95,13 @@ class SlowLinks:
     def _tell(self, key: _Key, link: LinkMemory, compared: _Compared) -> Diagnosis:
         """Return what holds; while it is to be seen whether the link is well again, what held last."""
         if link.in_a_row == 0 or key not in self._told:
-            self._told[key] = _describe(key, link, compared)
+            self._told[key] = _describe(key, link, compared, self._is_heard(key[1], link.at))
         return self._told[key]
+
+    def _is_heard(self, receiver: str, at: float) -> bool:
+        """Decide whether the agent of a receiver tells of its own links, which may be those that hold up the answers."""
+        names = receiver.split(" or ")
+        return any(name in self._newest and self._newest[name][0] > at - _GONE for name in names)
 
     def _read(self) -> set[str]:
         """Take in the links of the busiest tasks and of some others, and return whose there were."""
@@ -137,12 +142,13 @@ def _follow(link: LinkMemory, compared: _Compared) -> None:
         link.is_named, link.in_a_row = is_ill, 0
 
 
-def _describe(key: _Key, link: LinkMemory, compared: _Compared) -> Diagnosis:
+def _describe(key: _Key, link: LinkMemory, compared: _Compared, receiver_is_heard: bool) -> Diagnosis:
     own, (sender, receiver) = compared.own, key
     longer = link.usual_rate / own.sent if link.usual_rate else None
     round_trip = median(other.round_trip for other in compared.others)
     is_slow = link.manner == "slow"
     what = _slow(own, compared, round_trip) if is_slow else _lossy(own, compared)
+    ends = f"from {sender} to {receiver}" if receiver_is_heard else f"between {sender} and {receiver}"
     cost = f": it makes the step {times(longer)} as long" if longer and longer >= 1.1 else ""
     return Diagnosis(
         kind="slow_link",
@@ -150,7 +156,7 @@ def _describe(key: _Key, link: LinkMemory, compared: _Compared) -> Diagnosis:
         begin=link.since,
         end=None,
         severity=_severity(longer, own.work) if is_slow else "warning",
-        sentence=f"the link from {sender} to {receiver} {what}, since {clock(link.since)}{cost}",
+        sentence=f"the link {ends} {what}, since {clock(link.since)}{cost}",
         evidence={
             "receiver": receiver,
             "manner": link.manner,
