@@ -304,6 +304,7 @@ class Daemon:
             generation=self._journal.entry.generation,
             started=self._started,
             pid=os.getpid(),
+            directory=str(Path(settings.cluster.program.directory or "").absolute()),
         )
 
 

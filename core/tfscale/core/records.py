@@ -599,6 +599,8 @@ class Description:
     generation: int
     started: Time
     pid: int
+    directory: str = ""
+    """Folder in which the task's program is started."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,7 @@ class Description(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     STARTED_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
+    DIRECTORY_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     version: _builtins.str
     """of tfscale"""
@@ -187,6 +188,8 @@ class Description(_message.Message):
     """of the agent"""
     pid: _builtins.int
     """of the agent"""
+    directory: _builtins.str
+    """in which the program is started"""
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -204,10 +207,11 @@ class Description(_message.Message):
         generation: _builtins.int = ...,
         started: _builtins.float = ...,
         pid: _builtins.int = ...,
+        directory: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "generation", b"generation", "host", b"host", "lead", b"lead", "log_path", b"log_path", "pid", b"pid", "run", b"run", "schema_version", b"schema_version", "started", b"started", "task", b"task", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "directory", b"directory", "generation", b"generation", "host", b"host", "lead", b"lead", "log_path", b"log_path", "pid", b"pid", "run", b"run", "schema_version", b"schema_version", "started", b"started", "task", b"task", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

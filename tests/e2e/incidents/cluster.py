@@ -166,6 +166,7 @@ class Cluster:
     def _environment(self) -> dict[str, str]:
         places = os.pathsep.join(sys.path)
         own = {"TFSCALE_INSECURE": "1", "ACCIDENTS": str(self.orders)}
+        # What is usual on this machine is no part of an incident.
         own |= dict.fromkeys(("XDG_RUNTIME_DIR", "XDG_STATE_HOME"), str(self.folder))
         return os.environ | {MARK: str(self.folder), "PYTHONPATH": places, "PYTHONUNBUFFERED": "1"} | own
 

@@ -156,7 +156,7 @@ def decoded(document: Mapping[str, Any]) -> Baseline:
     if len(baseline.usual) != len(PARTS) or not all(map(is_moment, times)) or baseline.step <= 0:
         raise ValueError(f"a baseline with the times {baseline.usual}")
     key, facts = baseline.key, baseline.facts
-    numbers = (key.size if key else None, facts.work.batch if facts.work.batch is not None else 1)
+    numbers = (key.size if key else None, 1 if facts.work.batch is None else facts.work.batch)
     words = (*facts.command, *facts.hosts)
     if not all(type(number) is int and number > 0 for number in numbers) or not all(
         type(word) is str for word in words

@@ -305,6 +305,7 @@ class _Agent:
             generation=1,
             started=self._begin,
             pid=3000 + self.task.index,
+            directory="/home/user",
         )
 
 

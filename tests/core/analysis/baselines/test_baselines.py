@@ -49,11 +49,12 @@ class Attempt:
     command: tuple[str, ...] = ("python", "-u", "train.py", "--data", "/fast")
     hosts: str = "node"
     cores: int = 8
+    model: int | None = 400
     noise: Noise = field(default_factory=lambda: Noise(0.03))
 
     def description(self, task: str) -> Description:
         host = f"{self.hosts}-{task.partition(':')[2]}"
-        return Description("1", "digits", task, "worker:0", host, "{}", self.command, "", self.number, 0.0, 1)
+        return Description("1", "digits", task, "worker:0", host, "{}", self.command, "", self.number, 0.0, 1, "/home")
 
     def frames(self) -> Iterator[tuple[str, Frame]]:
         slow = tuple(Slow(worker, self.times, phase=self.phase) for worker in range(self.workers))
@@ -65,7 +66,7 @@ class Attempt:
                 examples_per_step=self.batch,
                 tensorflow=self.tensorflow,
                 replicas=self.workers,
-                reduced_bytes_per_step=400,
+                reduced_bytes_per_step=self.model,
             )
             steps = tuple(
                 replace(each, attempt=self.number, end=array("d", (end + self.begin for end in each.end)))
@@ -156,6 +157,17 @@ def test_a_larger_batch_is_other_work_and_no_fault(cluster: Cluster) -> None:
     assert "cost" not in slowdown.evidence
     assert first_step(slowdown) is None and is_calm(slowdown)
     assert slowdown.sentence.endswith("That is other work, and no fault: batch 128, before 64.")
+
+
+def test_where_the_model_is_not_known_other_arguments_may_be_other_work(cluster: Cluster) -> None:
+    memory = Memory()
+    watch(cluster(1), memory, Attempt(model=None))
+    (slowdown,) = watch(cluster(1), memory, Attempt(90_000.0, SHORT, 1.4, model=None))
+    assert slowdown.severity == "warning"
+    command = ("python", "-u", "train.py", "--data", "/slow")
+    (slowdown,) = watch(cluster(1), memory, Attempt(90_000.0, SHORT, 1.4, model=None, command=command))
+    assert slowdown.severity == "info"
+    assert slowdown.sentence.endswith("That may be other work, and no fault: arguments /slow, before /fast.")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Facts of a run: its program, its hardware, and what differs from another one."""
 
+from dataclasses import replace
+
 import pytest
 from tfscale.core.analysis.baselines.run_facts import RunFacts, RunIdentity, Work, changes, program_name
 from tfscale.core.records import (
@@ -69,9 +71,13 @@ def test_rows_of_sparse_gradients_do_not_make_another_program() -> None:
     assert one.key(["worker:0"], few) == one.key(["worker:0"], many)
 
 
-def test_where_the_model_is_not_known_the_run_stands_for_it() -> None:
-    key = identity("a").key(["worker:0"], ProbeStatus(ProbeState.MEASURING))
+def test_where_the_model_is_not_known_the_folder_stands_for_it_else_the_run() -> None:
+    known, probe = identity("a"), ProbeStatus(ProbeState.MEASURING)
+    key = known.key(["worker:0"], probe)
     assert key is not None and key.program == "train.py, no strategy, run digits"
+    known.describe("worker:0", replace(description("a"), directory="/home/a"))
+    key = known.key(["worker:0"], probe)
+    assert key is not None and key.program == "train.py, no strategy, in /home/a"
 
 
 def test_without_a_host_sample_or_a_description_there_is_no_key() -> None:
@@ -98,7 +104,12 @@ def test_of_many_hosts_it_is_kept_that_they_are_others() -> None:
 
 def test_changes_are_told_with_what_was_before() -> None:
     before = RunFacts(
-        Work(64, dtype_policy="float32"), "2.16.1", "Keras 3.4", ("python", "train.py", "--lr", "0.1"), ("a", "b", "c")
+        Work(64, dtype_policy="float32"),
+        "2.16.1",
+        "Keras 3.4",
+        ("python", "train.py", "--lr", "0.1"),
+        ("a", "b", "c"),
+        "/x",
     )
     now = RunFacts(
         Work(128, 4, dtype_policy="mixed_float16"),
@@ -106,6 +117,7 @@ def test_changes_are_told_with_what_was_before() -> None:
         "Keras 3.5",
         ("python", "train.py", "--lr", "0.2", "--jit"),
         ("a", "b", "d"),
+        "/y",
     )
     assert list(changes(before, now)) == [
         "batch 128, before 64",
@@ -114,6 +126,7 @@ def test_changes_are_told_with_what_was_before() -> None:
         "TensorFlow 2.17.0, before 2.16.1",
         "Keras 3.5, before Keras 3.4",
         "arguments 0.2 --jit, before 0.1",
+        "working folder /y, before /x",
         "hosts d, before c",
     ]
     assert list(changes(before, before)) == []

@@ -60,6 +60,16 @@ class RunFacts:
     keras: str | None = None
     command: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    directory: str = ""
+    """Folder in which the program was started."""
+    model: int | None = None
+    """Bytes of all gradients as dense tensors, which tell models apart."""
+
+    def is_same_work(self, other: RunFacts) -> bool:
+        """Decide whether a step is the same work: where the model is not known, its arguments must be the same."""
+        if self.model is None or other.model is None:
+            return self.work == other.work and self.command == other.command
+        return self.work == other.work
 
 
 def changes(before: RunFacts, now: RunFacts) -> Iterator[str]:
@@ -79,6 +89,8 @@ def changes(before: RunFacts, now: RunFacts) -> Iterator[str]:
         yield f"{now.keras}, before {before.keras}"
     if before.command and now.command and before.command != now.command:
         yield _changed_arguments(before.command, now.command)
+    if before.directory and now.directory and before.directory != now.directory:
+        yield f"working folder {now.directory}, before {before.directory}"
     if before.hosts and now.hosts and before.hosts != now.hosts:
         yield _changed_hosts(before.hosts, now.hosts)
 
@@ -157,6 +169,8 @@ class RunIdentity:
             probe.keras if probe else None,
             _kept(first.command) if first else (),
             tuple(hosts),
+            first.directory if first else "",
+            _model(probe),
         )
 
     def _kinds(self, tasks: Sequence[str]) -> str:
@@ -185,14 +199,18 @@ def _kept(command: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
+def _model(probe: ProbeStatus | None) -> int | None:
+    """Return the bytes of a step's gradients as dense tensors: how many rows of sparse ones are gathered differs."""
+    if probe is None or not probe.reduced_bytes_per_step:
+        return None
+    return probe.reduced_bytes_per_step - (probe.gathered_bytes_per_step or 0) + (probe.dense_bytes_per_step or 0)
+
+
 def _program(description: Description, probe: ProbeStatus) -> str:
-    if probe.reduced_bytes_per_step:
-        # How many rows of sparse gradients are gathered differs from step to step.
-        dense = probe.reduced_bytes_per_step - (probe.gathered_bytes_per_step or 0) + (probe.dense_bytes_per_step or 0)
-        size = f"{dense} bytes"
-    else:
-        size = f"run {description.run}"
-    return f"{program_name(description.command)}, {probe.strategy or 'no strategy'}, {size}"
+    model = _model(probe)
+    where = f"in {description.directory}" if description.directory else f"run {description.run}"
+    name, strategy = program_name(description.command), probe.strategy or "no strategy"
+    return f"{name}, {strategy}, {where if model is None else f'{model} bytes'}"
 
 
 def program_name(command: Sequence[str]) -> str:

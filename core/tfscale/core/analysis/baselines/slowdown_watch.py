@@ -18,7 +18,7 @@ from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import Diagnosis
-from tfscale.core.text import clock, moment, step_time, times
+from tfscale.core.text import clock, moment, plural, step_time, times
 
 ON, OFF = 1.15, 1.08
 """Ratios to the baseline's step from which on steps are slower, and below which that ends (chosen: what is 1.2 times as
@@ -185,26 +185,20 @@ class SlowdownWatch:
             yield _Reference(own, "before")
         assert self._spell is not None
         size, work = self._spell.size, self._spell.work
+        facts = replace(self._identity.facts, work=work)
         earlier = [each for number, each in self._earlier if number == size]
         kept = self._kept()
         others = [each for each in kept if each.key and each.key.size == size]
         for has_other_work in (False, True):
             for group, is_own_run in ((earlier, True), (others, False)):
-                known = [each for each in group if (each.facts.work != work) is has_other_work]
+                known = [each for each in group if each.facts.is_same_work(facts) is not has_other_work]
                 if known:
                     fastest = min(known, key=lambda each: each.step)
                     yield _Reference(fastest, self._when(fastest, is_own_run), has_other_work)
-        if not others:
-            smaller = [each for each in kept if each.key and each.key.size < size]
-            equal = [
-                each
-                for each in smaller
-                if each.key and each.facts.work.a_replica(each.key.size) == work.a_replica(size)
-            ]
-            if equal:
-                fastest = min(equal, key=lambda each: sum(each.usual[:OWN]))
-                assert fastest.key is not None
-                yield _Reference(fastest, f"with {fastest.key.size} replicas on {moment(fastest.begin)}", parts=OWN)
+        if not others and (smaller := [*_equal_but_smaller(kept, facts, size)]):
+            fastest = min(smaller, key=lambda each: sum(each.usual[:OWN]))
+            replicas = fastest.key.size if fastest.key else size
+            yield _Reference(fastest, f"with {plural(replicas, 'replica')} on {moment(fastest.begin)}", parts=OWN)
 
     def _kept(self) -> Sequence[Baseline]:
         """Return the baselines of other attempts, or of this one as another console has seen it."""
@@ -235,6 +229,20 @@ class SlowdownWatch:
             return
         begin = self._open.begin if self._open else blocks.newest[0][0]
         self._open = _describe(blocks.times, self._reference, begin, self._identity, workers, subject)
+
+
+def _equal_but_smaller(baselines: Sequence[Baseline], facts: RunFacts, size: int) -> Iterator[Baseline]:
+    """Yield those of fewer replicas of which each had the same work as one of these has."""
+    replica = facts.work.a_replica(size)
+    for each in baselines:
+        is_equal = each.key is not None and each.facts.work.a_replica(each.key.size) == replica
+        if (
+            is_equal
+            and each.key
+            and each.key.size < size
+            and each.facts.is_same_work(replace(facts, work=each.facts.work))
+        ):
+            yield each
 
 
 def _totals(blocks: Floats, reference: _Reference) -> Floats:
@@ -292,7 +300,8 @@ def _describe(
     if told:
         evidence["changed"] = "; ".join(told)
     if reference.has_other_work:
-        sentence += f" That is other work, and no fault: {'; '.join(told)}."
+        is_sure = reference.baseline.facts.work != identity.facts.work
+        sentence += f" That {'is' if is_sure else 'may be'} other work, and no fault: {'; '.join(told)}."
         return Diagnosis("slowdown", CLUSTER, begin, None, "info", sentence, evidence)
     loser = "The cluster" if workers > 1 else subject
     sentence += f"{_since(reference, told, identity)} {loser} loses {cost:.0%}."

@@ -99,7 +99,7 @@ class SlowLinks:
         return self._told[key]
 
     def _is_heard(self, receiver: str, at: float) -> bool:
-        """Decide whether the agent of a receiver tells of its own links, which may be those that hold up the answers."""
+        """Decide whether a receiver's agent tells of its own links, which may be what holds up the answers."""
         names = receiver.split(" or ")
         return any(name in self._newest and self._newest[name][0] > at - _GONE for name in names)
 
