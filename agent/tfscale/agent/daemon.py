@@ -17,6 +17,7 @@ from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, GangMember
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.peers import Peer
+from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
 from tfscale.agent.serving.servers import AgentServer, ReportServer
 from tfscale.agent.serving.service import AgentService
@@ -55,7 +56,7 @@ class Daemon:
         self._started = time.time()
         self._journal = Journal(files.journal)
         self._feed = Feed()
-        self._sampler = Sampler(Path.cwd())
+        self._sampler = Sampler(Path.cwd(), settings.cluster, settings.task)
         self._reports = ProbeReports(settings.task)
         self._absent = AbsentProbe()
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
@@ -65,6 +66,7 @@ class Daemon:
             for task in settings.cluster.tasks
             if task != settings.task
         }
+        self._greetings = Greetings(settings.cluster, settings.task, self._peers)
         self._gang = self._lead_gang() if settings.leads else None
         self._server: AgentServer | None = None
         self._report_server: ReportServer | None = None
@@ -98,6 +100,7 @@ class Daemon:
         await self._report_server.start()
         self._catch_signals()
         self._sampler.start()
+        self._greetings.start()
         self._call_safely("sample", self._sample)
         await self._begin(status)
         self._publish()
@@ -137,7 +140,7 @@ class Daemon:
 
     def _sample(self) -> None:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
-        self._sampler.sample(pid)
+        self._sampler.sample(pid, self._greetings.heard)
         self._absent.look(pid if self._reports.probe is None else None)
 
     async def _drain(self) -> None:
@@ -151,6 +154,7 @@ class Daemon:
         self._publish()
         self._feed.close()
         self._sampler.stop()
+        self._greetings.stop()
         await asyncio.gather(*(peer.close() for peer in self._peers.values()))
         await self._stop_servers()
         _logger.info("ended")

@@ -372,6 +372,51 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerLink:
+    """TCP's own knowledge of the task's connections to one peer on another host, over the second before."""
+
+    peer: str
+    """The peer's task; where several tasks of a host may be it, all of them: `worker:2 or worker:3`."""
+    sent: float
+    """Bytes a second that the peer has acknowledged."""
+    received: float
+    busy: float
+    """Share of the time in which bytes were not acknowledged, of the connection that carried most."""
+    held: float
+    """The share of the time in which the peer's receive window was full: its process did not read."""
+    unsent: int
+    """Bytes that wait in this host's kernel."""
+    in_flight: int
+    """Bytes that were sent and are not acknowledged."""
+    round_trip: float
+    delivery_rate: float
+    """Bytes a second that the kernel measured last, of the connection that carried most."""
+    app_limited: bool
+    """True where the program had too little to send for more."""
+    retransmitted: float | None = None
+    """Share of the segments that were sent again because they were lost; None where none was sent."""
+    unanswered: float | None = None
+    """Seconds for which the peer's host has acknowledged nothing of what is sent again and again; None: it answers."""
+
+
+UNHEARD = 2.5
+"""Seconds without an answer to greetings, one a second, after which a neighbour is missed (chosen: two were lost)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Agent of another host that this one greets each second: what tells a host that is cut off from one that died."""
+
+    task: str
+    heard: Time | None
+    """Time at which it answered last, on the clock of the host that greets; None where it never did."""
+    round_trip: float | None = None
+    """Seconds of that greeting."""
+    refused: bool = False
+    """True where its host answers that there is no agent."""
+
+
+@dataclass(frozen=True, slots=True)
 class HostSample:
     """State of the host at one moment; rates are since the sample before."""
 
@@ -387,6 +432,10 @@ class HostSample:
     throttled: float | None = None
     """Seconds a second in which the kernel held back the task's cgroup."""
     disk: Disk | None = None
+    links: tuple[PeerLink, ...] = ()
+    """Those of the task's connections that were busiest."""
+    neighbours: tuple[Neighbour, ...] = ()
+    """Agents on other hosts that the task's agent greets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +506,17 @@ class Frame:
     def is_stopped(self) -> bool:
         """True where a signal has stopped a process of the task."""
         return bool(self.host and self.host.task and self.host.task.stopped)
+
+    @property
+    def link_use(self) -> float | None:
+        """Share of the time in which the busiest link to a peer was busy; None without a link."""
+        return max((link.busy for link in self.host.links), default=None) if self.host else None
+
+    @property
+    def misses_neighbour(self) -> bool:
+        """True where an agent of another host that was heard before is not heard any more."""
+        heard = (neighbour.heard for neighbour in self.host.neighbours) if self.host else ()
+        return any(at is not None and self.at - at > UNHEARD for at in heard)
 
     @property
     def counters(self) -> Counters:

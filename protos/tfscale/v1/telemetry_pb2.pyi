@@ -960,6 +960,114 @@ class Disk(_message.Message):
 Global___Disk: _TypeAlias = Disk  # noqa: Y015
 
 @_typing.final
+class PeerLink(_message.Message):
+    """the task's TCP connections to one peer on another host, over the second before"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PEER_FIELD_NUMBER: _builtins.int
+    SENT_FIELD_NUMBER: _builtins.int
+    RECEIVED_FIELD_NUMBER: _builtins.int
+    BUSY_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    UNSENT_FIELD_NUMBER: _builtins.int
+    IN_FLIGHT_FIELD_NUMBER: _builtins.int
+    ROUND_TRIP_FIELD_NUMBER: _builtins.int
+    DELIVERY_RATE_FIELD_NUMBER: _builtins.int
+    APP_LIMITED_FIELD_NUMBER: _builtins.int
+    RETRANSMITTED_FIELD_NUMBER: _builtins.int
+    UNANSWERED_FIELD_NUMBER: _builtins.int
+    peer: _builtins.str
+    """"worker:2"; "worker:2 or worker:3" where several tasks of a host may be it"""
+    sent: _builtins.float
+    """bytes a second that the peer has acknowledged"""
+    received: _builtins.float
+    busy: _builtins.float
+    """share of the time in which bytes were not acknowledged, of the connection that carried most"""
+    held: _builtins.float
+    """share of the time in which the peer's receive window was full: its process did not read"""
+    unsent: _builtins.int
+    """bytes that wait in this host's kernel"""
+    in_flight: _builtins.int
+    round_trip: _builtins.float
+    delivery_rate: _builtins.float
+    """bytes a second that the kernel measured last"""
+    app_limited: _builtins.bool
+    retransmitted: _builtins.float
+    """share of the segments that were sent again because they were lost"""
+    unanswered: _builtins.float
+    """seconds without an answer to what is sent again and again"""
+    def __init__(
+        self,
+        *,
+        peer: _builtins.str = ...,
+        sent: _builtins.float = ...,
+        received: _builtins.float = ...,
+        busy: _builtins.float = ...,
+        held: _builtins.float = ...,
+        unsent: _builtins.int = ...,
+        in_flight: _builtins.int = ...,
+        round_trip: _builtins.float = ...,
+        delivery_rate: _builtins.float = ...,
+        app_limited: _builtins.bool = ...,
+        retransmitted: _builtins.float | None = ...,
+        unanswered: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_retransmitted", b"_retransmitted", "_unanswered", b"_unanswered", "retransmitted", b"retransmitted", "unanswered", b"unanswered"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_retransmitted", b"_retransmitted", "_unanswered", b"_unanswered", "app_limited", b"app_limited", "busy", b"busy", "delivery_rate", b"delivery_rate", "held", b"held", "in_flight", b"in_flight", "peer", b"peer", "received", b"received", "retransmitted", b"retransmitted", "round_trip", b"round_trip", "sent", b"sent", "unanswered", b"unanswered", "unsent", b"unsent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__retransmitted: _TypeAlias = _typing.Literal["retransmitted"]  # noqa: Y015
+    _WhichOneofArgType__retransmitted: _TypeAlias = _typing.Literal["_retransmitted", b"_retransmitted"]  # noqa: Y015
+    _WhichOneofReturnType__unanswered: _TypeAlias = _typing.Literal["unanswered"]  # noqa: Y015
+    _WhichOneofArgType__unanswered: _TypeAlias = _typing.Literal["_unanswered", b"_unanswered"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retransmitted) -> _WhichOneofReturnType__retransmitted | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__unanswered) -> _WhichOneofReturnType__unanswered | None: ...
+
+Global___PeerLink: _TypeAlias = PeerLink  # noqa: Y015
+
+@_typing.final
+class Neighbour(_message.Message):
+    """agent of another host that this one greets each second"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    HEARD_FIELD_NUMBER: _builtins.int
+    ROUND_TRIP_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    task: _builtins.str
+    heard: _builtins.float
+    """when it answered last, on the clock of the host that greets; absent: never"""
+    round_trip: _builtins.float
+    refused: _builtins.bool
+    """its host answers that there is no agent"""
+    def __init__(
+        self,
+        *,
+        task: _builtins.str = ...,
+        heard: _builtins.float | None = ...,
+        round_trip: _builtins.float | None = ...,
+        refused: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_round_trip", b"_round_trip", "heard", b"heard", "round_trip", b"round_trip"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_round_trip", b"_round_trip", "heard", b"heard", "refused", b"refused", "round_trip", b"round_trip", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__heard: _TypeAlias = _typing.Literal["heard"]  # noqa: Y015
+    _WhichOneofArgType__heard: _TypeAlias = _typing.Literal["_heard", b"_heard"]  # noqa: Y015
+    _WhichOneofReturnType__round_trip: _TypeAlias = _typing.Literal["round_trip"]  # noqa: Y015
+    _WhichOneofArgType__round_trip: _TypeAlias = _typing.Literal["_round_trip", b"_round_trip"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__heard) -> _WhichOneofReturnType__heard | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__round_trip) -> _WhichOneofReturnType__round_trip | None: ...
+
+Global___Neighbour: _TypeAlias = Neighbour  # noqa: Y015
+
+@_typing.final
 class HostSample(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -974,6 +1082,8 @@ class HostSample(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     THROTTLED_FIELD_NUMBER: _builtins.int
     DISK_FIELD_NUMBER: _builtins.int
+    LINKS_FIELD_NUMBER: _builtins.int
+    NEIGHBOURS_FIELD_NUMBER: _builtins.int
     cpu: _builtins.float
     """of all cores"""
     cores: _builtins.int
@@ -992,6 +1102,10 @@ class HostSample(_message.Message):
     def task(self) -> Global___TaskUsage: ...
     @_builtins.property
     def disk(self) -> Global___Disk: ...
+    @_builtins.property
+    def links(self) -> _containers.RepeatedCompositeFieldContainer[Global___PeerLink]: ...
+    @_builtins.property
+    def neighbours(self) -> _containers.RepeatedCompositeFieldContainer[Global___Neighbour]: ...
     def __init__(
         self,
         *,
@@ -1006,10 +1120,12 @@ class HostSample(_message.Message):
         task: Global___TaskUsage | None = ...,
         throttled: _builtins.float | None = ...,
         disk: Global___Disk | None = ...,
+        links: _abc.Iterable[Global___PeerLink] | None = ...,
+        neighbours: _abc.Iterable[Global___Neighbour] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cpu", b"cpu", "disk", b"disk", "load", b"load", "pressure", b"pressure", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "disk", b"disk", "interfaces", b"interfaces", "load", b"load", "memory_total", b"memory_total", "memory_used", b"memory_used", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "disk", b"disk", "interfaces", b"interfaces", "links", b"links", "load", b"load", "memory_total", b"memory_total", "memory_used", b"memory_used", "neighbours", b"neighbours", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015

@@ -8,6 +8,8 @@ import pytest
 from fake_nvml import FakeGpu, FakeNvml, samples_of
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.agent.telemetry.sampler import Sampler
+from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.task import Task
 
 
 def test_gpus_are_read_in_base_units() -> None:
@@ -64,7 +66,8 @@ def test_what_moves_over_pcie_and_how_busy_the_memory_is() -> None:
 
 def test_counting_on_pcie_takes_long_and_delays_neither_the_agent_nor_the_next_sample() -> None:
     gpus = [FakeGpu(name=f"GPU {index}", pcie_wait=0.02) for index in range(8)]
-    sampler = Sampler(Path.cwd(), gpus=GpuCollector(FakeNvml(*gpus), period=0.5))
+    spec = parse_cluster({"cluster": "alone"}, name="x", where="x", base=Path.cwd())
+    sampler = Sampler(Path.cwd(), spec, Task.parse("worker:0"), gpus=GpuCollector(FakeNvml(*gpus), period=0.5))
     sampler.start()
     durations, newest = [], []
     end = time.monotonic() + 2.6

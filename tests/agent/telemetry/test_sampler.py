@@ -4,11 +4,15 @@ from pathlib import Path
 from fake_nvml import FakeGpu, FakeNvml, samples_of
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.agent.telemetry.sampler import Sampler
+from tfscale.core.cluster.cluster_spec import parse_cluster
+from tfscale.core.cluster.task import Task
+
+ALONE = (parse_cluster({"cluster": "alone"}, name="x", where="x", base=Path.cwd()), Task.parse("worker:0"))
 
 
 def test_the_sampler_holds_the_newest_of_all() -> None:
     gpus = GpuCollector(FakeNvml(FakeGpu()), period=0.01)
-    sampler = Sampler(Path.cwd(), gpus=gpus)
+    sampler = Sampler(Path.cwd(), *ALONE, gpus=gpus)
     assert (sampler.host, sampler.gpus) == (None, ())
     sampler.start()
     samples_of(gpus)

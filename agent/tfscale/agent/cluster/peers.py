@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import grpc
 import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -61,14 +62,31 @@ class Peer:
             watch.cancel()
         return None
 
+    async def greet(self, patience: float) -> bool:
+        """Return True when the agent has answered, False where its host says that there is none.
+
+        Raises TimeoutError without an answer in `patience` seconds.
+        """
+        stub = health_pb2_grpc.HealthStub(self._opened())
+        try:
+            await stub.Check(health_pb2.HealthCheckRequest(), timeout=patience)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE and "refused" in (error.details() or "").lower():
+                return False
+            raise TimeoutError from None
+        return True
+
     async def close(self) -> None:
         if self._channel is not None:
             await self._channel.close()
 
     def _stub(self) -> agent_pb2_grpc.AgentAsyncStub:
+        return agent_pb2_grpc.AgentStub(self._opened())
+
+    def _opened(self) -> grpc.aio.Channel:
         if self._channel is None:
             self._channel = open_channel(self._spec.agents[self._task], self._spec, self._insecure)
-        return agent_pb2_grpc.AgentStub(self._channel)
+        return self._channel
 
     async def _apply(
         self,

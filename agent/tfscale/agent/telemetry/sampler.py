@@ -1,42 +1,56 @@
-"""Samples that the agent takes itself: of the host and its GPUs."""
+"""Samples that the agent takes itself: of the host, its GPUs, and the task's connections to its peers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+from tfscale.agent.network.peer_links import PeerLinkCollector
 from tfscale.agent.telemetry.disk_collector import DiskCollector
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
 from tfscale.agent.telemetry.host_collector import HostCollector
-from tfscale.core.records import GpuSample, HostSample
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import Task
+from tfscale.core.records import GpuSample, HostSample, Neighbour
 
 
 class Sampler:
     """Newest samples of the host and its GPUs. Sampling the host takes about 1 ms and runs on the event loop.
 
-    The disk and the GPUs, which may take long, are sampled by threads.
+    The disk, the connections and the GPUs, which may take long, are sampled by threads.
     """
 
-    def __init__(self, folder: Path, host: HostCollector | None = None, gpus: GpuCollector | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        spec: ClusterSpec,
+        task: Task,
+        host: HostCollector | None = None,
+        gpus: GpuCollector | None = None,
+    ) -> None:
         """Prepare; `folder` is the task's working folder."""
         self._host = host or HostCollector()
         self._disk = DiskCollector(folder)
+        self._links = PeerLinkCollector(spec, task)
         self._gpus = gpus or GpuCollector()
         self.host: HostSample | None = None
         self.gpus: tuple[GpuSample, ...] = ()
 
     def start(self) -> None:
         self._disk.start()
+        self._links.start()
         self._gpus.start()
 
     def stop(self) -> None:
         self._disk.stop()
+        self._links.stop()
         self._gpus.stop()
 
-    def sample(self, task_pid: int | None) -> None:
-        """Take new samples into `host` and `gpus`.
+    def sample(self, task_pid: int | None, neighbours: tuple[Neighbour, ...] = ()) -> None:
+        """Take new samples into `host` and `gpus`; the host's has what is known of its neighbours.
 
         If the host cannot be sampled, `host` is None and the exception is raised.
         """
         self.host, self.gpus = None, self._gpus.latest()
-        self.host = replace(self._host.sample(task_pid), disk=self._disk.latest())
+        disk, links = self._disk.latest(), self._links.latest()
+        self.host = replace(self._host.sample(task_pid), disk=disk, links=links, neighbours=neighbours)

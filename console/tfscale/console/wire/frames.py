@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from tfscale.console.history.gauges import Gauges, gauges_of
 from tfscale.console.transport.sanitize import printable
 from tfscale.core.records import (
+    UNHEARD,
     Activity,
     Collective,
     Coordinator,
@@ -23,6 +24,7 @@ from tfscale.core.records import (
     Frame,
     GpuSample,
     HostSample,
+    PeerLink,
     ProbeState,
     ProbeStatus,
     StepBatch,
@@ -89,9 +91,11 @@ class ArrivedFrame(Frame):
     Their slots are empty until then, and Python calls `__getattr__` for what a slot does not hold.
     """
 
-    __slots__ = ("counters", "is_stopped")
+    __slots__ = ("counters", "is_stopped", "link_use", "misses_neighbour")
     counters: Counters
     is_stopped: bool
+    link_use: float | None
+    misses_neighbour: bool
 
     def __getattr__(self, name: str) -> Any:
         # A frame that `dataclasses.replace` has made holds the fields alone, and not what is made of them.
@@ -144,7 +148,7 @@ def frame(data: bytes) -> Frame:
         activities=tuple([record_of(Activity, sent, CAUTION) for sent in message.activities if _is_activity(sent)]),
         coordinator=_coordinator(message.coordinator) if message.HasField("coordinator") else None,
         # The last: it takes the fields above out of the message.
-        **_counters(message),
+        **_counters(message, message.at),
     )
 
 
@@ -152,7 +156,7 @@ def frame_message(record: Frame) -> telemetry_pb2.Frame:
     return message_of(telemetry_pb2.Frame, record)
 
 
-def _counters(message: Message) -> dict[str, Any]:
+def _counters(message: Message, at: float) -> dict[str, Any]:
     for name in _READ:
         message.ClearField(name)
     data = message.SerializeToString()
@@ -160,7 +164,12 @@ def _counters(message: Message) -> dict[str, Any]:
     has_host = rest.HasField("host")
     # Fields that a newer agent has added are left, too: they are no counters.
     counters = ArrivedCounters(data if has_host or rest.gpus else b"")
-    return {"counters": counters, "is_stopped": has_host and rest.host.task.stopped > 0}
+    return {
+        "counters": counters,
+        "is_stopped": has_host and rest.host.task.stopped > 0,
+        "misses_neighbour": any(each.HasField("heard") and at - each.heard > UNHEARD for each in rest.host.neighbours),
+        "link_use": max((link.busy for link in rest.host.links), default=None) if has_host else None,
+    }
 
 
 @lru_cache(maxsize=_TASKS)
@@ -222,10 +231,17 @@ def _coordinator(message: telemetry_pb2.Coordinator) -> Coordinator | None:
 
 
 def _host(message: telemetry_pb2.HostSample) -> HostSample:
-    """Return the host without the interfaces whose rates are not finite."""
+    """Return the host without the interfaces and the links whose rates are not finite."""
     host = record_of(HostSample, message, CAUTION)
     interfaces = tuple(interface for interface in host.interfaces if math.isfinite(interface.received + interface.sent))
-    return host if len(interfaces) == len(host.interfaces) else replace(host, interfaces=interfaces)
+    links = tuple(link for link in host.links if _is_finite(link))
+    is_whole = len(interfaces) + len(links) == len(host.interfaces) + len(host.links)
+    return host if is_whole else replace(host, interfaces=interfaces, links=links)
+
+
+def _is_finite(link: PeerLink) -> bool:
+    numbers = (link.sent, link.received, link.busy, link.held, link.round_trip, link.delivery_rate)
+    return all(map(math.isfinite, numbers))
 
 
 def _known_value(message: Any, name: str) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tfscale.core.analysis.findings import Findings
 from tfscale.core.analysis.headline import headline
+from tfscale.core.analysis.network.silence import SilenceWatch
+from tfscale.core.analysis.network.slow_links import SlowLinks
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
 from tfscale.core.analysis.run.cluster_context import ClusterContext
 from tfscale.core.analysis.steps.phases import transfer
@@ -41,6 +43,8 @@ class Diagnostician:
         self._asynchronous = AsynchronousWorkers(rule or Rule())
         self._stages = PipelineStages()
         self._context = ClusterContext(spec)
+        self._links = SlowLinks()
+        self._silence = SilenceWatch(spec)
         self._crashes = CrashWatch()
         self._open = OpenDiagnoses()
 
@@ -50,6 +54,8 @@ class Diagnostician:
             return
         self._tasks[task].fold(frame)
         self._context.fold(task, frame)
+        self._links.fold(task, frame)
+        self._silence.fold(task, frame)
         for batch in frame.steps:
             owner, _, part = batch.subject.partition("/")
             if owner not in self._tasks:
@@ -72,7 +78,8 @@ class Diagnostician:
         """Return what holds at `now`, Unix seconds on the observer's clock."""
         tasks = tuple(self._tasks.values())
         current: list[Diagnosis] = [
-            *self._crashes.diagnose(self._tasks, now),
+            *self._silence.diagnose(self._tasks, now),
+            *self._silence.outages.explain(self._crashes.diagnose(self._tasks, now)),
             *hangs(tasks),
             *not_started(tasks, now),
             *not_trained(tasks),
@@ -86,7 +93,8 @@ class Diagnostician:
         compared = [(group.window.subjects, group.figures) for group in self._groups]
         current += self._context.explain(slow, compared, self._tasks)
         current += not_finite(tasks)
-        straggles = any(diagnosis.kind == "straggler" for diagnosis in slow)
+        current += (slow_links := self._links.diagnose())
+        straggles = bool(slow_links) or any(diagnosis.kind == "straggler" for diagnosis in slow)
         current += self._context.evaluate(self._main.window, self._tasks, straggles, now)
         self._context.count_steps(*self._main.counted)
         return self._findings(self._open.update(current, now), tasks)

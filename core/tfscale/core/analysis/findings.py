@@ -12,13 +12,16 @@ SEVERITIES = ("info", "warning", "serious", "critical")
 """Severities of a diagnosis in rising order."""
 
 KINDS = (
+    "cut_off",
     "crash",
+    "unreachable",
     "hang",
     "not_started",
     "not_trained",
     "not_measured",
     "unused_gpus",
     "not_finite",
+    "slow_link",
     "straggler",
     "slowdown",
     "imbalance",

@@ -190,6 +190,7 @@ _BY_END: Mapping[str, str] = {
     "disk_full": "make room on its disk; then restart",
     "explained": "write what the sentence says, then restart",
     "gpu": "check its GPU (nvidia-smi -q, dmesg) before it is restarted there",
+    "network": "look at the network of its host, then restart",
 }
 _BY_SLOWER_PART: Mapping[str, str] = {
     "input": "look at the storage that all read from",
@@ -219,6 +220,12 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return "start it, or read its log: all others wait for it"
         case "not_finite":
             return "lower the learning rate or clip gradients; restart from a checkpoint before"
+        case "cut_off":
+            return "look at the network of its host: cable, port, firewall; tasks that end of it are to be restarted"
+        case "unreachable":
+            return "look at the way from here to its host, or start its agent again: the training goes on"
+        case "slow_link":
+            return "look at the cable, port and settings (ethtool) of both hosts, and at who else uses that way"
         case "slowdown":
             return _BY_SLOWER_PART.get(_text(evidence.get("part")))
         case "imbalance":

@@ -1,0 +1,155 @@
+"""Three hosts of which some do not hear some others, with and without the console."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+import pytest
+from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.analysis.network.silence import SilenceWatch
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.records import Diagnosis, Frame, HostSample, Neighbour, TaskStatus
+from tfscale.core.text import clock
+
+MakeFrame = Callable[..., Frame]
+HOST = HostSample(0.5, 2, 1.0, 1 << 30, 8 << 30, 0)
+CUT = 1010.0
+
+
+class Network:
+    """Workers whose agents greet all others; from second 1010 on some hosts do not reach some others."""
+
+    def __init__(self, spec: ClusterSpec, make_frame: MakeFrame, deaf: Collection[tuple[int, int]]) -> None:
+        self.watch = SilenceWatch(spec)
+        self.tasks = {str(task): ObservedTask(task, up=True, since=0.0) for task in spec.tasks}
+        self._frame, self._deaf = make_frame, deaf
+        self.refused: set[int] = set()
+
+    def second(self, at: float, lost: Collection[int] = ()) -> list[Diagnosis]:
+        """Fold the frames of a second of all but the lost workers, and return what is open."""
+        for index, task in enumerate(self.tasks.values()):
+            if (task.up, index in lost) in ((True, True), (False, False)):
+                task.up, task.since = index not in lost, at
+            if index not in lost:
+                self.watch.fold(task.name, self._frame_of(index, at))
+        return self.watch.diagnose(self.tasks, at)
+
+    def _frame_of(self, index: int, at: float) -> Frame:
+        others = [
+            Neighbour(
+                f"worker:{other}",
+                CUT - 0.5 if (index, other) in self._deaf and at > CUT else at - 0.5,
+                0.001,
+                refused=other in self.refused,
+            )
+            for other in range(len(self.tasks))
+            if other != index
+        ]
+        return replace(self._frame(at), host=replace(HOST, neighbours=tuple(others)))
+
+
+@pytest.fixture
+def network(cluster: Callable[[int], ClusterSpec], frame: MakeFrame) -> Callable[..., Network]:
+    return lambda *deaf, workers=3: Network(cluster(workers), frame, deaf)
+
+
+def both(first: int, second: int) -> list[tuple[int, int]]:
+    return [(first, second), (second, first)]
+
+
+def sentences(diagnoses: list[Diagnosis]) -> list[str]:
+    return [each.sentence for each in diagnoses]
+
+
+def test_while_all_hear_each_other_nothing_is_said(network: Callable[..., Network]) -> None:
+    made = network()
+    assert not any(made.second(1000.0 + second) for second in range(20))
+
+
+def test_a_console_that_is_cut_off_from_a_host_is_told_that_it_lives(network: Callable[..., Network]) -> None:
+    made = network()
+    made.second(1010)
+    assert made.second(1013, lost=[2]) == [], "what was heard before the console lost it says nothing"
+    (told,) = made.second(1014, lost=[2])
+    assert (told.kind, told.subject, told.severity) == ("unreachable", "worker:2", "warning")
+    assert told.sentence == (
+        f"the console cannot reach worker:2's agent since {clock(1013)}; worker:0 and worker:1 hear its host: it lives"
+    )
+    assert made.second(1020) == []
+
+
+def test_a_host_that_nobody_hears_does_not_answer_to_anyone(network: Callable[..., Network]) -> None:
+    made = network(*both(0, 2), *both(1, 2))
+    made.second(1010)
+    (told,) = made.second(1013, lost=[2])
+    assert (told.kind, told.subject, told.severity, told.begin) == ("cut_off", "worker:2", "critical", CUT - 0.5)
+    assert told.sentence == (
+        f"worker:2's host does not answer to anyone since {clock(CUT - 0.5)}: "
+        "neither the console nor worker:0 and worker:1 hears it"
+    )
+
+
+def test_a_host_without_its_agent_says_so(network: Callable[..., Network]) -> None:
+    made = network()
+    made.second(1010)
+    made.refused = {1}
+    (told,) = made.second(1013, lost=[1])
+    assert told.kind == "unreachable" and told.sentence.endswith(
+        "; its host answers worker:0 and worker:2 that no agent is there"
+    )
+
+
+def test_two_hosts_that_do_not_hear_each_other_are_both_named(network: Callable[..., Network]) -> None:
+    made = network(*both(0, 1))
+    assert made.second(1012) == []
+    (told,) = made.second(1014)
+    assert told.sentence == (
+        f"the hosts of worker:0 and worker:1 do not hear each other since {clock(CUT - 0.5)}: "
+        "the network between them is cut, though the console reaches both"
+    )
+
+
+def test_a_host_that_only_the_console_reaches_is_cut_off_from_the_others(network: Callable[..., Network]) -> None:
+    made = network(*both(0, 1), *both(1, 2))
+    (told,) = made.second(1014)
+    assert told.subject == "worker:1" and "worker:1's host and the others do not hear each other" in told.sentence
+
+
+def test_when_the_console_reaches_nobody_nothing_is_known(network: Callable[..., Network]) -> None:
+    made = network()
+    made.second(1010)
+    assert made.second(1013, lost=[0, 1, 2]) == made.second(1014, lost=[0, 1, 2]) == []
+
+
+def test_tasks_that_ended_of_an_outage_are_not_dead(
+    diagnostician: Callable[[int], Diagnostician],
+    cluster: Callable[[int], ClusterSpec],
+    frame: MakeFrame,
+    died: Callable[..., TaskStatus],
+) -> None:
+    observer, made = diagnostician(3), Network(cluster(3), frame, [*both(0, 2), *both(1, 2)])
+    line = "UNAVAILABLE: Collective ops is aborted by: /job:worker/replica:0/task:2 failed to connect"
+
+    def second(at: float, lost: Collection[int] = (), ended: Collection[int] = ()) -> str:
+        for index in set(range(3)) - set(lost):
+            told = made._frame_of(index, at)
+            if index in ended:
+                end = died(1035.0, code=1)
+                assert end.exit is not None
+                told = replace(told, status=replace(end, exit=replace(end.exit, log=(line,))))
+            observer.fold(f"worker:{index}", told)
+        return observer.diagnose(at).headline
+
+    second(1010)
+    observer.note_link("worker:2", False, 1013)
+    assert second(1014, lost=[2]).startswith("worker:2's host does not answer to anyone")
+    observer.note_link("worker:2", True, 1032)
+    made._deaf = ()
+    second(1032)
+    for at in range(1036, 1041):
+        headline = second(at, ended=[0, 1])
+    assert headline == (
+        f"worker:2's network was gone from {clock(CUT - 0.5)} to {clock(1032)}; worker:0 and worker:1 ended of that"
+    )
