@@ -127,7 +127,7 @@ def _alone(chosen: Mapping[str, Any], command: Sequence[str], environment: Mappi
             f"{' and '.join(given)} for a task of a cluster, but {no_cluster(environment)}: give --cluster FILE, or "
             f"leave out {' and '.join(given)} to run the program alone"
         )
-    if not command:
+    if not any(command[:1]):
         raise UsageError(f"no program: give it after --, as in -- python train.py ({no_cluster(environment)})")
     return lone_cluster(chosen.get("run", run_of(command, Path.cwd())))
 

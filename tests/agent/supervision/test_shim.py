@@ -75,6 +75,38 @@ def _reopened(log: shim.OutputLog, path: Path) -> shim.OutputLog:
     return log
 
 
+@pytest.mark.parametrize(
+    ("program", "content", "code", "words"),
+    [
+        ("no-such-program", None, 127, "'no-such-program': No such file or directory: give its path, or write its"),
+        ("./plain", "print(1)", 126, "'./plain': Permission denied: make it executable with chmod +x, or write its"),
+        ("./text", "echo 1", 126, "'./text': Exec format error: begin it with a line such as #!/bin/sh, or write its"),
+        ("./lost", "#!/no/such\n", 127, "'./lost': No such file or directory: the interpreter in its first line is not"),
+        ("./", None, 126, "'./' is a folder"),
+    ],
+)
+async def test_a_program_that_cannot_be_started_is_named_with_what_helps(
+    program: str, content: str | None, code: int, words: str, spec: TaskSpec, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / program).write_text(content)
+        (tmp_path / program).chmod(0o600 if program == "./plain" else 0o700)
+    state = await run_to_end(replace(spec, command=(program,), directory=str(tmp_path)))
+    assert state.code == code and state.message.startswith(f"cannot be started: {words}")
+    assert f"Z cannot be started: {words}" in spec.log.read_text()
+
+
+async def test_a_folder_that_is_not_there_is_told_from_a_program(spec: TaskSpec, tmp_path: Path) -> None:
+    state = await run_to_end(replace(spec, directory=str(tmp_path / "gone")))
+    assert state.message.endswith("gone': No such file or directory: give another [program] directory")
+
+
+async def test_an_argument_need_not_be_utf_8(spec: TaskSpec) -> None:
+    show = "import os, sys; os.write(1, os.fsencode(sys.argv[1]))"
+    state = await run_to_end(replace(spec, command=(*python(show), os.fsdecode(b"caf\xe9"))))
+    assert state.code == 0 and b"caf\xe9" in spec.log.read_bytes()
+
+
 async def test_a_full_disk_does_not_stop_the_task(spec: TaskSpec) -> None:
     spec.log.symlink_to("/dev/full")
     state = await run_to_end(replace(spec, command=python("print('y' * 5000000)")))

@@ -101,3 +101,8 @@ def test_caution_takes_only_numbers_that_are_finite_and_times_that_are_dates(at:
     assert record_of(TaskStatus, status, caution) == TaskStatus(TaskState.RUNNING, reason="WHY")
     assert record_of(Training, training, caution) == Training(loss=at if at == 1e15 else None, learning_rate=0.0)
     assert math.isclose(record_of(TaskStatus, status).started or 0.0, at) or math.isnan(at)
+
+
+def test_a_text_whose_bytes_are_not_utf_8_is_sent_as_shown() -> None:
+    status = TaskStatus(TaskState.LOST, reason="caf\udce9 of \u00fc")
+    assert message_of(telemetry_pb2.TaskStatus, status).reason == "caf\\udce9 of \u00fc"

@@ -91,9 +91,10 @@ class Operation:
         self._changed = asyncio.Event()
         self._is_over = False
 
-    def report(self, stage: Stage, tasks: Iterable[Task], message: str = "") -> None:
+    def report(self, stage: Stage, tasks: Iterable[Task], message: str = "", *, is_told: bool = False) -> None:
+        """Add a stage of the command, and log it; a failure that the log tells already (`is_told`) is no warning."""
         self._history.append(OperationProgress(stage, tuple(tasks), self.intent.generation, message, time.time()))
-        self._log(self._history[-1])
+        self._log(self._history[-1], is_told)
         self._wake()
 
     def unreachable(self, task: Task, why: str) -> None:
@@ -118,8 +119,8 @@ class Operation:
                 return
             await self._changed.wait()
 
-    def _log(self, progress: OperationProgress) -> None:
-        level = logging.WARNING if progress.stage is Stage.FAILED else logging.INFO
+    def _log(self, progress: OperationProgress, is_told: bool) -> None:
+        level = logging.WARNING if progress.stage is Stage.FAILED and not is_told else logging.INFO
         tasks = ", ".join(map(str, progress.tasks))
         text = f"{self.intent.verb} to generation {progress.generation}: {progress.stage} {tasks}"
         _logger.log(level, "%s", f"{text}: {progress.message}" if progress.message else text)
@@ -274,7 +275,7 @@ class Gang:
         status = await self._request(operation, task, self._members[task].run)
         if status.state is not TaskState.RUNNING:
             why = f"{task} is {status.state}: {status.reason}; see its log"
-            operation.report(Stage.FAILED, [task], why)
+            operation.report(Stage.FAILED, [task], why, is_told=task == self._spec.lead)
             raise GangError(why)
         operation.report(Stage.RUNNING, [task])
 

@@ -50,6 +50,13 @@ if TYPE_CHECKING:
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+_BY_INTERPRETER = "or write its interpreter before it, as in python train.py"
+_REMEDIES = {
+    errno.ENOENT: f"give its path, {_BY_INTERPRETER}",
+    errno.EACCES: f"make it executable with chmod +x, {_BY_INTERPRETER}",
+    errno.ENOEXEC: f"begin it with a line such as #!/bin/sh, {_BY_INTERPRETER}",
+}
+"""What helps where a program cannot be started, by the error's number."""
 _CHUNK = 1 << 16
 """Bytes of one read of the task's output."""
 _PIPE = 1 << 20
@@ -116,6 +123,22 @@ def _ends_with_line(path: str) -> bool:
         return True
 
 
+def _why_not_started(error: OSError | ValueError, options: ShimOptions) -> str:
+    """Return what is wrong with the program or its folder, and what helps."""
+    if not isinstance(error, OSError):
+        return f"cannot be started: {error}"
+    program = options["command"][0]
+    why = f"cannot be started: {error.filename or program!r}: {error.strerror}"
+    if error.filename == options["directory"] != program:
+        return f"{why}: give another [program] directory"
+    place = os.path.join(options["directory"] or "", program)
+    if os.path.isdir(place):
+        return f"cannot be started: {program!r} is a folder"
+    if error.errno == errno.ENOENT and os.sep in program and os.path.exists(place):
+        return f"{why}: the interpreter in its first line is not there"
+    return f"{why}: {_REMEDIES[error.errno]}" if error.errno in _REMEDIES else why
+
+
 class OutputLog:
     """Append-only file that is rotated at line ends. Writing never fails: bytes that do not fit are counted."""
 
@@ -142,7 +165,8 @@ class OutputLog:
         """Write a line of the shim's own, with the time (UTC); a line of the task that has no end gets one."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         before = "" if self._ends_with_line else "\n"
-        self.write(f"{before}--- tfscale: {now} {text}\n".encode())
+        # Arguments and paths need not be UTF-8.
+        self.write(f"{before}--- tfscale: {now} {text}\n".encode(errors="backslashreplace"))
 
     def _append(self, data: bytes) -> None:
         try:
@@ -278,9 +302,10 @@ class Shim:
         return task
 
     def _fail(self, error: OSError | ValueError) -> None:
-        code = NOT_EXECUTABLE if isinstance(error, PermissionError) else NOT_FOUND
-        self._log.line(f"cannot be started: {error}")
-        self._change(code=code, ended=time.time(), message=f"cannot be started: {error}")
+        is_there = isinstance(error, OSError) and error.errno in (errno.EACCES, errno.ENOEXEC)
+        why = _why_not_started(error, self._options)
+        self._log.line(why)
+        self._change(code=NOT_EXECUTABLE if is_there else NOT_FOUND, ended=time.time(), message=why)
         self._file.close()
 
     def _wait(self) -> set[object]:

@@ -50,7 +50,7 @@ def _log_exit(logger: logging.Logger, status: TaskStatus, process: str) -> None:
     end = status.exit
     assert end is not None
     if status.pid is None:
-        logger.error("%s: %s", _attempt(status), status.reason)
+        logger.error("%s (%s)", status.reason, _attempt(status))
         return
     how = f"exited with code {end.code}" if end.signal is None else f"was ended by signal {end.signal}"
     clue = find_clue(end.log)

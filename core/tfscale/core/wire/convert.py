@@ -91,8 +91,15 @@ def _value_writer(descriptor: Any, hint: Any) -> Convert | None:
         return partial(message_of, GetMessageClass(descriptor.message_type))
     if descriptor.enum_type is not None:
         return _numbers(hint, descriptor.enum_type).__getitem__
+    if hint is str:
+        return _encodable
     # A task, for example, has a name on the wire.
-    return None if hint in (str, int, float, bool) or get_origin(hint) is Sequence else str
+    return None if hint in (int, float, bool) or get_origin(hint) is Sequence else str
+
+
+def _encodable(text: str) -> str:
+    r"""Return a text that can be sent: bytes of an argument or a path that are not UTF-8 are shown as `\udcff`."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def _convert_all(convert: Convert, values: Sequence[Any]) -> list[Any]:
