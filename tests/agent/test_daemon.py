@@ -121,10 +121,10 @@ async def test_a_clean_end_begins_anew_and_an_unattended_one_is_only_reported(
     for generation in (1, 2):
         async with agent(settings):
             assert (await status_when(settings, ended)).generation == generation
-    Journal(settings.files.journal).update(drained=False)
+    await Journal(settings.files.journal).update(drained=False)
     async with agent(settings):
         assert (await status_when(settings, ended)).generation == 2
-    Journal(settings.files.journal).update(drained=False)
+    await Journal(settings.files.journal).update(drained=False)
     async with agent(replace(settings, restart=True)):
         assert (await status_when(settings, lambda s: ended(s) and s.generation == 3)).exit is not None
 
@@ -135,7 +135,7 @@ async def test_an_agent_killed_just_before_it_started_its_task_goes_on_in_that_g
     settings = settings_of(W0)
     settings.files.folder.mkdir(parents=True, exist_ok=True)
     intent = Intent("restart", ("worker:0",), 2, True, "by request")
-    Journal(settings.files.journal).update(generation=2, task_generation=2, attempt=1, intent=intent)
+    await Journal(settings.files.journal).update(generation=2, task_generation=2, attempt=1, intent=intent)
     async with agent(settings):
         assert (await runs(settings)).generation == 2
 

@@ -11,6 +11,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tfscale.agent import wire
@@ -23,7 +24,8 @@ from tfscale.agent.serving.servers import AgentServer, ReportServer
 from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
-from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
+from tfscale.agent.supervision.shim_process import TaskSpec
+from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import probe_site
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.feed import Feed
@@ -32,7 +34,7 @@ from tfscale.agent.telemetry.sampler import Sampler
 from tfscale.core.cluster.local_agents import LocalAgent, announced
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import Description, Frame, TaskState, TaskStatus
+from tfscale.core.records import Description, Frame, ProbeStatus, TaskState, TaskStatus
 from tfscale.core.report_schedule import until_next
 from tfscale.core.version import installed_version
 
@@ -260,7 +262,7 @@ class Daemon:
             sequence=self._sequence,
             at=time.time(),
             status=self._supervisor.status,
-            probe=self._reports.probe or self._absent.status,
+            probe=self._with_troubles(self._reports.probe or self._absent.status),
             collective=self._reports.collective,
             host=self._sampler.host,
             gpus=self._sampler.gpus,
@@ -270,6 +272,10 @@ class Daemon:
         )
         self._sequence += 1
         self._feed.publish(wire.encode_frame(frame, self._reports.take_steps()))
+
+    def _with_troubles(self, probe: ProbeStatus | None) -> ProbeStatus | None:
+        """Return the status of the probe, by which a console also learns what is wrong beside it."""
+        return replace(probe, warnings=(*self._supervisor.troubles, *probe.warnings)) if probe is not None else None
 
     def _describe(self) -> Description:
         settings = self._settings

@@ -54,8 +54,8 @@ class Setup:
     def __init__(self, spec: ClusterSpec, folder: Path, strategy: str | None = None) -> None:
         self.done: list[str] = []
         self.path = folder / "agent.json"
+        self.path.write_text('{"generation": 1, "intent": null}')
         self.journal = Journal(self.path)
-        self.journal.update(generation=1)
         self.members = {task: FakeMember(str(task), self.done) for task in spec.tasks}
         self.spec, self.strategy = spec, strategy
         self.gang = self.next_lead()

@@ -1,28 +1,58 @@
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
 from tfscale.agent.cluster.journal import Intent, Journal, JournalEntry, JournalError
+from tfscale.agent.file_thread import FileThread
 
 
-def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+async def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     assert journal.entry == JournalEntry()
     intent = Intent("restart", ("worker:0", "worker:1"), 3, True, "slow")
-    journal.update(generation=3, intent=intent)
+    await journal.update(generation=3, intent=intent)
     assert Journal(tmp_path / "j").entry == JournalEntry(generation=3, intent=intent)
-    journal.update(intent=None, drained=True)
+    await journal.update(intent=None, drained=True)
     assert Journal(tmp_path / "j").entry == JournalEntry(generation=3, drained=True)
 
 
-def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
+async def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "gone" / "j")
     with pytest.raises(JournalError, match="cannot be written"):
-        journal.update(generation=3)
+        await journal.update(generation=3)
     assert journal.entry.generation == 0
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"generation": 1}', '{"intent": null, "colour": 3}'])
-def test_a_damaged_journal_is_not_taken_for_a_new_one(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"generation": 1}', '{"intent": null, "generation": -3}', '{"intent": null, "attempt": "x"}'],
+)
+async def test_a_damaged_journal_is_not_taken_for_a_new_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "j").write_text(text)
     with pytest.raises(JournalError, match="cannot be read"):
         Journal(tmp_path / "j")
+
+
+async def test_fields_of_a_later_version_are_ignored(tmp_path: Path) -> None:
+    (tmp_path / "j").write_text('{"version": 9, "intent": null, "generation": 3, "colour": 3}')
+    assert Journal(tmp_path / "j").entry.generation == 3
+
+
+async def test_the_generation_never_falls(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    await asyncio.gather(journal.update(generation=5), journal.update(generation=4, attempt=2))
+    assert (journal.entry.generation, journal.entry.attempt) == (5, 2)
+
+
+async def test_a_journal_on_a_disk_that_hangs_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    journal._files = FileThread(patience=0.3)
+    (tmp_path / "j.new").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "j.new")  # opening it waits for a reader
+    with pytest.raises(JournalError, match=r"the disk has not answered for 0\.3 s"):
+        await journal.update(generation=3)
+    with (tmp_path / "j.new").open("rb") as reader:
+        reader.read()
+    await asyncio.sleep(0.2)
+    assert journal.entry.generation == 0 and not (tmp_path / "j").exists()

@@ -10,7 +10,8 @@ from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
-from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
+from tfscale.agent.supervision.shim_process import TaskSpec
+from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.records import TaskState
 

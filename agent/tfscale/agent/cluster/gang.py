@@ -10,6 +10,7 @@ Nothing here polls.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -87,6 +88,8 @@ class Operation:
         self.overdue = False
         """True if an agent does not answer, so that a newer command may supersede this one."""
         self.driver: asyncio.Task[None] | None = None
+        self.is_settled = False
+        """True once nothing is left to do but to write that down."""
         self._history: list[OperationProgress] = []
         self._changed = asyncio.Event()
         self._is_over = False
@@ -157,7 +160,7 @@ class Gang:
         together = plan_restart(self._spec, self._strategy(), [self._spec.lead])
         tasks = tuple(task for task in together if generations[task] is not None)
         newest = max(number or 0 for number in numbers)
-        self._launch(Verb.START, tasks, newest + 1, "started with the agent of the lead task")
+        await self._launch(Verb.START, tasks, newest + 1, "started with the agent of the lead task")
 
     def resume(self) -> None:
         """Go on with the command during which the last agent was killed, if there was one."""
@@ -175,11 +178,12 @@ class Gang:
         asked = tuple(tasks)
         planned = plan_restart(self._spec, self._strategy(), asked)
         async with self._deciding:
+            await self._written_down()
             self._refuse(expected)
             if verb is Verb.START and await self._all_run(asked):
                 return self._nothing_to_do(asked)
             await self._cancel()
-            return self._launch(verb, planned, self._journal.entry.generation + 1, reason or f"{verb} by request")
+            return await self._launch(verb, planned, self._journal.entry.generation + 1, reason or f"{verb} by request")
 
     async def finish(self) -> Operation | None:
         """Stop the tasks that only waited for work of the lead's task, which has ended well; None if there are none."""
@@ -192,11 +196,19 @@ class Gang:
             if not tasks:
                 return None
             await self._cancel()
-            return self._launch(Verb.STOP, tasks, self._journal.entry.generation + 1, f"{self._spec.lead} has finished")
+            return await self._launch(
+                Verb.STOP, tasks, self._journal.entry.generation + 1, f"{self._spec.lead} has finished"
+            )
 
     async def close(self) -> None:
         """Stop driving a command under way: the next agent goes on with it."""
         await self._cancel()
+
+    async def _written_down(self) -> None:
+        """Wait for a command of which only the end has to be written: its tasks run already."""
+        ending = self._operation
+        if ending is not None and ending.is_settled and ending.driver is not None:
+            await asyncio.wait([ending.driver])
 
     def _refuse(self, expected: int | None) -> None:
         now = self._journal.entry.generation
@@ -226,9 +238,9 @@ class Gang:
             driver.cancel()
             await asyncio.wait([driver])
 
-    def _launch(self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: str) -> Operation:
+    async def _launch(self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: str) -> Operation:
         intent = Intent(verb, tuple(map(str, tasks)), generation, False, reason)
-        self._journal.update(generation=generation, intent=intent)
+        await self._journal.update(generation=generation, intent=intent)
         operation = Operation(intent, tasks)
         operation.report(Stage.PLANNED, tasks, reason)
         self._drive(operation)
@@ -241,12 +253,14 @@ class Gang:
     async def _follow(self, operation: Operation) -> None:
         try:
             await self._stop_then_start(operation)
-            self._journal.update(intent=None)
+            operation.is_settled = True
+            await self._journal.update(intent=None)
             operation.report(Stage.DONE, operation.tasks)
         except JournalError as error:
             operation.report(Stage.FAILED, operation.tasks, str(error))
         except GangError:
-            self._journal.update(intent=None)
+            with contextlib.suppress(JournalError):  # the next agent tries once more
+                await self._journal.update(intent=None)
         finally:
             operation.finish()
 
@@ -255,7 +269,7 @@ class Gang:
             await self._all(operation, self._fence)
         if operation.intent.verb != Verb.STOP:
             operation.intent = replace(operation.intent, starting=True)
-            self._journal.update(intent=operation.intent)
+            await self._journal.update(intent=operation.intent)
             await self._all(operation, self._run)
 
     async def _all(self, operation: Operation, act: Callable[[Operation, Task], Awaitable[None]]) -> None:

@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
+from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
 from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, StackUnavailable
 from tfscale.agent.on_demand.task_log import read_log
@@ -30,6 +31,7 @@ SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _Context = grpc.aio.ServicerContext
 _CODES = {
     UsageError: grpc.StatusCode.INVALID_ARGUMENT,
+    DiskHangs: grpc.StatusCode.UNAVAILABLE,
     Busy: grpc.StatusCode.ABORTED,
     Overtaken: grpc.StatusCode.FAILED_PRECONDITION,
     GangError: grpc.StatusCode.FAILED_PRECONDITION,
@@ -61,6 +63,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._gang = gang
         self._take_stack = take_stack
         self._profile = profile
+        self._files = FileThread()
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Have the server answer the calls of this service."""
@@ -101,8 +104,12 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def FollowLog(
         self, request: agent_pb2.FollowLogRequest, context: _Context[agent_pb2.FollowLogRequest, agent_pb2.LogChunk]
     ) -> AsyncIterator[agent_pb2.LogChunk]:
-        async for lines in read_log(self._settings.files.log, request.tail, request.follow):
-            yield wire.log_message(lines)
+        try:
+            async with aclosing(read_log(self._settings.files.log, request.tail, request.follow, self._files)) as log:
+                async for lines in log:
+                    yield wire.log_message(lines)
+        except (UsageError, DiskHangs) as error:
+            await _refuse(context, _code(error), str(error))
 
     async def Stack(
         self, request: agent_pb2.StackRequest, context: _Context[agent_pb2.StackRequest, agent_pb2.StackReply]

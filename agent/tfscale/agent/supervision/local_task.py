@@ -8,7 +8,8 @@ from collections.abc import Callable
 from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.supervisor import Launch, Supervisor
+from tfscale.agent.supervision.shim_process import Launch
+from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import report_socket, task_environment
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.records import TaskStatus
@@ -42,7 +43,7 @@ class LocalTask:
         status = await self._supervisor.adopt(*wanted)
         if self._supervisor.alive:
             newest = max(entry.generation, status.generation)
-            self._journal.update(generation=newest, task_generation=status.generation, attempt=status.attempt)
+            await self._journal.update(generation=newest, task_generation=status.generation, attempt=status.attempt)
             self._reports.begin(status.generation, status.attempt)
         running_socket = entry.socket if self._supervisor.alive else None
         self.socket = running_socket or report_socket(self._settings)
@@ -55,7 +56,7 @@ class LocalTask:
         """
         self._commanded = True
         async with self._lock:
-            self._accept(generation)
+            await self._accept(generation)
             if self._supervisor.alive and self._supervisor.status.generation < generation:
                 await self._supervisor.stop(reason)
             return self._supervisor.status
@@ -68,7 +69,7 @@ class LocalTask:
         """
         self._commanded = True
         async with self._lock:
-            self._accept(generation)
+            await self._accept(generation)
             if self._supervisor.status.generation == generation:
                 return self._supervisor.status
             await self._supervisor.stop(reason)
@@ -78,7 +79,7 @@ class LocalTask:
         """Start the task at the agent's own cold start, unless the lead has sent a request in the meantime."""
         async with self._lock:
             if not self._commanded and not self._supervisor.alive:
-                self._journal.update(generation=generation)
+                await self._journal.update(generation=generation)
                 await self._start(generation, reason)
 
     async def generation(self) -> int:
@@ -91,20 +92,20 @@ class LocalTask:
         """End the task for good, and mark in the journal that the next agent starts cold."""
         self._leaving = True
         await self._supervisor.stop("its agent was asked to end")
-        self._journal.update(drained=True)
+        await self._journal.update(drained=True)
 
-    def _accept(self, generation: int) -> None:
+    async def _accept(self, generation: int) -> None:
         newest = self._journal.entry.generation
         if generation < newest:
             raise Overtaken(f"{self._settings.task} is in generation {newest}, the request is for {generation}")
-        self._journal.update(generation=generation)
+        await self._journal.update(generation=generation)
 
     async def _start(self, generation: int, reason: str) -> TaskStatus:
         if self._leaving:
             raise GangError(f"the agent of {self._settings.task} is ending: start it again")
         entry = self._journal.entry
         attempt = entry.attempt + 1 if entry.task_generation == generation else 1
-        self._journal.update(task_generation=generation, attempt=attempt, socket=self.socket, drained=False)
+        await self._journal.update(task_generation=generation, attempt=attempt, socket=self.socket, drained=False)
         self._reports.begin(generation, attempt)
         environment = task_environment(self._settings, generation, attempt, self.socket)
         return await self._supervisor.start(Launch(generation, attempt, environment, reason))

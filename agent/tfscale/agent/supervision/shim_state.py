@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 
@@ -38,10 +38,11 @@ class ShimState:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ShimState | None:
-        """Parse a state; return None for any other text."""
+        """Parse a state, also one with fields of a later version; return None for any other text."""
         try:
-            fields = json.loads(text)
-            return cls(**{**fields, "argv": tuple(fields["argv"])})
+            given = json.loads(text)
+            known = {field.name: given[field.name] for field in fields(cls) if field.name in given}
+            return cls(**{**known, "argv": tuple(given["argv"])})
         except (ValueError, TypeError, KeyError):
             return None
 

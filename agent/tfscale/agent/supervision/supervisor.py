@@ -10,19 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import json
 import logging
 import os
 import signal
-import subprocess
-import sys
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.task_log import last_lines
-from tfscale.agent.supervision import shim
+from tfscale.agent.supervision import sessions
+from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
@@ -35,6 +34,10 @@ _ADOPTION_TIMEOUT = 10.0
 """Seconds for a shim that is just starting to write its state."""
 _ADOPTION_POLL = 0.02
 """Seconds between two reads of that state."""
+_SHIM_PATIENCE = 20.0
+"""Seconds beyond the grace period for a shim to kill what is left, and to write its files while a disk hangs."""
+_DISK_PATIENCE = 3.0
+"""Seconds for a disk to give a state or the end of a log."""
 _STORY = 20
 """Newest statuses that an InvalidTransition shows."""
 _LAST_LINES = 400
@@ -43,32 +46,6 @@ _LAST_LINES = 400
 
 class SupervisionError(TfscaleError):
     """A shim that cannot be started, or a process that holds a shim's lock and is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSpec:
-    """Properties of a task that are the same at each of its starts."""
-
-    command: tuple[str, ...]
-    directory: str | None
-    state: Path
-    lock: Path
-    log: Path
-    grace: float
-    """Seconds between SIGTERM and SIGKILL."""
-    log_size: int
-    """Bytes at which the log is rotated."""
-    log_keep: int
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """One start of the task."""
-
-    generation: int
-    attempt: int
-    environment: Mapping[str, str]
-    reason: str
 
 
 class Supervisor:
@@ -83,13 +60,16 @@ class Supervisor:
         self._status = TaskStatus(TaskState.PENDING)
         self._story = deque([self._status], maxlen=_STORY)
         self._state: ShimState | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._files = FileThread(_DISK_PATIENCE)
+        self._process: ShimProcess | None = None
+        self._shim_pid = 0
         self._pipe: int | None = None
         self._pidfd: int | None = None
         self._received = b""
         self._request: tuple[signal.Signals, str] | None = None
         """Signal and reason of the newest request to end the task."""
-        self._losing: asyncio.Task[None] | None = None
+        self._concluding: asyncio.Task[None] | None = None
+        self._is_shim_stopped = False
         self._changed = asyncio.Event()
 
     @property
@@ -112,14 +92,14 @@ class Supervisor:
             raise SupervisionError(f"another shim holds {self._spec.lock}: end the process that has it open")
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            self._process = self._spawn(launch, writer, lock)
+            self._process = ShimProcess(self._spec, launch, writer, lock)
         except OSError as error:
             os.close(reader)
             raise SupervisionError(f"the shim cannot be started: {error}") from error
         finally:
             os.close(writer)
             os.close(lock)
-        self._state = None
+        self._state, self._is_shim_stopped = None, False
         self._begin(launch.generation, launch.attempt, launch.reason)
         self._watch_pipe(reader)
         self._watch_process(self._process.pid)
@@ -134,7 +114,7 @@ class Supervisor:
         if _is_locked(self._spec.lock):
             self._take_over(await self._living_shim())
         else:
-            state = read_state(self._spec.state)
+            state = await self._written_state()
             if state is not None and (state.generation, state.attempt) == (generation, attempt):
                 await self._inherit(state)
         return self._status
@@ -148,18 +128,44 @@ class Supervisor:
         self._state = state
         self._begin(state.generation, state.attempt, "ended while no agent was there")
         if state.ended is not None:
-            self._become(self._exited(state))
+            self._become(await self._exited(state))
         else:
             await self._lose()
 
     async def stop(self, reason: str) -> TaskStatus:
-        """End the task (SIGTERM, and after the grace period SIGKILL) and wait until it has ended."""
+        """End the task (SIGTERM, and after the grace period SIGKILL) and wait until it has ended.
+
+        A shim that does not end it by then is killed, and what it leaves.
+        """
         self._signal(signal.SIGTERM, reason)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._spec.grace + _SHIM_PATIENCE):
+                return await self.ended()
+        _logger.error("its shim (process %d) does not end it: it is killed", self._shim_pid)
+        self._signal_shim(signal.SIGKILL)
         return await self.ended()
 
     def kill(self) -> None:
         """Kill the task now."""
         self._signal(signal.SIGINT, "killed")
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Sentences on what is wrong with the shim or the log, though the task may run well."""
+        stopped = f"its shim (process {self._shim_pid}) is stopped: continue it with kill -CONT {self._shim_pid}"
+        stopped += ", or the task waits as soon as nobody has read its output for a while"
+        lost = self._state.lost_output if self._state is not None and self.alive else 0
+        unwritten = f"{lost} bytes of its output could not be written to {self._spec.log}: look at that disk"
+        return (*[stopped] * (self._is_shim_stopped and self.alive), *[unwritten] * bool(lost))
+
+    def look(self) -> None:
+        """Notice whether the shim is stopped, once a second; while it has to end the task it is continued."""
+        was_stopped = self._is_shim_stopped
+        self._is_shim_stopped = self.alive and sessions.is_stopped(self._shim_pid)
+        if self._is_shim_stopped and self._request is not None:
+            self._signal_shim(signal.SIGCONT)
+        elif self._is_shim_stopped and not was_stopped:
+            _logger.warning("%s", self.troubles[0])
 
     async def ended(self) -> TaskStatus:
         """Wait until the task is not alive."""
@@ -170,40 +176,15 @@ class Supervisor:
             await self._changed.wait()
         return self._status
 
-    def _spawn(self, launch: Launch, writer: int, lock: int) -> subprocess.Popen[bytes]:
-        spec = self._spec
-        options: shim.ShimOptions = {
-            "state": str(spec.state),
-            "log": str(spec.log),
-            "log_size": spec.log_size,
-            "log_keep": spec.log_keep,
-            "grace": spec.grace,
-            "generation": launch.generation,
-            "attempt": launch.attempt,
-            "directory": spec.directory,
-            "agent": writer,
-            "command": list(spec.command),
-        }
-        with spec.log.open("ab") as errors:
-            return subprocess.Popen(
-                [sys.executable, "-IS", shim.__file__, json.dumps(options)],
-                env=dict(launch.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-                pass_fds=(writer, lock),
-            )
-
     async def _living_shim(self) -> ShimState:
         """Return the state of the shim that holds the lock, once that has written it."""
         deadline = asyncio.get_running_loop().time() + _ADOPTION_TIMEOUT
         while asyncio.get_running_loop().time() < deadline:
-            state = read_state(self._spec.state)
+            state = await self._written_state()
             if (
                 state is not None
-                and shim.start_time(state.shim_pid) == state.shim_started
-                and state.boot == shim.boot_id()
+                and sessions.start_time(state.shim_pid) == state.shim_started
+                and state.boot == sessions.boot_id()
             ):
                 return state
             await asyncio.sleep(_ADOPTION_POLL)
@@ -218,6 +199,7 @@ class Supervisor:
         asyncio.get_running_loop().add_reader(reader, self._on_message)
 
     def _watch_process(self, shim_pid: int) -> None:
+        self._shim_pid = shim_pid
         try:
             self._pidfd = os.pidfd_open(shim_pid)
         except ProcessLookupError:
@@ -239,7 +221,9 @@ class Supervisor:
             self._apply(state)
 
     def _apply(self, state: ShimState) -> None:
-        self._state = state
+        before, self._state = self._state, state
+        if state.lost_output and not (before and before.lost_output):
+            _logger.warning("%d bytes of its output could not be written to %s", state.lost_output, self._spec.log)
         if state.task_pid is not None and self._status.state is TaskState.STARTING:
             self._become(replace(self._status, state=TaskState.RUNNING, pid=state.task_pid, started=state.started))
             if state.requested:
@@ -255,49 +239,66 @@ class Supervisor:
             os.close(self._pidfd)
             self._pidfd = None
         self._close_pipe()
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
-        state = self._final_state()
-        if state is not None and state.ended is not None:
-            self._become(self._exited(state))
-        else:
-            self._losing = asyncio.create_task(self._lose())
+        words = "" if self._process is None else self._process.reap()
+        self._process = None
+        self._concluding = asyncio.create_task(self._conclude(words))
 
-    def _final_state(self) -> ShimState | None:
+    async def _conclude(self, words: str) -> None:
+        """Become what the shim's last state says; without one the task is lost."""
+        state = await self._final_state()
+        if state is not None and state.ended is not None:
+            self._become(await self._exited(state))
+        else:
+            await self._lose(words)
+
+    async def _final_state(self) -> ShimState | None:
         if self._state is None or self._state.ended is None:
-            written = read_state(self._spec.state)
+            written = await self._written_state()
             own = (self._status.generation, self._status.attempt)
             if written is not None and (written.generation, written.attempt) == own:
                 self._state = written
         return self._state
 
-    def _exited(self, state: ShimState) -> TaskStatus:
+    async def _written_state(self) -> ShimState | None:
+        """Return the state on disk; None where there is none, or while the disk hangs."""
+        try:
+            return await self._files.call(lambda: read_state(self._spec.state))
+        except DiskHangs:
+            return None
+
+    async def _last_words(self) -> tuple[str, ...]:
+        try:
+            return last_words(await self._files.call(lambda: last_lines(self._spec.log, _LAST_LINES)))
+        except DiskHangs as error:
+            _logger.warning("its log cannot be read: %s", error)
+            return ()
+
+    async def _exited(self, state: ShimState) -> TaskStatus:
         assert state.ended is not None
         failed = state.code != 0 and not state.requested
-        log = last_words(last_lines(self._spec.log, _LAST_LINES)) if failed else ()
+        log = await self._last_words() if failed else ()
         if state.lost_output:
             _logger.warning("%d bytes of its output could not be written to %s", state.lost_output, self._spec.log)
-        end = Exit(state.code, state.signal, state.ended, state.requested, log)
         return TaskStatus(
             TaskState.EXITED,
             state.generation,
             state.attempt,
             pid=state.task_pid,
             started=state.started,
-            exit=end,
-            reason=state.message or self._status.reason,
+            exit=Exit(state.code, state.signal, state.ended, state.requested, log),
+            # The reason of the start explains no end that nobody asked for.
+            reason=state.message or (self._status.reason if state.requested else ""),
         )
 
-    async def _lose(self) -> None:
+    async def _lose(self, words: str = "") -> None:
         """Kill a task whose shim died first: its exit status would stay unknown."""
         state, killed = self._state, 0
-        if state is not None and state.boot == shim.boot_id():
-            killed = await asyncio.to_thread(shim.kill_session, state.shim_pid, state.shim_started)
-        reason = "its shim died" + (f"; what it left ({killed} processes) was killed" if killed else "")
+        if state is not None and state.boot == sessions.boot_id():
+            killed = await asyncio.to_thread(sessions.kill_session, state.shim_pid, state.shim_started)
+        reason = "its shim died" + (f" ({words})" if words else "")
+        reason += f"; what it left ({killed} processes) was killed" if killed else ""
         if state is None:
-            # It could not send anything yet: its error is in the task's log, which is also its stderr.
-            reason = f"its shim died at its start: {''.join(last_lines(self._spec.log, 1)) or 'it wrote nothing'}"
+            reason = f"its shim died at its start: {words or 'it wrote nothing'}"
         self._become(replace(self._status, state=TaskState.LOST, reason=reason))
 
     def _signal(self, number: signal.Signals, reason: str) -> None:
@@ -306,9 +307,14 @@ class Supervisor:
         self._request = (number, reason)
         if self._pidfd is None or self._status.state is TaskState.STARTING:
             return  # a shim that has sent nothing yet would die of the signal: `_apply` sends it later
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, number)
+        self._signal_shim(number)
+        self.look()
         self._become(replace(self._status, state=TaskState.STOPPING, reason=reason))
+
+    def _signal_shim(self, number: signal.Signals) -> None:
+        if self._pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
 
     def _become(self, status: TaskStatus) -> None:
         if status == self._status:
@@ -334,7 +340,7 @@ def _try_lock(path: Path) -> int | None:
 
     The shim inherits the descriptor, and its copy keeps the lock from before its first instruction until its last.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
