@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.agent.telemetry.gpu_collector import GpuCollector
-from tfscale.core.cluster.loopback_cluster import write_local_cluster, write_lone_cluster
+from tfscale.core.cluster.local.loopback_cluster import write_local_cluster, write_lone_cluster
 
 PROGRAM = Path(__file__).with_name("gpu_program.py")
 _MODULE = (sys.executable, "-m")

@@ -1,7 +1,7 @@
 """The line that matters, in logs as TensorFlow, Python and CUDA write them."""
 
 import pytest
-from tfscale.core.log_clues import find_clue, last_words
+from tfscale.core.log_clues import Clue, find_clue, last_words
 
 PEER = (
     "2026-01-01 10:00:00.1: I tensorflow/core/common_runtime/executor.cc:1] [/device:CPU:0] Executor start aborting: "
@@ -20,6 +20,11 @@ NOISE = "E0000 00:00:1795249617.0 26849 cuda_platform.cc:52] failed call to cuIn
         ("InvalidArgumentError: gradients : Tensor had NaN values", "not_a_number"),
         ('E0000 server_chttp2.cc:40] {"description":"Address already in use"}', "address_in_use"),
         ("OSError: [Errno 28] No space left on device: 'ckpt-7'", "disk_full"),
+        (
+            "tensorflow.python.framework.errors_impl.ResourceExhaustedError: {{function_node __wrapped__SaveV2}} "
+            "/data/own-21_temp/part-00000-of-00001.data-00000-of-00001; No space left on device [Op:SaveV2]",
+            "disk_full",
+        ),
         ("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", "gpu"),
         ("F0000 tensor.cc:800] Check failed: dtype() == expected", "fatal"),
         (PEER, "peer_died"),
@@ -98,3 +103,38 @@ def test_the_same_line_is_found_again_in_what_was_sent() -> None:
     words = last_words([START, "MemoryError: 64 GiB", *("a line" for _ in range(50))])
     assert len(words) == 8
     assert find_clue(words) == find_clue(["MemoryError: 64 GiB"])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "E0000 00:00:1795754467.123456   12345 base_collective_executor.cc:252] StartAbort: Socket closed",
+            "StartAbort: Socket closed",
+        ),
+        (
+            "2026-11-27 04:01:21.123456: E tensorflow/core/x/base_collective_executor.cc:252] StartAbort UNAVAILABLE",
+            "StartAbort UNAVAILABLE",
+        ),
+        (
+            "tensorflow.python.framework.errors_impl.UnavailableError: {{function_node __wrapped__X}} Socket closed",
+            "UnavailableError: Socket closed",
+        ),
+        ("KeyError: 'label'", "KeyError: 'label'"),
+    ],
+)
+def test_a_sentence_has_the_message_without_what_a_log_puts_before_it(line: str, message: str) -> None:
+    assert Clue("peer_died", "another task had died", line).message == message
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "is_own"),
+    [
+        ("exception", "KeyError: 'label'", True),
+        ("exception", "tensorflow.python.framework.errors_impl.InternalError: Collective failed", False),
+        ("disk_full", "OSError: [Errno 28] No space left on device", True),
+        ("peer_died", "Collective ops is aborted", False),
+    ],
+)
+def test_what_tensorflow_raises_when_a_peer_is_gone_is_no_reason_of_its_own(kind: str, line: str, is_own: bool) -> None:
+    assert Clue(kind, "", line).is_own is is_own

@@ -58,7 +58,9 @@ def run_group(strategy: str, legacy: bool, loops: Sequence[str], rounds: int = 1
         if linked:
             stack.enter_context(net_hosts.hosts())
         sinks = [ReportSink(folder / f"{index}.sock", f"worker:{index}") for index in range(workers)]
-        addresses = [f"{net_hosts.address(host)}:2222" for host in range(2)] if linked else [*free_addresses(workers)]
+        addresses = (
+            [f"{net_hosts.address(host)}:2222" for host in range(workers)] if linked else [*free_addresses(workers)]
+        )
         processes = []
         for index, sink in enumerate(sinks):
             variables = {"CELLS_LINK": "1" if linked else "", "CELLS_ROUNDS": str(rounds)}

@@ -42,8 +42,11 @@ def hosts(count: int = 2) -> Iterator[None]:
 
 
 def inside(host: int) -> list[str]:
-    """Return the words to put before a command so that it runs on a host."""
-    return ["ip", "netns", "exec", _namespace(host)]
+    """Return the words to put before a command so that it runs on a host.
+
+    `ip netns exec` would cover /sys by one without control groups.
+    """
+    return ["nsenter", f"--net=/run/netns/{_namespace(host)}"]
 
 
 def slow(host: int, rate: float) -> None:

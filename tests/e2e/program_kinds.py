@@ -178,7 +178,7 @@ def slow_faults(program: Program, watched: Watched) -> Iterator[str]:
     subjects = {each["subject"] for each in named}
     if subjects != {"worker:1"}:
         yield f"slowed worker:1, named {sorted(subjects) or 'nobody'}: {watched.headline!r}"
-    elif program.slow not in named[-1]["sentence"]:
+    elif program.slow != named[-1]["evidence"]["phase"]:
         yield f"slowed in {program.slow}: {named[-1]['sentence']!r}"
 
 

@@ -110,7 +110,7 @@ def test_a_worker_with_more_examples_has_uneven_work(tmp_path: Path) -> None:
     assert straggler["subject"] == "worker:1"
     assert straggler["evidence"]["phase"] == "compute"
     assert straggler["evidence"]["examples"] == 2 * straggler["evidence"]["examples_of_peers"]
-    assert "it has 2x the examples of its peers in each step" in straggler["sentence"]
+    assert "it has 2.0x the examples of its peers in each step" in straggler["sentence"]
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def assert_true(strategy: str, loop: str, keras: str, chosen: tuple[str, ...]) -
     ("strategy", "loop", "keras"),
     [
         ("multi_worker", "fit", "keras 3"),
-        pytest.param("mirrored", "custom", "tf_keras", marks=pytest.mark.slow),
+        pytest.param("mirrored", "custom", "tf_keras", marks=pytest.mark.matrix),
     ],
 )
 def test_a_few_cells(strategy: str, loop: str, keras: str) -> None:
@@ -42,14 +42,15 @@ def test_a_few_cells(strategy: str, loop: str, keras: str) -> None:
 
 OFTEN = ("fit", "custom")
 """Loops that are measured with the long tests; the others take half an hour, and are the matrix."""
-CROWDED = "multi_worker_replicas"
-"""Strategy with four replicas on two cores, whose steps differ by more than the tolerance. It is in the matrix, too."""
+CHOSEN = ("none", "mirrored", "multi_worker")
+"""Strategies of which these are. The others are in the matrix, too, one of them with four replicas on two cores, whose
+steps differ by more than the tolerance."""
 CELLS = [
     pytest.param(
         strategy,
         keras,
         loop,
-        marks=pytest.mark.slow if loop in OFTEN and keras == often and strategy != CROWDED else pytest.mark.matrix,
+        marks=pytest.mark.slow if loop in OFTEN and keras == often and strategy in CHOSEN else pytest.mark.matrix,
     )
     for place, strategy in enumerate(STRATEGIES)
     # One Keras of each strategy, and the other of the next.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from listing_run import STOCK, Told, run_listing
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [pytest.mark.tensorflow, pytest.mark.alone]
 
 ONE, TWO = {"worker": 1}, {"worker": 2}
 SOON = 20.0
@@ -49,7 +49,7 @@ def test_a_name_that_was_never_imported_ends_both_workers_with_the_cause(tmp_pat
     told = run_listing(tmp_path, "no_import", TWO, SOON)
     line = "no_import.py, line 9: 'json' is used and was never imported: write 'import json' at the top"
     check_refused(told, line, [1, 1])
-    assert "for the same reason" in told.once["headline"]
+    assert "both tasks failed alike at " in told.once["headline"]
 
 
 def test_a_script_that_finds_no_gpu_and_trains_nothing_does_not_end_as_if_all_were_well(tmp_path: Path) -> None:

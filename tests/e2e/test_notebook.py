@@ -174,7 +174,7 @@ def test_cells_are_measured_again_and_again(server: Server) -> None:
     wait_until(lambda: server.steps >= interrupted + 399)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_restarted_kernel_is_measured_and_of_two_the_other_is_named(server: Server) -> None:
     kernel = server.kernel()

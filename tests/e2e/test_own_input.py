@@ -23,7 +23,7 @@ def test_a_worker_that_loads_its_arrays_slowly_is_named_with_its_python_and_its_
     assert ran.exit_code("worker:0") == ran.exit_code("worker:1") == 0, ran.logs
     straggler = ran.recording.told("straggler")[0]
     assert straggler["subject"] == "worker:1" and straggler["evidence"]["cause"] == "host"
-    assert "its Python between steps (callbacks, logging, input without tf.data) takes" in straggler["sentence"]
+    assert "its own Python (callbacks, logging, input without tf.data)" in straggler["sentence"]
     for subject in ("worker:0", "worker:1"):
         ran.recording.assert_phases_known(subject)
     probes = [frame["probe"] for frame in ran.recording.frames if frame["probe"]]

@@ -46,7 +46,7 @@ def test_the_process_that_trains_reports_and_not_the_one_that_predicts_beside_it
 
 @pytest.mark.slow
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("way", ["folds", "exec"])
+@pytest.mark.parametrize("way", ["folds", pytest.param("exec", marks=pytest.mark.matrix)])
 def test_each_process_that_trains_is_a_part_whose_steps_begin_at_0(tmp_path: Path, way: str) -> None:
     run = trained(tmp_path, way)
     assert parts(run) == [[*range(STEPS)], [*range(STEPS)]]
@@ -66,7 +66,7 @@ def test_no_step_is_lost_to_a_sudden_end(tmp_path: Path) -> None:
     assert parts(trained(tmp_path, "exit")) == [[*range(STEPS)]]
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_second_process_that_trains_at_the_same_time_is_told(tmp_path: Path) -> None:
     run = trained(tmp_path, "beside", steps=400)

@@ -17,8 +17,8 @@ CASES = [
         marks=[] if (program.name, keras) == QUICK else [pytest.mark.slow if keras == often else pytest.mark.matrix],
     )
     for place, program in enumerate(PROGRAMS)
-    # Every second program with one Keras, most with Keras 3, which has the most repairs.
-    for often in [None if place % 2 else "tf_keras 2" if place % 8 == 0 else "keras 3"]
+    # Every third program with one Keras, most with Keras 3, which has the most repairs.
+    for often in [None if place % 3 else "tf_keras 2" if place % 9 == 0 else "keras 3"]
     for keras in KERAS
 ]
 

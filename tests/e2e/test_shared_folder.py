@@ -9,7 +9,7 @@ from typing import Any
 import in_scope
 import pytest
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = pytest.mark.tensorflow
 
 GUIDE = {"guide.keras", "served"}
 SAVED = {"latest.weights.h5", "latest.keras", "best.h5", "log.csv", "events", "model.keras", "model.weights.h5"}
@@ -41,6 +41,7 @@ def epochs(folder: Path) -> list[str]:
     return [line.partition(",")[0] for line in (folder / "log.csv").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_in_a_shared_folder_the_chiefs_files_are_whole_and_all_workers_read_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +52,7 @@ def test_in_a_shared_folder_the_chiefs_files_are_whole_and_all_workers_read_them
     assert epochs(folder) == ["epoch", "0", "1", "2", "3"]
 
 
+@pytest.mark.matrix
 def test_a_worker_with_a_folder_of_its_own_has_all_files_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workers = run(tmp_path, "of-{index}", monkeypatch)
     for index, found in enumerate(workers):

@@ -27,10 +27,15 @@ def trains(snapshot: Any) -> bool:
     ("words", "sentence"),
     [
         (("digits", *WORKERS, "--with", "local-sgd=8"), "local SGD: 1 all-reduce in 8 steps, counted here as one step"),
-        (("digits", *WORKERS, "--with", "wire=bfloat16"), "gradients in bfloat16 on the wire"),
-        (
+        pytest.param(
+            ("digits", *WORKERS, "--with", "wire=bfloat16"),
+            "gradients in bfloat16 on the wire",
+            marks=pytest.mark.matrix,
+        ),
+        pytest.param(
             ("mlp", *WORKERS, "--with", "top-k=0.01"),
             "entries of gradients: .* all-gathered a step to each other replica",
+            marks=pytest.mark.matrix,
         ),
         (("sparse", *WORKERS), r"sparse gradients \(IndexedSlices; dense they would be .*\): .* all-gathered a step"),
         (
@@ -54,6 +59,6 @@ def test_nobody_waits_for_a_slow_worker_of_parameter_servers_and_its_gradients_a
 
     snapshot = seen("asynchrony", "--batch", "256", "--slow", "worker:1=3x", until=named)
     (named_one,) = [each for each in snapshot["diagnoses"] if each["kind"] == "straggler"]
-    assert named_one["subject"] == "worker:1" and "nobody waits for it" in snapshot["headline"]
+    assert named_one["subject"] == "worker:1" and "Nobody waits for it" in snapshot["headline"]
     staleness = {task["task"]: task["summary"]["staleness"] for task in snapshot["tasks"] if task["summary"]}
     assert staleness["worker:1"]["mean"] > staleness["worker:0"]["mean"]

@@ -70,7 +70,7 @@ def test_with_a_backup_worker_a_step_is_as_long_as_that_of_the_fast_ones(keras: 
     assert three["accuracy"]["accuracy"] > 0.6 and three["final_loss"] == pytest.approx(two["final_loss"], abs=0.3)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 def test_shares_follow_speeds_and_the_training_is_that_of_the_even_split(tmp_path: Path) -> None:
     words = "--steps", "25", "--global-batch", "256", "--slow", "worker:1=2x"
     by_speed, said = train("batch-by-speed", tmp_path / "speed.json", *words)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import tfscale.core.early_interrupt
+
+# isort: split
 import asyncio
+import contextlib
 import logging
 import os
 import sys
@@ -12,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
-import tfscale.core.quiet_grpc  # noqa: F401 (before all that import gRPC)
+import tfscale.core.quiet_grpc  # before all that import gRPC
 from tfscale.agent import probe_install
 from tfscale.agent.daemon import Daemon, sole_agent
 from tfscale.agent.settings import OPTIONS, AgentSettings
@@ -24,14 +28,17 @@ from tfscale.core.cluster.cluster_spec import (
     cluster_from_environment,
     load_cluster,
 )
-from tfscale.core.cluster.find_cluster import cluster_file, no_cluster
-from tfscale.core.cluster.loopback_cluster import lone_cluster, run_of
+from tfscale.core.cluster.find_cluster import cluster_file, load_found, no_cluster
+from tfscale.core.cluster.local.loopback_cluster import lone_cluster, run_of
 from tfscale.core.cluster.security import uses_tls
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.logs import start_log
 from tfscale.core.settings.precedence import CommandLine, add_flags, choose, split_command
+from tfscale.core.standard_streams import fill_standard_streams
+from tfscale.core.working_folder import check_working_folder
 
+tfscale.core.early_interrupt.restore()
 _logger = logging.getLogger(__name__)
 
 _UNCHANGED = (
@@ -49,29 +56,40 @@ _UNCHANGED = (
 )
 """Options that are fields of AgentSettings as they are."""
 
+_INTERRUPTED = 130
+"""Exit status after ctrl-C before the task was started or after it has ended, as a shell gives it."""
 _ALONE = {"exit_with_task": True, "show_output": True, "log_level": "warning"}
 """Defaults for a program that runs alone: the agent stands in front of its command, and is as little in the way."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run an agent, or install the probe's second way in, and return the exit status."""
+    fill_standard_streams()
     words = sys.argv[1:] if arguments is None else arguments
     try:
         if words[:1] == [probe_install.COMMAND]:
             return probe_install.main(words[1:])
         settings = read_settings(words, os.environ)
     except UsageError as error:
-        print(f"tfscale-agent: {error}", file=sys.stderr)
+        _say(str(error))
         return error.exit_status
     start_log(logging.StreamHandler(), settings.log_level, settings.log_format, str(settings.task))
-    if settings.show_output and settings.cluster.is_alone:
-        print(f"tfscale-agent: {settings.run}: tfscale-console in another terminal shows it", file=sys.stderr)
     try:
         with sole_agent(settings), shown_output(settings):
+            if settings.show_output and settings.cluster.is_alone:
+                _say(f"{settings.run}: tfscale-console in another terminal shows it")
             return asyncio.run(_run(settings))
     except TfscaleError as error:
         _logger.error("%s", error)
         return error.exit_status
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _say(line: str) -> None:
+    """Write a line to stderr; one that takes nothing any more is no reason not to train."""
+    with contextlib.suppress(OSError):
+        print(f"tfscale-agent: {line}", file=sys.stderr, flush=True)
 
 
 async def _run(settings: AgentSettings) -> int:
@@ -80,11 +98,13 @@ async def _run(settings: AgentSettings) -> int:
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> AgentSettings:
     """Return the settings that the arguments, the environment and the configuration file give. Raises UsageError."""
+    check_working_folder()
     flags, command = split_command(arguments)
     chosen = choose(OPTIONS, "agent", _parser().parse_args(flags), environment).values
-    file = chosen["cluster"] if "cluster" in chosen else cluster_file(environment)
+    named = chosen.get("cluster")
+    file = cluster_file(environment) if named is None else named
     if file is not None:
-        spec, own = load_cluster(file), None
+        spec, own = load_found(file) if named is None else load_cluster(file), None
     elif environment.get("TF_CONFIG"):
         spec, own = cluster_from_environment(environment)
     else:

@@ -20,6 +20,7 @@ from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
+from tfscale.agent.process.standstill import StandstillWatch
 from tfscale.agent.serving.servers import AgentServer, ReportServer
 from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
@@ -27,11 +28,12 @@ from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.shim_process import TaskSpec
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import probe_site
+from tfscale.agent.supervision.transitions import how_it_ended
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.agent.telemetry.sampler import Sampler
-from tfscale.core.cluster.local_agents import LocalAgent, announced
+from tfscale.core.cluster.local.local_agents import LocalAgent, announced
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Description, Frame, ProbeStatus, TaskState, TaskStatus
@@ -61,6 +63,7 @@ class Daemon:
         self._sampler = Sampler(Path.cwd(), settings.cluster, settings.task)
         self._reports = ProbeReports(settings.task)
         self._absent = AbsentProbe()
+        self._standstill = StandstillWatch(self._take_stack)
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
         self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
         self._peers = {
@@ -142,7 +145,8 @@ class Daemon:
 
     def _sample(self) -> None:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
-        self._sampler.sample(pid, self._greetings.heard)
+        self._standstill.look(self._reports.collective)
+        self._sampler.sample(pid, self._greetings.heard, self._standstill.place)
         self._absent.look(pid if self._reports.probe is None else None)
 
     async def _drain(self) -> None:
@@ -187,8 +191,7 @@ class Daemon:
     async def _begin(self, status: TaskStatus) -> None:
         """Start the task, unless it is alive, or has ended while no agent was there."""
         cold = status.state is TaskState.PENDING or (self._settings.restart and not self._supervisor.alive)
-        if not cold and not self._supervisor.alive:
-            _logger.warning("the task has %s while no agent was there; give --restart to run it again", status.state)
+        self._tell_of_earlier_start(status, cold)
         if cold and probe_site() is None:
             _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
         if self._gang is None:
@@ -199,6 +202,18 @@ class Daemon:
             self._gang.resume()
             if _ended_well(status):
                 self._job(self._finish(self._gang))
+
+    def _tell_of_earlier_start(self, status: TaskStatus, cold: bool) -> None:
+        """Say that a task of an earlier agent runs, or ended meanwhile, where its output is missed."""
+        log = self._settings.files.log
+        if self._supervisor.alive and self._settings.show_output:
+            _logger.warning("joined the task, which an earlier agent had started; its earlier output is in %s", log)
+        elif not cold and not self._supervisor.alive:
+            _logger.warning(
+                "the task %s while no agent was there; give --restart to run it again; its log is %s",
+                "ended" if status.exit is None else how_it_ended(status.exit),
+                log,
+            )
 
     def _was_starting(self, status: TaskStatus) -> bool:
         """Return whether the last agent was killed during a command, just before it started its own task."""
@@ -225,7 +240,11 @@ class Daemon:
         job.add_done_callback(self._jobs.discard)
 
     def _catch_signals(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        if self._settings.exit_with_task:
+            # It stands for its task, which would end with its terminal, unless nohup has said otherwise.
+            numbers += [each for each in (signal.SIGHUP, signal.SIGQUIT) if signal.getsignal(each) != signal.SIG_IGN]
+        for number in numbers:
             asyncio.get_running_loop().add_signal_handler(number, self.leave)
 
     def leave(self) -> None:
@@ -300,22 +319,32 @@ def sole_agent(settings: AgentSettings) -> Iterator[None]:
     files = settings.files
     try:
         files.folder.mkdir(parents=True, exist_ok=True)
-        file = files.agent_lock.open("a+")
+        lock = os.open(files.agent_lock, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise DaemonError(f"{files.folder}: cannot keep state there ({error.strerror}): give --state-dir") from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            other = f"agent with pid {file.read().strip()}"
-            raise DaemonError(
-                f"{settings.task} of {settings.run} has an {other} already: stop that first{_twice(settings)}"
-            ) from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        raise _stateless(files.folder, error) from None
+    try:
+        _hold(lock, settings)
         yield
+    finally:
+        os.close(lock)
+
+
+def _hold(lock: int, settings: AgentSettings) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.truncate(lock, 0)
+        os.write(lock, f"{os.getpid()}\n".encode())
+    except BlockingIOError:
+        other = f"agent with pid {os.read(lock, 20).decode().strip()}"
+        raise DaemonError(
+            f"{settings.task} of {settings.run} has an {other} already: stop that first{_twice(settings)}"
+        ) from None
+    except OSError as error:
+        raise _stateless(settings.files.folder, error) from None
+
+
+def _stateless(folder: Path, error: OSError) -> DaemonError:
+    return DaemonError(f"{folder}: cannot keep state there ({error.strerror}): give --state-dir")
 
 
 def _twice(settings: AgentSettings) -> str:

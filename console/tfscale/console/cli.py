@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tfscale.core.early_interrupt
+
+# isort: split
 import logging
 import os
 import sys
@@ -9,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-import tfscale.core.quiet_grpc  # noqa: F401 (before all that import gRPC)
+import tfscale.core.quiet_grpc  # before all that import gRPC
 from tfscale.console.exit_status import ExitStatus
 from tfscale.console.export.headless_runs import export_recording, run_headless, run_once
 from tfscale.console.export.task_commands import TASK_COMMANDS, run_task_command
@@ -20,7 +23,9 @@ from tfscale.console.sources.source_factory import connect, open_replay
 from tfscale.console.tui.launch import is_served, run_screens, run_server
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
+from tfscale.core.standard_streams import fill_standard_streams
 
+tfscale.core.early_interrupt.restore()
 ARGUMENTS = {
     "run": "[--workers N] -- PROGRAM",
     **dict.fromkeys(TASK_COMMANDS, "TASK"),
@@ -33,6 +38,7 @@ ARGUMENTS = {
 
 def main() -> None:
     """Run, and exit: 0 well, 1 nothing collected, 2 usage or bad configuration, 3 unhealthy (`--once`)."""
+    fill_standard_streams()
     try:
         if sys.argv[1:2] == ["report"]:
             from tfscale.console.report import report_command

@@ -48,6 +48,12 @@ _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             re.IGNORECASE,
         ),
     ),
+    # Before memory: TensorFlow calls a full disk ResourceExhausted, too.
+    (
+        "disk_full",
+        "no space left on its disk",
+        re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE),
+    ),
     (
         "out_of_memory",
         "out of memory",
@@ -67,7 +73,6 @@ _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "its address is in use",
         re.compile(r"address already in use|EADDRINUSE|could not start gRPC", re.IGNORECASE),
     ),
-    ("disk_full", "no space left", re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)),
     (
         "gpu",
         "an error of its GPU",
@@ -76,9 +81,17 @@ _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("fatal", "a fatal check", re.compile(r"^F\d{4} |Check failed:|Segmentation fault|Fatal Python error")),
 )
 _EXCEPTION = re.compile(r"^([\w.]+(Error|Exception|Exit|Interrupt|Iteration|Warning)|[\w.]*errors_impl\.\w+)\b(:|$)")
+_FROM_TENSORFLOW = re.compile(
+    r"^(\w+\.)*errors_impl\.|^(Internal|Cancelled|Aborted|Unavailable|DeadlineExceeded)Error\b"
+)
 _NOISE = re.compile(
     r"^\s*$|^\s+(File |[~^]+|at )|cuInit|This TensorFlow binary|computation_placer|oneDNN|^I\d{4} |^W\d{4} "
 )
+_PREFIX = re.compile(
+    r"^([EFWI]\d{4} [\d:.]+ +\d+ |\d{4}-\d\d-\d\d [\d:.]+: [EFWI] )\S+:\d+\] |^(\w+\.)+(?=\w+(Error|Exception)\b)"
+)
+"""Words that TensorFlow writes before a message: level, time, thread and source, or the module of an exception."""
+_NODE = re.compile(r"\{\{function_node [^}]*\}\} ?")
 _TASK = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 
 
@@ -90,6 +103,18 @@ class Clue:
     words: str
     """The kind in the words of a sentence."""
     line: str
+
+    @property
+    def message(self) -> str:
+        """The line's message, without what a log puts before it."""
+        return _NODE.sub("", _PREFIX.sub("", self.line))
+
+    @property
+    def is_own(self) -> bool:
+        """True where it is the program's own failure, and cannot be what TensorFlow raises when a peer is gone."""
+        return self.kind not in (PEER, "exception") or (
+            self.kind == "exception" and not _FROM_TENSORFLOW.match(self.line)
+        )
 
     @property
     def culprit(self) -> str | None:

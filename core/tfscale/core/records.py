@@ -357,6 +357,23 @@ class TaskUsage:
     memory: int
     stopped: int = 0
     """Processes that a signal has stopped."""
+    traced: int = 0
+    """Processes that a debugger has stopped."""
+    blocked: int = 0
+    """Threads that wait in the kernel for 2 s or longer, and cannot be interrupted: for a disk or a file server."""
+    blocked_for: float | None = None
+    """Seconds for which the first of them has waited."""
+    blocked_in: str = ""
+    """The kernel's function in which that one waits (`wchan`)."""
+    frozen: bool = False
+    """True while its cgroup is frozen, as by `docker pause`."""
+    stands_at: str = ""
+    """Clause with the line at which its program stands, once it has made no step for a while; empty if unknown."""
+
+    @property
+    def is_held(self) -> bool:
+        """True where a debugger, its cgroup or the kernel keeps it from going on, or it is known where it stands."""
+        return bool(self.traced or self.blocked or self.frozen or self.stands_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,21 +416,21 @@ class PeerLink:
     """Seconds for which the peer's host has acknowledged nothing of what is sent again and again; None: it answers."""
 
 
-UNHEARD = 2.5
-"""Seconds without an answer to greetings, one a second, after which a neighbour is missed (chosen: two were lost)."""
+UNHEARD = 4.0
+"""Seconds without an answer of its host after which a neighbour is missed (chosen: two greetings in turn were due)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Agent of another host that this one greets each second: what tells a host that is cut off from one that died."""
+    """Agent of another host that this one greets every two seconds: it tells a host that is cut off from a dead one."""
 
     task: str
     heard: Time | None
     """Time at which it answered last, on the clock of the host that greets; None where it never did."""
     round_trip: float | None = None
     """Seconds of that greeting."""
-    refused: bool = False
-    """True where its host answers that there is no agent."""
+    reached: Time | None = None
+    """Time at which its host answered last, if only that it takes a connection or that no agent is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +448,8 @@ class HostSample:
     task: TaskUsage | None = None
     throttled: float | None = None
     """Seconds a second in which the kernel held back the task's cgroup."""
+    memory_kills: int | None = None
+    """Processes of the task's cgroup that the kernel has killed for want of memory since the task's start."""
     disk: Disk | None = None
     links: tuple[PeerLink, ...] = ()
     """Those of the task's connections that were busiest."""
@@ -508,15 +527,20 @@ class Frame:
         return bool(self.host and self.host.task and self.host.task.stopped)
 
     @property
+    def is_held(self) -> bool:
+        """True where something keeps the task's process from going on, or it is known where its program stands."""
+        return bool(self.host and self.host.task and self.host.task.is_held)
+
+    @property
     def link_use(self) -> float | None:
         """Share of the time in which the busiest link to a peer was busy; None without a link."""
         return max((link.busy for link in self.host.links), default=None) if self.host else None
 
     @property
     def misses_neighbour(self) -> bool:
-        """True where an agent of another host that was heard before is not heard any more."""
-        heard = (neighbour.heard for neighbour in self.host.neighbours) if self.host else ()
-        return any(at is not None and self.at - at > UNHEARD for at in heard)
+        """True where a host that answered before does not any more."""
+        reached = (neighbour.reached for neighbour in self.host.neighbours) if self.host else ()
+        return any(at is not None and self.at - at > UNHEARD for at in reached)
 
     @property
     def counters(self) -> Counters:

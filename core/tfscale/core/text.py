@@ -21,6 +21,11 @@ def clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at)) if is_moment(at) else "--:--:--"
 
 
+def moment(at: float) -> str:
+    """Return Unix seconds as local date and time, or dashes where they are outside the calendar."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if is_moment(at) else "---------- --:--:--"
+
+
 def duration(seconds: float) -> str:
     """Return a measured time, rounded for a sentence: `61 ms`, `2.4 s`, `95 s`, `12 min`."""
     if seconds < 0.0095:
@@ -60,6 +65,11 @@ def elapsed_briefly(seconds: float) -> str:
     return " ".join(elapsed(seconds).split()[:2])
 
 
+def times(factor: float) -> str:
+    """Return a factor for a sentence: `1.4x`, `12x`, `100x`."""
+    return f"{factor:.1f}x" if factor < 9.95 else f"{factor:,.0f}x"
+
+
 def step_rate(steps_per_second: float) -> str:
     """Return steps a second, or for slow ones the time of a step: `12.3 steps/s`, `8.2 s a step`."""
     return f"{steps_per_second:.3g} steps/s" if steps_per_second >= 0.5 else f"{duration(1 / steps_per_second)} a step"
@@ -68,7 +78,8 @@ def step_rate(steps_per_second: float) -> str:
 def bit_rate(bits_per_second: float) -> str:
     """Return the speed of a link: `185 Mbit/s`, `10 Gbit/s`."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if bits_per_second >= size:
+        # What would be rounded to 1,000 is one of the next unit.
+        if bits_per_second >= 0.9995 * size:
             return f"{bits_per_second / size:.3g} {unit}bit/s"
     return f"{bits_per_second:.3g} bit/s"
 
@@ -157,6 +168,14 @@ def exit_phrase(exit: Exit | None) -> str:
     if exit.signal is not None:
         return f"killed {signal_name(exit.signal)}"
     return f"exited {exit.code}"
+
+
+def exit_clause(exit: Exit | None) -> str:
+    """Return how and when a task ended, as a clause: `exited 1 at 19:01:07`, `was killed by SIGKILL at 19:01:07`."""
+    if exit is None or (exit.code is None and exit.signal is None):
+        return "has ended, nobody knows how"
+    how = f"exited {exit.code}" if exit.signal is None else f"was killed by {signal_name(exit.signal)}"
+    return f"{how} at {clock(exit.at)}"
 
 
 def no_contact(names: Sequence[str]) -> str:

@@ -893,6 +893,12 @@ class TaskUsage(_message.Message):
     CPU_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     STOPPED_FIELD_NUMBER: _builtins.int
+    TRACED_FIELD_NUMBER: _builtins.int
+    BLOCKED_FIELD_NUMBER: _builtins.int
+    BLOCKED_FOR_FIELD_NUMBER: _builtins.int
+    BLOCKED_IN_FIELD_NUMBER: _builtins.int
+    FROZEN_FIELD_NUMBER: _builtins.int
+    STANDS_AT_FIELD_NUMBER: _builtins.int
     processes: _builtins.int
     threads: _builtins.int
     cpu: _builtins.float
@@ -901,6 +907,18 @@ class TaskUsage(_message.Message):
     """resident bytes"""
     stopped: _builtins.int
     """processes that a signal has stopped"""
+    traced: _builtins.int
+    """processes that a debugger has stopped"""
+    blocked: _builtins.int
+    """threads that wait in the kernel for 2 s or longer, and cannot be interrupted"""
+    blocked_for: _builtins.float
+    """seconds of the first of them"""
+    blocked_in: _builtins.str
+    """the kernel's function in which that one waits"""
+    frozen: _builtins.bool
+    """its cgroup is"""
+    stands_at: _builtins.str
+    """"its input stands at train.py, line 31 (examples)", once it has stood still for a while"""
     def __init__(
         self,
         *,
@@ -909,13 +927,24 @@ class TaskUsage(_message.Message):
         cpu: _builtins.float | None = ...,
         memory: _builtins.int = ...,
         stopped: _builtins.int = ...,
+        traced: _builtins.int = ...,
+        blocked: _builtins.int = ...,
+        blocked_for: _builtins.float | None = ...,
+        blocked_in: _builtins.str = ...,
+        frozen: _builtins.bool = ...,
+        stands_at: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "blocked_for", b"blocked_for", "cpu", b"cpu"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "cpu", b"cpu", "memory", b"memory", "processes", b"processes", "stopped", b"stopped", "threads", b"threads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for", "_cpu", b"_cpu", "blocked", b"blocked", "blocked_for", b"blocked_for", "blocked_in", b"blocked_in", "cpu", b"cpu", "frozen", b"frozen", "memory", b"memory", "processes", b"processes", "stands_at", b"stands_at", "stopped", b"stopped", "threads", b"threads", "traced", b"traced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__blocked_for: _TypeAlias = _typing.Literal["blocked_for"]  # noqa: Y015
+    _WhichOneofArgType__blocked_for: _TypeAlias = _typing.Literal["_blocked_for", b"_blocked_for"]  # noqa: Y015
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__blocked_for) -> _WhichOneofReturnType__blocked_for | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cpu) -> _WhichOneofReturnType__cpu | None: ...
 
 Global___TaskUsage: _TypeAlias = TaskUsage  # noqa: Y015
@@ -1030,38 +1059,42 @@ Global___PeerLink: _TypeAlias = PeerLink  # noqa: Y015
 
 @_typing.final
 class Neighbour(_message.Message):
-    """agent of another host that this one greets each second"""
+    """agent of another host that this one greets every two seconds"""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_FIELD_NUMBER: _builtins.int
     HEARD_FIELD_NUMBER: _builtins.int
     ROUND_TRIP_FIELD_NUMBER: _builtins.int
-    REFUSED_FIELD_NUMBER: _builtins.int
+    REACHED_FIELD_NUMBER: _builtins.int
     task: _builtins.str
     heard: _builtins.float
     """when it answered last, on the clock of the host that greets; absent: never"""
     round_trip: _builtins.float
-    refused: _builtins.bool
-    """its host answers that there is no agent"""
+    reached: _builtins.float
+    """when its host answered last, if only that no agent is there"""
     def __init__(
         self,
         *,
         task: _builtins.str = ...,
         heard: _builtins.float | None = ...,
         round_trip: _builtins.float | None = ...,
-        refused: _builtins.bool = ...,
+        reached: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_round_trip", b"_round_trip", "heard", b"heard", "round_trip", b"round_trip"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_reached", b"_reached", "_round_trip", b"_round_trip", "heard", b"heard", "reached", b"reached", "round_trip", b"round_trip"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_round_trip", b"_round_trip", "heard", b"heard", "refused", b"refused", "round_trip", b"round_trip", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heard", b"_heard", "_reached", b"_reached", "_round_trip", b"_round_trip", "heard", b"heard", "reached", b"reached", "round_trip", b"round_trip", "task", b"task"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__heard: _TypeAlias = _typing.Literal["heard"]  # noqa: Y015
     _WhichOneofArgType__heard: _TypeAlias = _typing.Literal["_heard", b"_heard"]  # noqa: Y015
+    _WhichOneofReturnType__reached: _TypeAlias = _typing.Literal["reached"]  # noqa: Y015
+    _WhichOneofArgType__reached: _TypeAlias = _typing.Literal["_reached", b"_reached"]  # noqa: Y015
     _WhichOneofReturnType__round_trip: _TypeAlias = _typing.Literal["round_trip"]  # noqa: Y015
     _WhichOneofArgType__round_trip: _TypeAlias = _typing.Literal["_round_trip", b"_round_trip"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__heard) -> _WhichOneofReturnType__heard | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reached) -> _WhichOneofReturnType__reached | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__round_trip) -> _WhichOneofReturnType__round_trip | None: ...
 
@@ -1084,6 +1117,7 @@ class HostSample(_message.Message):
     DISK_FIELD_NUMBER: _builtins.int
     LINKS_FIELD_NUMBER: _builtins.int
     NEIGHBOURS_FIELD_NUMBER: _builtins.int
+    MEMORY_KILLS_FIELD_NUMBER: _builtins.int
     cpu: _builtins.float
     """of all cores"""
     cores: _builtins.int
@@ -1094,6 +1128,8 @@ class HostSample(_message.Message):
     swap_used: _builtins.int
     throttled: _builtins.float
     """seconds that the task's cgroup was throttled, a second"""
+    memory_kills: _builtins.int
+    """processes of the task's cgroup killed for memory since the task's start"""
     @_builtins.property
     def pressure(self) -> Global___Pressure: ...
     @_builtins.property
@@ -1122,21 +1158,26 @@ class HostSample(_message.Message):
         disk: Global___Disk | None = ...,
         links: _abc.Iterable[Global___PeerLink] | None = ...,
         neighbours: _abc.Iterable[Global___Neighbour] | None = ...,
+        memory_kills: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cpu", b"cpu", "disk", b"disk", "load", b"load", "pressure", b"pressure", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_memory_kills", b"_memory_kills", "_throttled", b"_throttled", "cpu", b"cpu", "disk", b"disk", "load", b"load", "memory_kills", b"memory_kills", "pressure", b"pressure", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "disk", b"disk", "interfaces", b"interfaces", "links", b"links", "load", b"load", "memory_total", b"memory_total", "memory_used", b"memory_used", "neighbours", b"neighbours", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu", b"_cpu", "_load", b"_load", "_memory_kills", b"_memory_kills", "_throttled", b"_throttled", "cores", b"cores", "cpu", b"cpu", "disk", b"disk", "interfaces", b"interfaces", "links", b"links", "load", b"load", "memory_kills", b"memory_kills", "memory_total", b"memory_total", "memory_used", b"memory_used", "neighbours", b"neighbours", "pressure", b"pressure", "swap_used", b"swap_used", "task", b"task", "throttled", b"throttled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu: _TypeAlias = _typing.Literal["cpu"]  # noqa: Y015
     _WhichOneofArgType__cpu: _TypeAlias = _typing.Literal["_cpu", b"_cpu"]  # noqa: Y015
     _WhichOneofReturnType__load: _TypeAlias = _typing.Literal["load"]  # noqa: Y015
     _WhichOneofArgType__load: _TypeAlias = _typing.Literal["_load", b"_load"]  # noqa: Y015
+    _WhichOneofReturnType__memory_kills: _TypeAlias = _typing.Literal["memory_kills"]  # noqa: Y015
+    _WhichOneofArgType__memory_kills: _TypeAlias = _typing.Literal["_memory_kills", b"_memory_kills"]  # noqa: Y015
     _WhichOneofReturnType__throttled: _TypeAlias = _typing.Literal["throttled"]  # noqa: Y015
     _WhichOneofArgType__throttled: _TypeAlias = _typing.Literal["_throttled", b"_throttled"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cpu) -> _WhichOneofReturnType__cpu | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__load) -> _WhichOneofReturnType__load | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_kills) -> _WhichOneofReturnType__memory_kills | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__throttled) -> _WhichOneofReturnType__throttled | None: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from running_agents import W1, agent
 from tfscale.agent.cluster.peers import Peer
-from tfscale.agent.network.greetings import Greetings
+from tfscale.agent.network.greetings import Answer, Greetings
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
 from tfscale.core.cluster.task import Task
@@ -25,47 +26,62 @@ def two_hosts() -> ClusterSpec:
 
 
 class Agent:
-    """Agent that does what it is told: answer, refuse or be silent."""
+    """Agent, or its host, that answers as it is told to."""
 
     def __init__(self) -> None:
-        self.does = "answer"
+        self.answer = Answer.AGENT
 
-    async def greet(self, patience: float) -> bool:
-        if self.does == "be silent":
-            await asyncio.sleep(patience / 100)
-            raise TimeoutError
-        return self.does == "answer"
+    async def greet(self, patience: float) -> Answer:
+        await asyncio.sleep(patience / 100)
+        return self.answer
 
 
 async def newest(greetings: Greetings) -> Neighbour:
-    await asyncio.sleep(1.1)
+    await asyncio.sleep(2.1)
     (neighbour,) = greetings.heard
     return neighbour
 
 
-async def test_a_neighbour_is_heard_refused_and_missed() -> None:
+async def test_a_neighbour_is_heard_reached_and_missed() -> None:
     other = Agent()
     greetings = Greetings(two_hosts(), OWN, {OTHER: other})
     assert greetings.heard == (Neighbour("worker:1", None),)
     greetings.start()
     answered = await newest(greetings)
-    assert answered.heard == pytest.approx(time.time(), abs=1.2) and answered.round_trip is not None
-    other.does = "refuse"
-    refused = await newest(greetings)
-    assert refused.refused and refused.heard is not None
-    other.does = "be silent"
+    assert answered.heard == answered.reached == pytest.approx(time.time(), abs=2.3) and answered.round_trip is not None
+    other.answer = Answer.HOST
+    alone = await newest(greetings)
+    assert alone.heard is not None and alone.reached is not None and alone.reached > alone.heard
+    other.answer = Answer.NOBODY
     silent = await newest(greetings)
     greetings.stop()
-    assert not silent.refused and silent.heard == refused.heard
+    assert (silent.heard, silent.reached) == (alone.heard, alone.reached)
 
 
-async def test_a_real_agent_answers_and_when_it_is_gone_its_host_refuses(
+async def test_a_real_agent_answers_and_when_it_is_gone_its_host_does(
     settings_of: Callable[..., AgentSettings],
 ) -> None:
     settings = settings_of(W1)
     peer = Peer(settings.cluster, W1, insecure=False)
-    assert not await peer.greet(5)
+    assert await peer.greet(5) is Answer.HOST
     async with agent(settings), asyncio.timeout(20):
-        while not await peer.greet(5):  # noqa: ASYNC110
+        while await peer.greet(5) is not Answer.AGENT:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
+    await peer.close()
+
+
+async def test_the_host_of_a_stopped_agent_answers(settings_of: Callable[..., AgentSettings]) -> None:
+    settings = settings_of(W1)
+    peer = Peer(settings.cluster, W1, insecure=False)
+    with socket.create_server((settings.listen.host, settings.listen.port)):
+        assert await peer.greet(0.5) is Answer.HOST
+    await peer.close()
+
+
+async def test_of_a_host_that_is_not_there_nobody_answers() -> None:
+    spec = parse_cluster(
+        {"cluster": {"worker": ["127.0.0.1:1", "nowhere.invalid:1"]}}, name="t", where="t", base=Path()
+    )
+    peer = Peer(spec, OTHER, insecure=True)
+    assert await peer.greet(0.5) is Answer.NOBODY
     await peer.close()

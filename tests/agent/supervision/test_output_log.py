@@ -32,7 +32,8 @@ def test_a_line_of_its_own_is_apart_from_output_without_a_newline(tmp_path: Path
         log.write(b"loss: 0.5")
     log.line("ended")
     lines = (tmp_path / "log").read_text().splitlines()
-    assert [line.rpartition(" ")[2] for line in lines] == ["started", "0.5", "started", "0.5", "ended"]
+    assert [line[-7:] for line in lines] == ["started", "ss: 0.5", "an end)", "ss: 0.5", "an end)"]
+    assert lines[-1].endswith("Z ended (after a line without an end)")
 
 
 def test_a_full_disk_is_counted_and_marked_when_there_is_room_again(tmp_path: Path) -> None:
@@ -67,6 +68,15 @@ def test_output_without_line_ends_is_rotated_too(piece: bytes, tmp_path: Path) -
         log.write(piece % number)
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert len(sizes) == 3 and max(sizes) < 4096 + 2 * (1 << 16)
+
+
+def test_a_line_of_its_own_after_a_rotation_within_a_line_says_so(tmp_path: Path) -> None:
+    log = OutputLog(str(tmp_path / "log"), 8, 1)
+    log.write(b"loss: 0.5")
+    log.write(b" 10 %\r")
+    log.line("ended")
+    assert (tmp_path / "log.1").read_bytes() == b"loss: 0.5 10 %\r"
+    assert (tmp_path / "log").read_text().endswith("Z ended (after a line without an end)\n")
 
 
 def test_a_billion_logs_to_keep_cost_no_more_than_there_are(tmp_path: Path) -> None:

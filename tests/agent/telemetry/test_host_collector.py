@@ -173,18 +173,28 @@ def test_pressure_is_a_ratio_and_absent_where_the_kernel_has_none(proc: Path) ->
     assert (pressure.cpu, pressure.memory, pressure.io) == (0.125, None, 0.125)
 
 
-def test_throttling_of_any_group_above_the_task_counts(tmp_path: Path, proc: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "folder", "counter", "unit"),
+    [
+        ("0::/pod/task", "", "throttled_usec", 10**6),
+        ("4:cpu,cpuacct:/pod/task", "cpu,cpuacct", "throttled_time", 10**9),
+    ],
+    ids=["v2", "v1"],
+)
+def test_throttling_of_any_group_above_the_task_counts(
+    tmp_path: Path, proc: Path, line: str, folder: str, counter: str, unit: int
+) -> None:
     pid = os.getpid()
     (proc / str(pid)).mkdir()
-    (proc / str(pid) / "cgroup").write_text("1:name=systemd:/\n0::/pod/task\n")
-    (tmp_path / "cgroup" / "pod" / "task").mkdir(parents=True)
-    stat = tmp_path / "cgroup" / "pod" / "cpu.stat"
-    stat.write_text("usage_usec 5\nthrottled_usec 1000000\n")
+    (proc / str(pid) / "cgroup").write_text(f"1:name=systemd:/\n{line}\n")
+    (tmp_path / "cgroup" / folder / "pod" / "task").mkdir(parents=True)
+    stat = tmp_path / "cgroup" / folder / "pod" / "cpu.stat"
+    stat.write_text(f"nr_periods 5\n{counter} {unit}\n")
     collector = HostCollector(proc, tmp_path / "cgroup")
     begin = time.monotonic()
     assert collector.sample(pid).throttled is None
     time.sleep(0.05)
-    stat.write_text("usage_usec 5\nthrottled_usec 1020000\n")
+    stat.write_text(f"nr_periods 5\n{counter} {unit * 102 // 100}\n")
     throttled = collector.sample(pid).throttled
     assert throttled is not None
     assert 0.02 / (time.monotonic() - begin) <= throttled <= 0.4

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fakes
 import pytest
-from tfscale.console.engine.event_text import progress_text, status_text
+from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import CommandProgressed
-from tfscale.core.records import Stage, TaskState
+from tfscale.core.analysis.findings import KINDS
+from tfscale.core.records import Diagnosis, Stage, TaskState
 
 
 def test_a_status_names_its_attempt_and_reason() -> None:
@@ -25,3 +26,25 @@ def test_a_status_names_its_attempt_and_reason() -> None:
 )
 def test_progress_names_the_command(stage: Stage, generation: int, message: str, text: str) -> None:
     assert progress_text(CommandProgressed(fakes.NOW, "restart", stage, (), generation, message)) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("slowdown", "steps are as fast as before again, after 1 m 35 s"),
+        ("crash", "runs again, after 1 m 35 s"),
+        ("still", "no longer still, after 1 m 35 s"),
+    ],
+)
+def test_the_end_of_a_diagnosis_says_what_holds_again(kind: str, text: str) -> None:
+    assert end_text(Diagnosis(kind, "worker:1", 100.0, 195.0, "serious", "")) == text
+
+
+def test_the_end_of_a_straggler_is_its_sentence_in_the_past_tense() -> None:
+    sentence = "worker:1 was 1.7x slower in compute for 25 s; normal since 08:00:31"
+    assert end_text(Diagnosis("straggler", "worker:1", 100.0, 125.0, "serious", sentence)) == sentence
+
+
+def test_the_end_of_every_kind_has_words() -> None:
+    ends = {kind: end_text(Diagnosis(kind, "worker:1", 100.0, 195.0, "serious", "told")) for kind in KINDS}
+    assert not [kind for kind, text in ends.items() if text.startswith("is over")]

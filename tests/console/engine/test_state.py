@@ -96,10 +96,10 @@ def test_changes_are_new_diagnoses_and_their_end_but_not_new_numbers() -> None:
     (found,) = analysis.findings.diagnoses
     analysis.findings = Findings((replace(found, evidence={**found.evidence, "ratio": 2.2}),))
     assert state.snapshot(fakes.NOW).changes == ()
-    ended = replace(found, end=fakes.NOW)
+    ended = replace(found, end=fakes.NOW, sentence="worker:1 was 2x slower in input for 100 s")
     analysis.findings = Findings((ended,))
     assert state.snapshot(fakes.NOW).changes == (ended,)
-    assert said(state)[-1] == ("good", "worker:1", "straggler is over, after 100 s")
+    assert said(state)[-1] == ("good", "worker:1", ended.sentence)
 
 
 def test_a_hang_is_told_once_though_its_sentence_tells_how_long_it_lasts() -> None:

@@ -8,6 +8,8 @@ from tfscale.console.engine.events import (
     FrameArrived,
 )
 from tfscale.console.engine.stop_condition import StopCondition
+from tfscale.core.analysis.findings import Findings
+from tfscale.core.records import Diagnosis
 
 SPEC = fakes.spec(2)
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
@@ -29,7 +31,15 @@ def test_until_the_tasks_have_ended(conditions: tuple[str, ...], code: int, met:
     assert not until.is_over(running.snapshot(1.0), running)
     for event in fakes.ended_events(SPEC, code):
         running.fold(event)
-    assert until.is_over(running.snapshot(2.0), running) is over and until.met == met
+    # Why a task has failed is waited for, though not for ever.
+    assert until.is_over(running.snapshot(2.0), running) is (over and code == 0)
+    assert until.is_over(running.snapshot(9.0), running) is over and until.met == met
+
+
+def test_a_failure_is_over_once_its_crash_is_told() -> None:
+    crash = Diagnosis("crash", str(FIRST), 1.0, None, "critical", "it was killed")
+    ended = fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 1), findings=Findings((crash,)))
+    assert StopCondition(("finished",)).is_over(ended.snapshot(2.0), ended)
 
 
 def test_until_somebody_straggles() -> None:

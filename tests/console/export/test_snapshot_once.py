@@ -9,7 +9,8 @@ import fakes
 from tfscale.console.engine.events import (
     FrameArrived,
 )
-from tfscale.console.export.snapshot_once import _is_explained, is_healthy, snapshot_line
+from tfscale.console.engine.stop_condition import is_explained
+from tfscale.console.export.snapshot_once import is_healthy, snapshot_line
 
 SPEC = fakes.spec(2)
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
@@ -33,9 +34,9 @@ def test_health_is_all_up_or_ended_well_and_no_grave_diagnosis() -> None:
 
 def test_it_waits_for_the_reason_of_a_failure() -> None:
     ended = fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 1)).snapshot(fakes.NOW)
-    assert not _is_explained(ended)
-    assert _is_explained(fakes.folded(SPEC, *fakes.healthy_events(SPEC)).snapshot(fakes.NOW))
-    assert _is_explained(
+    assert not is_explained(ended)
+    assert is_explained(fakes.folded(SPEC, *fakes.healthy_events(SPEC)).snapshot(fakes.NOW))
+    assert is_explained(
         fakes.folded(SPEC, *fakes.healthy_events(SPEC), *fakes.ended_events(SPEC, 0)).snapshot(fakes.NOW)
     )
 

@@ -24,10 +24,10 @@ from tfscale.console.engine.state_factory import states
 from tfscale.console.recording.recording_reader import RecordingError
 from tfscale.console.recording.recording_writer import ActiveRecording
 from tfscale.console.report import report_command
+from tfscale.console.report.formats.svg_plots import events, per_worker, steps_by_phase, ticks
 from tfscale.console.report.report_builder import report_recorded
 from tfscale.console.report.run_file import open_run
 from tfscale.console.report.run_report import MOST_POINTS, PhaseTimeline
-from tfscale.console.report.svg_plots import events, per_worker, steps_by_phase, ticks
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.console.sources.simulated import simulated_spec
 from tfscale.core.analysis.findings import Findings, SubjectSummary
@@ -44,6 +44,7 @@ from tfscale.core.records import (
     TaskState,
     TaskStatus,
 )
+from tfscale.core.text import moment
 from tfscale.core.wire.json_records import frame_to_json
 
 BEGIN = 1_800_000_000.0
@@ -84,11 +85,24 @@ def moved(document: dict[str, object]) -> dict[str, object]:
     return document
 
 
-def test_json_is_the_list_of_diagnoses(recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_everything_that_the_other_formats_show(
+    recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert report_command.run([str(recording(Slow(1, extra=0.05, begin=20.0))), "--format", "json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
+    (found,), (run,) = document["findings"], document["runs"]
     assert (found["kind"], found["subject"], found["end"]) == ("straggler", "worker:1", None)
     assert found["begin"] == pytest.approx(BEGIN + 20.0, abs=2.0)
+    assert found["remedy"].startswith("take a profile")
+    assert found["lost_seconds"] == pytest.approx(40 * (1 - 1 / found["evidence"]["slowdown"]), rel=0.1)
+    assert found["worst_minute_lost"] * 60 == pytest.approx(found["lost_seconds"], rel=0.1)
+    assert (found["gpu_hours"], run["gpus"]) == (None, None), "nobody has told its GPUs"
+    assert (run["begin"], run["end"]) == (BEGIN, BEGIN + 60)
+    assert run["steps"] == pytest.approx(60 * 20 / 1.5, rel=0.3), "of one worker, not of all three"
+    assert run["steps_per_second"] == pytest.approx(run["steps"] / 60)
+    assert sum(run["spent"].values()) == pytest.approx(60, abs=1.5)
+    assert [*run["last_steps"]] == ["worker:0", "worker:1", "worker:2"]
+    assert document["facts"]["from"] == moment(BEGIN) and document["scaling"] is None
 
 
 async def recorded_live(path: Path) -> list[Diagnosis]:
@@ -116,7 +130,10 @@ def test_text_tells_what_happened_where_the_time_went_and_what_would_be(
     assert report_command.run([str(recording(Slow(1, extra=0.05, begin=20.0)))]) == 0
     out = capsys.readouterr().out
     assert out.startswith("run digits\n")
-    assert re.search(r"serious +\d\d:\d\d:\d\d to the end +straggler\n +worker:1 is ", out) or "critical" in out
+    assert (
+        re.search(r"serious +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d to the end +straggler\n +worker:1 is ", out)
+        or "critical" in out
+    )
     assert "Where the time went: goodput " in out
     assert re.search(r"stragglers +\d+\.\d%", out)
     assert re.search(r"6 workers +\d.* to \d", out)
@@ -153,13 +170,13 @@ def test_who_joined_late_who_got_stuck_and_where_the_time_went(
     path = tmp_path / "run.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in troubled()))
     assert report_command.run([str(path), "--format", "json"]) == 0
-    late, stuck = json.loads(capsys.readouterr().out)
+    late, stuck = json.loads(capsys.readouterr().out)["findings"]
     assert (late["kind"], late["subject"], late["end"]) == ("not_started", "worker:2", pytest.approx(BEGIN + 41, abs=2))
     assert (stuck["kind"], stuck["subject"], stuck["end"]) == ("hang", "worker:1", None)
     assert stuck["begin"] == pytest.approx(BEGIN + 100, abs=2)
     assert report_command.run([str(path)]) == 0
     out = capsys.readouterr().out
-    assert "worker:1 is stuck" in out
+    assert "worker:1 has been stuck" in out
     shares = {bucket: float(share) for bucket, share in re.findall(r"^  ([a-z ]+?) +(\d+\.\d)%", out, re.MULTILINE)}
     assert shares["start"] == pytest.approx(100 * 30 / 175, abs=2)
     assert shares["compile"] == pytest.approx(100 * 10 / 175, abs=2)
@@ -226,7 +243,7 @@ def test_the_page_is_whole_fetches_nothing_and_has_its_plots(recording: Callable
     assert "<script" not in text
     assert page.labels == ["events", "steps by phase", "time of each worker", "goodput", "scaling"]
     assert "nan" not in "".join(re.findall(r'd="[^"]*"', text))
-    assert "worker:1 is " in text
+    assert "worker:1 has been " in text
 
 
 def test_what_a_recording_says_is_not_markup(recording: Callable[..., Path], tmp_path: Path) -> None:

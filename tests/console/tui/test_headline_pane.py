@@ -44,18 +44,31 @@ def _at(event: Event) -> float:
 @pytest.mark.parametrize(
     ("fault", "seconds", "said", "advised"),
     [
-        ("worker:2=1.5x@2s", 25, ["worker:2 is", "slower than its peers since", "in compute", "costs"], "nvidia-smi"),
-        ("worker:2=40ms,input@2s", 25, ["worker:2 is", "in input", "for its data", "costs"], "prefetch"),
-        ("worker:2=40ms,host@2s", 25, ["worker:2 is", "in host", "callbacks", "costs"], "callbacks"),
-        ("worker:2=40ms,update@2s", 25, ["worker:2 is", "in update", "costs"], "GPU"),
-        ("worker:2=thermal@2s", 25, ["worker:2 is", "throttled by heat", "costs"], "cooling"),
-        ("worker:2=cpu@2s", 25, ["worker:2 is", "compete for its CPUs", "costs"], "other programs"),
+        ("worker:2=1.5x@2s", 25, ["worker:2 has been slow for", "compute takes", "loses"], "nvidia-smi"),
+        ("worker:2=40ms,input@2s", 25, ["worker:2 has been slow", "waiting for data", "loses"], "prefetch"),
+        (
+            "worker:2=40ms,host@2s",
+            25,
+            ["worker:2 has been slow", "Python between steps", "callbacks", "loses"],
+            "callbacks",
+        ),
+        ("worker:2=40ms,update@2s", 25, ["worker:2 has been slow", "the update takes", "loses"], "GPU"),
+        ("worker:2=thermal@2s", 25, ["worker:2 has been slow", "throttled by heat", "loses"], "cooling"),
+        ("worker:2=cpu@2s", 25, ["worker:2 has been slow", "compete for its CPUs", "loses"], "other programs"),
         ("worker:2=kill@10s", 20, ["worker:2 was killed by SIGKILL at", "because their peer was gone"], "restart"),
-        ("worker:2=hang@5s", 75, ["worker:2 is stuck since", "has not entered the all-reduce"], "stack"),
-        ("worker:2=nan@5s", 20, ["worker:2", "is not a number since"], "learning rate"),
+        ("worker:2=hang@5s", 75, ["worker:2 has been stuck for", "has not entered the all-reduce"], "Python is"),
+        ("worker:2=nan@5s", 20, ["worker:2", "has not been a number since"], "learning rate"),
         ("worker:2=cut@5s", 20, ["no contact with the agent of worker:2 since", "does not answer"], "its agent run"),
+        ("worker:2=stop@5s", 12, ["no step for", "a signal has stopped the process of worker:2"], "kill -CONT"),
+        ("worker:2=stop@5s", 20, ["worker:2 has been stuck for", "a signal has stopped its process"], "kill -CONT"),
+        ("worker:2=gone@5s", 12, ["no step for", "is heard from the agent of worker:2 since"], "network to it"),
         # Before it is called a hang:
-        ("worker:2=hang@5s", 20, ["no step for", "worker:2 has not entered the all-reduce"], ""),
+        (
+            "worker:2=hang@5s",
+            20,
+            ["no step for", "worker:2 has not entered the all-reduce"],
+            "b on the page of worker:2",
+        ),
     ],
 )
 def test_the_top_line_says_who_and_why(fault: str, seconds: int, said: list[str], advised: str) -> None:

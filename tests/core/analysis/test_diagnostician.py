@@ -57,7 +57,8 @@ def test_a_straggler_ends_once_when_its_gang_restarts(
     observer = diagnostician(2)
     assert of_kind(play(observer, Simulation(2, 20.0, 30.0, slow=(Slow(1, extra=0.06),))), "straggler")
     for worker in ("worker:0", "worker:1"):
-        observer.fold(worker, frame(31.0, batch(worker, 0, 10, generation=2), status=status(generation=2)))
+        anew = batch(worker, 0, 10, generation=2, end=[30.0 + 0.05 * step for step in range(1, 11)])
+        observer.fold(worker, frame(31.0, anew, status=status(generation=2)))
     (ended,) = observer.diagnose(31.0).diagnoses
     assert (ended.subject, ended.end) == ("worker:1", 31.0)
     assert observer.diagnose(32.0).diagnoses == ()
@@ -110,8 +111,8 @@ def test_an_agent_that_is_gone_does_not_stop_the_others_from_being_judged(diagno
 @pytest.mark.parametrize("first", range(5))
 def test_the_first_workers_of_many_may_be_any(diagnostician: Make, frame: MakeFrame, batch: Batch, first: int) -> None:
     observer = diagnostician(320)
-    observer.fold(f"worker:{first}", frame(30.0, batch(f"worker:{first}", 0, 100)))
-    findings = observer.diagnose(30.0)
+    observer.fold(f"worker:{first}", frame(5.1, batch(f"worker:{first}", 0, 100)))
+    findings = observer.diagnose(5.1)
     assert (list(findings.subjects), findings.diagnoses) == ([f"worker:{first}"], ())
 
 
@@ -146,7 +147,7 @@ def test_a_crash_a_hang_and_a_missing_task_are_all_told(
         ("hang", "worker:1", None),
         ("not_started", "worker:1", 110.0),
     ]
-    assert findings.steps_per_second is None
+    assert (findings.steps_per_second, findings.step_time) == (0.0, None)
 
     observer.fold("worker:1", frame(120.0, status=died(119.0, signal=9)))
     observer.diagnose(120.0)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tfscale.core.analysis.causes.cause_rules import CAUSE_RULES, UNKNOWN
-from tfscale.core.analysis.remedies import first_step
+from tfscale.core.analysis.remedies import first_step, for_cluster, for_communication
+from tfscale.core.analysis.run.load import Load
 from tfscale.core.records import LAG_PHASES, Diagnosis
 
 
@@ -42,6 +45,22 @@ def test_of_saturation_the_remedies_that_the_sentence_has_no_room_for() -> None:
     assert first_step(found("saturation", "cluster", remedies="a")) is None
 
 
+def test_of_a_stillness_what_the_process_does_says_what_to_do() -> None:
+    assert "kill -CONT" in (first_step(found("hang", doing="stopped")) or "")
+    assert first_step(found("still", doing="at_work")) == "b on the page of worker:1 shows where its Python is"
+    assert first_step(found("hang", doing="idle")) == (
+        "b on the page of worker:1 shows where its Python is; then restart it (r)"
+    )
+    assert first_step(found("hang", "cluster")) == "b on the page of a task shows where its Python is"
+    assert first_step(found("still", doing="checkpoint")) is None
+
+
+def test_of_a_few_bytes_no_fewer_are_advised() -> None:
+    load = Load(step=0.01, transfer=0.005, input=0.0, compute=0.004, ranks=2, payload=5_000)
+    told = " ".join(str(each) for each in (*for_communication(load), *for_cluster(load)))
+    assert "bfloat16" not in told and "links" not in told and "a batch twice as large" in told
+    assert "bfloat16" in str(for_communication(replace(load, payload=5_000_000))[0])
+
+
 def test_nothing_is_advised_where_the_sentence_says_it() -> None:
-    assert first_step(found("hang", "cluster")) is None
     assert first_step(found("imbalance", "cluster", phase=None)) is None

@@ -1,4 +1,5 @@
 import json
+import math
 import socket
 from pathlib import Path
 
@@ -121,6 +122,7 @@ def test_every_mistake_is_one_line_that_says_where(document: object, message: st
         ("missing.toml", None, "no such cluster file"),
         ("bad.toml", "[cluster\nworker = 1", "not TOML"),
         ("bad.json", "{", "not JSON"),
+        ("deep.json", "[" * 100_000, "not JSON"),
         ("binary.toml", b"\xff\xfe", "cannot be read"),
     ],
 )
@@ -175,6 +177,7 @@ def test_an_evaluator_outside_of_its_cluster_is_added_with_an_agent_of_its_own()
         ({"type": "worker", "index": 2}, "task worker:2 is not in its cluster, which has worker:0, worker:1"),
         ({"type": "worker", "index": -1}, "is not in its cluster"),
         ({"type": "worker", "index": "one"}, "task index 'one' is not a number"),
+        ({"type": "worker", "index": math.inf}, "task index inf is not a number"),
         ({"type": "boss", "index": 0}, "task: unknown role 'boss'"),
         ("worker:1", "task must be an object"),
     ],

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tfscale.core.cluster.local_agents import LocalAgent, announced, local_agents
+from tfscale.core.cluster.local.local_agents import LocalAgent, announced, local_agents
 
 _SERVE = """
 import os, sys
-from tfscale.core.cluster.local_agents import LocalAgent, announced
+from tfscale.core.cluster.local.local_agents import LocalAgent, announced
 agent = LocalAgent(sys.argv[1], "worker:0", "127.0.0.1:1", os.getpid(), 0.0, "/", ("python", "train.py"))
 with announced(agent, os.environ):
     print("up", flush=True)
@@ -80,3 +80,12 @@ def test_a_folder_in_which_others_may_write_is_not_believed(environment: dict[st
         assert local_agents(environment) == []
         (tmp_path / "tfscale").chmod(0o700)
         assert len(local_agents(environment)) == 1
+
+
+def test_an_agent_is_announced_where_there_is_room(environment: dict[str, str], tmp_path: Path) -> None:
+    # A file in the place of the folder takes nothing, as a full disk.
+    (tmp_path / "tfscale").mkdir(mode=0o700)
+    (tmp_path / "tfscale" / "agents").touch()
+    agent = LocalAgent("here", "worker:0", "127.0.0.1:1", os.getpid(), 0.0, "/", ("true",))
+    with announced(agent, environment):
+        assert [found.run for found in local_agents(environment)] == ["here"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, load_cluster, parse_cluster
-from tfscale.core.cluster.loopback_cluster import free_loopback, lone_cluster, run_of, write_local_cluster
+from tfscale.core.cluster.local.loopback_cluster import free_loopback, lone_cluster, run_of, write_local_cluster
 
 
 def test_every_task_has_an_address_and_an_agent_of_its_own(tmp_path: Path) -> None:

@@ -94,6 +94,18 @@ def test_without_a_batch_of_tensorflow_the_time_up_to_the_run_is_on_the_host() -
     assert milliseconds(step) == (2, 23, 0, 25, 10)
 
 
+@pytest.mark.parametrize(("eager", "host"), [(True, 3 + 15), (False, 3)])
+def test_what_python_does_between_its_batch_and_the_step_is_on_the_host(eager: bool, host: int) -> None:
+    program = Program(eager)
+    program.run.begins = True
+    spans = [
+        span._replace(begin=at + 0.025) if span.site is program.run else span
+        for at in (100, 100.04)
+        for span in program.step(at)
+    ]
+    assert milliseconds(fed(spans)[1]) == (2, host, 5, 20 + 3 - host, 10)
+
+
 def test_a_batch_that_python_took_to_build_the_model_is_nobodys() -> None:
     program = Program()
     peeked = Span(Program(eager=True).input, 99.0, 99.5)

@@ -11,6 +11,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import GangError, Overtaken
+from tfscale.agent.network.greetings import Answer
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Task
@@ -62,18 +63,25 @@ class Peer:
             watch.cancel()
         return None
 
-    async def greet(self, patience: float) -> bool:
-        """Return True when the agent has answered, False where its host says that there is none.
-
-        Raises TimeoutError without an answer in `patience` seconds.
-        """
-        stub = health_pb2_grpc.HealthStub(self._opened())
+    async def greet(self, patience: float) -> Answer:
+        """Return who answers in `patience` seconds, and in half as many more if it is not the agent."""
         try:
-            await stub.Check(health_pb2.HealthCheckRequest(), timeout=patience)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE and "refused" in (error.details() or "").lower():
-                return False
-            raise TimeoutError from None
+            await health_pb2_grpc.HealthStub(self._opened()).Check(health_pb2.HealthCheckRequest(), timeout=patience)
+        except grpc.aio.AioRpcError:
+            return Answer.HOST if await self._host_answers(patience / 2) else Answer.NOBODY
+        return Answer.AGENT
+
+    async def _host_answers(self, patience: float) -> bool:
+        """Decide whether the kernel of the agent's host answers: it does so for an agent that is stopped or gone."""
+        address = self._spec.agents[self._task]
+        try:
+            async with asyncio.timeout(patience):
+                _, writer = await asyncio.open_connection(address.host, address.port)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+        writer.close()
         return True
 
     async def close(self) -> None:

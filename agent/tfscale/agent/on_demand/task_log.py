@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.on_demand.rotated_logs import newer_log, open_log
 from tfscale.core.errors import UsageError
 
 MOST_LINES = 10_000
@@ -84,16 +85,18 @@ class _Follower:
 
     def following(self) -> LogLines | None:
         """Return what was appended since, None for nothing: of a bar, its newest state."""
-        if lines := self._reader.read():
+        if lines := self._reader.next_lines():
             return LogLines(tuple(lines))
-        if not is_replaced(self._path, self._reader.file):
+        if (newer := newer_log(self._path, self._reader.file)) is None:
             bar = self._reader.newest_bar()
             return None if bar is None else LogLines((bar,))
-        if last := self._reader.read() or self._reader.flush():
+        # What came between the last read and the rotation.
+        if last := self._reader.next_lines() or self._reader.flush():
+            newer.file.close()
             return LogLines(tuple(last))
         rotated = self._reader.file is not None
-        self._reader.replace(open_log(self._path))
-        return LogLines(tuple(self._reader.read() or ()), rotated)
+        self._reader.replace(newer.file)
+        return LogLines(tuple(self._reader.next_lines()), rotated)
 
     def close(self) -> None:
         self._reader.replace(None)
@@ -131,6 +134,13 @@ class _LineReader:
             lines.append(self._rest)
             self._rest = b""
         return [_as_shown(line) for line in lines]
+
+    def next_lines(self) -> list[str]:
+        """Return the lines of the next read that has any; none at the end of the file."""
+        while (lines := self.read()) is not None:
+            if lines:
+                return lines
+        return []
 
     def newest_bar(self) -> str | None:
         """Return what a bar without a line end shows, if that has changed and was not returned for a while."""
@@ -174,23 +184,3 @@ def _tail(reader: _LineReader, count: int) -> list[str]:
 def _as_shown(line: bytes) -> str:
     """Return a line as a terminal shows it: without the text that a carriage return overwrites."""
     return line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
-
-
-def open_log(path: Path) -> BinaryIO | None:
-    """Open a log; None where it cannot be read, or is not there yet."""
-    try:
-        return path.open("rb")
-    except OSError:
-        return None
-
-
-def is_replaced(path: Path, file: BinaryIO | None) -> bool:
-    """Return whether another file than this one is the log by now: it was rotated, truncated, or made at last."""
-    try:
-        newest = path.stat()
-    except OSError:
-        return False
-    if file is None:
-        return True
-    own = os.fstat(file.fileno())
-    return (newest.st_dev, newest.st_ino) != (own.st_dev, own.st_ino) or newest.st_size < file.tell()

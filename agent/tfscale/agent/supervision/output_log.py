@@ -14,6 +14,8 @@ from tfscale.agent.supervision.writer_thread import WriterThread
 
 _LONGEST_LINE = 1 << 16
 """Bytes by which a log may be larger than its limit because no line ends."""
+UNFINISHED = " (after a line without an end)"
+"""End of a line of the shim's own before which it has ended the task's line."""
 
 
 class OutputLog:
@@ -32,26 +34,23 @@ class OutputLog:
         if self._size and self._size + len(data) > self._limit:
             cut = self._place_to_cut(data)
             if cut is not None:
-                self._append(data[:cut])
+                self._add(data[:cut])
                 self._rotate()
                 data = data[cut:]
-        if data:
-            self._append(data)
-            self._begins_line = data.endswith(b"\n")
+        self._add(data)
 
     def line(self, text: str) -> None:
         """Write a line of the shim's own, with the time (UTC); a line of the task that has no end gets one."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if self._begins_line is None:
             self._begins_line = _ends_with_line(self._path)
-        before = "" if self._begins_line else "\n"
+        before, after = ("", "") if self._begins_line else ("\n", UNFINISHED)
         # Arguments and paths need not be UTF-8.
-        self.write(f"{before}--- tfscale: {now} {text}\n".encode(errors="backslashreplace"))
+        self.write(f"{before}--- tfscale: {now} {text}{after}\n".encode(errors="backslashreplace"))
 
     def skip(self, size: int) -> None:
-        """Count bytes that were never given to `write`."""
+        """Have the log say where bytes are missing that were never given to `write`."""
         self._gap += size
-        self.lost += size
 
     def _place_to_cut(self, data: bytes) -> int | None:
         """Return how many bytes go to the old file: up to a line's end, else up to where a bar is drawn anew."""
@@ -61,6 +60,11 @@ class OutputLog:
             return cut
         return 0 if self._size + len(data) > self._limit + _LONGEST_LINE else None
 
+    def _add(self, data: bytes) -> None:
+        if data:
+            self._append(data)
+            self._begins_line = data.endswith(b"\n")
+
     def _append(self, data: bytes) -> None:
         try:
             if self._gap:
@@ -69,7 +73,8 @@ class OutputLog:
             while data:
                 data = data[self._put(data) :]
         except OSError:
-            self.skip(len(data))
+            self._gap += len(data)
+            self.lost += len(data)
 
     def _put(self, data: bytes) -> int:
         if self._fd is None:
@@ -85,7 +90,7 @@ class OutputLog:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
-        self._size, self._begins_line = 0, True
+        self._size = 0
         with contextlib.suppress(OSError):
             for number in range(self._kept() + 1, 0, -1):
                 os.replace(self._rotated(number - 1), self._rotated(number))
@@ -112,7 +117,8 @@ class BackgroundLog:
         self._log = log
         self._thread = WriterThread("output")
         self._dropped = 0
-        """Bytes of which the log does not know yet that they were dropped."""
+        self._untold = 0
+        """Bytes that were dropped since the last write that marks a gap was given to the thread."""
 
     @property
     def lost(self) -> int:
@@ -120,14 +126,15 @@ class BackgroundLog:
         return self._log.lost + self._dropped
 
     def write(self, data: bytes) -> None:
-        if self._thread.offer(len(data), partial(self._write_after, self._dropped, data)):
-            self._dropped = 0
+        if self._thread.offer(len(data), partial(self._write_after, self._untold, data)):
+            self._untold = 0
         else:
+            self._untold += len(data)
             self._dropped += len(data)
 
     def line(self, text: str) -> None:
-        self._thread.insist(partial(self._line_after, self._dropped, text))
-        self._dropped = 0
+        self._thread.insist(partial(self._line_after, self._untold, text))
+        self._untold = 0
 
     def close(self, patience: float) -> None:
         """Wait until all is written; what still waits after `patience` seconds counts as lost."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tfscale
 from tfscale.agent.settings import AgentSettings
-from tfscale.core.cluster.runtime_folder import make_private, runtime_folders
+from tfscale.core.cluster.local.runtime_folder import make_private, runtime_folders
 from tfscale.core.cluster.tf_config import tf_config
 from tfscale.core.errors import TfscaleError
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from tfscale.core.log_clues import EXPLAINED, find_clue
-from tfscale.core.records import TaskState, TaskStatus
+from tfscale.core.records import Exit, TaskState, TaskStatus
 
 TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = {
     TaskState.PENDING: frozenset({TaskState.STARTING}),
@@ -52,11 +52,14 @@ def _log_exit(logger: logging.Logger, status: TaskStatus, process: str) -> None:
     if status.pid is None:
         logger.error("%s (%s)", status.reason, _attempt(status))
         return
-    how = f"exited with code {end.code}" if end.signal is None else f"was ended by signal {end.signal}"
     clue = find_clue(end.log)
     why = f": {clue.line.removeprefix(EXPLAINED)}" if clue is not None and clue.kind == "explained" else ""
-    how = f"{how}{' as asked' * end.requested}{why}"
+    how = f"{how_it_ended(end)}{' as asked' * end.requested}{why}"
     logger.log(logging.INFO if end.well else logging.ERROR, "%s %s", process, how)
+
+
+def how_it_ended(end: Exit) -> str:
+    return f"exited with code {end.code}" if end.signal is None else f"was ended by signal {end.signal}"
 
 
 def _attempt(status: TaskStatus) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
+from tfscale.agent.process.blocked_threads import BlockedThreadsWatch
+from tfscale.agent.process.frozen_group import is_frozen
+from tfscale.agent.process.kernel_file import KernelFile, contents_of, names_in, number_after
+from tfscale.agent.process.task_cgroup import TaskCgroup
 from tfscale.core.records import HostSample, Interface, Pressure, TaskUsage
 
 _REFRESH = 5.0
@@ -18,7 +21,6 @@ _REFRESH = 5.0
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 """Seconds in which the kernel counts the CPU time of a process."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_READ_BYTES = 1 << 14
 _Seconds = dict[tuple[int, int], float]
 """CPU time of each process by its identity."""
 
@@ -27,17 +29,18 @@ class HostCollector:
     """Collector of the host's counters. Rates count from the previous sample, and are None in the first one."""
 
     def __init__(self, proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> None:
-        self._stat, self._meminfo = _KernelFile(proc / "stat"), _KernelFile(proc / "meminfo")
-        self._pressures = [_KernelFile(proc / "pressure" / name) for name in ("cpu", "memory", "io")]
+        self._stat, self._meminfo = KernelFile(proc / "stat"), KernelFile(proc / "meminfo")
+        self._pressures = [KernelFile(proc / "pressure" / name) for name in ("cpu", "memory", "io")]
         self._cpu: tuple[int, int] | None = None
         self._network = _Network(proc)
-        self._tree = _ProcessTree(proc)
-        self._throttle = _Throttle(proc, cgroups)
+        self._tree = _ProcessTree(proc, cgroups)
+        self._cgroup = TaskCgroup(proc, cgroups)
 
     def sample(self, task_pid: int | None) -> HostSample:
         """Sample the host, and the process tree of `task_pid` if that process is alive."""
         now = time.monotonic()
         used, total, swap = _memory(self._meminfo.read())
+        throttled, memory_kills = self._cgroup.sample(now, task_pid)
         return HostSample(
             cpu=self._cpu_ratio(),
             cores=os.cpu_count() or 1,
@@ -48,7 +51,8 @@ class HostCollector:
             pressure=self._pressure(),
             interfaces=self._network.sample(now),
             task=self._tree.sample(now, task_pid),
-            throttled=self._throttle.sample(now, task_pid),
+            throttled=throttled,
+            memory_kills=memory_kills,
         )
 
     def _cpu_ratio(self) -> float | None:
@@ -66,42 +70,11 @@ class HostCollector:
         return None if cpu is memory is io is None else Pressure(cpu, memory, io)
 
 
-class _KernelFile:
-    """File of the kernel that is kept open: each read gives its newest contents, and costs less than to open it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._number = -1
-        self._close: weakref.finalize[..., _KernelFile] | None = None
-
-    def read(self) -> bytes:
-        """Return the contents of this moment. Raises OSError; the next call opens the file again then."""
-        if self._close is None:
-            self._number = os.open(self._path, os.O_RDONLY)
-            self._close = weakref.finalize(self, os.close, self._number)
-        contents = b""
-        try:
-            while more := os.pread(self._number, _READ_BYTES, len(contents)):
-                contents += more
-        except OSError:
-            self._close()
-            self._close = None
-            raise
-        return contents
-
-    def read_if_there(self) -> bytes:
-        """Return the contents of this moment, which are empty where the kernel or the container has no such file."""
-        try:
-            return self.read()
-        except OSError:
-            return b""
-
-
 class _Network:
     """Bytes per second of each interface."""
 
     def __init__(self, proc: Path) -> None:
-        self._counters = _KernelFile(proc / "net" / "dev")
+        self._counters = KernelFile(proc / "net" / "dev")
         self._before: tuple[float, Mapping[str, tuple[int, int]]] | None = None
         self._speeds: dict[str, float | None] = {}
         self._asked = -_REFRESH
@@ -130,19 +103,21 @@ class _Process(NamedTuple):
     seconds: float
     """CPU time since its start."""
     threads: int
-    stopped: bool
+    state: bytes
+    """`T` where a signal has stopped it, `t` where a debugger has."""
 
 
 class _ProcessTree:
     """Usage of a task's process and its descendants."""
 
-    def __init__(self, proc: Path) -> None:
-        self._proc = proc
+    def __init__(self, proc: Path, cgroups: Path) -> None:
+        self._proc, self._cgroups = proc, cgroups
         self._parents: dict[int, int] = {}
         """Parent of each process of the host."""
         self._root: tuple[int, int] | None = None
         self._members: list[int] = []
         self._listed = 0.0
+        self._blocked = BlockedThreadsWatch(proc)
         self._before: tuple[float, _Seconds] | None = None
 
     def sample(self, now: float, pid: int | None) -> TaskUsage | None:
@@ -155,17 +130,23 @@ class _ProcessTree:
         processes = [root, *filter(None, map(self._process, self._members))]
         seconds = {process.identity: process.seconds for process in processes}
         before, self._before = self._before, (now, seconds)
+        blocked = self._blocked.sample(now, [process.identity[0] for process in processes])
         return TaskUsage(
             processes=len(processes),
             threads=sum(process.threads for process in processes),
             cpu=_cores(before, now, seconds),
             memory=sum(self._resident_bytes(process.identity[0]) for process in processes),
-            stopped=sum(process.stopped for process in processes),
+            stopped=sum(process.state == b"T" for process in processes),
+            traced=sum(process.state == b"t" for process in processes),
+            blocked=blocked.count,
+            blocked_for=blocked.seconds,
+            blocked_in=blocked.place,
+            frozen=is_frozen(pid, self._proc, self._cgroups),
         )
 
     def _descendants(self, root: int) -> list[int]:
         """List the descendants of a process. Of the host's processes only new ones and orphans are read."""
-        pids = {int(name) for entry in os.scandir(self._proc) if (name := entry.name).isdecimal()}
+        pids = set(map(int, names_in(str(self._proc))))
         self._parents = {pid: parent for pid, parent in self._parents.items() if pid in pids and parent in pids}
         for pid in pids - self._parents.keys():
             if (process := self._process(pid)) is not None:
@@ -179,29 +160,17 @@ class _ProcessTree:
         return family[1:]
 
     def _process(self, pid: int) -> _Process | None:
-        stat = self._read(pid, "stat").rpartition(b")")[2].split()  # a name may have spaces and brackets
+        # A name may have spaces and brackets.
+        stat = contents_of(f"{self._proc}/{pid}/stat").rpartition(b")")[2].split()
         if not stat:
             return None
         seconds = (int(stat[11]) + int(stat[12])) * _TICK
-        return _Process((pid, int(stat[19])), int(stat[1]), seconds, int(stat[17]), stat[0] == b"T")
+        return _Process((pid, int(stat[19])), int(stat[1]), seconds, int(stat[17]), stat[0])
 
     def _resident_bytes(self, pid: int) -> int:
         # Linux 6.17 and later count exactly here, but not in `stat`.
-        statm = self._read(pid, "statm").split()
+        statm = contents_of(f"{self._proc}/{pid}/statm").split()
         return int(statm[1]) * _PAGE_BYTES if statm else 0
-
-    def _read(self, pid: int, name: str) -> bytes:
-        """Return the contents of a file of a process, which are empty where the process has ended or is hidden."""
-        try:
-            number = os.open(f"{self._proc}/{pid}/{name}", os.O_RDONLY)
-        except (FileNotFoundError, PermissionError):
-            return b""
-        try:
-            return os.read(number, _READ_BYTES)
-        except ProcessLookupError:
-            return b""
-        finally:
-            os.close(number)
 
 
 def _cores(before: tuple[float, _Seconds] | None, now: float, seconds: _Seconds) -> float | None:
@@ -211,58 +180,17 @@ def _cores(before: tuple[float, _Seconds] | None, now: float, seconds: _Seconds)
     return max(0.0, used / (now - before[0]))
 
 
-class _Throttle:
-    """Share of time in which cgroup v2 throttled the task's group or one above it: a limit anywhere slows the task."""
-
-    def __init__(self, proc: Path, cgroups: Path) -> None:
-        self._proc, self._root = proc, cgroups
-        self._pid: int | None = None
-        self._files: list[_KernelFile] = []
-        self._before: tuple[float, list[float | None]] | None = None
-
-    def sample(self, now: float, pid: int | None) -> float | None:
-        if pid != self._pid:
-            self._pid, self._before = pid, None
-            self._files = [] if pid is None else self._stat_files(pid)
-        values = [_number(file.read_if_there(), b"throttled_usec") for file in self._files]
-        before, self._before = self._before, (now, values)
-        if before is None or now <= before[0]:
-            return None
-        throttled = [
-            new - old for new, old in zip(values, before[1], strict=True) if new is not None and old is not None
-        ]
-        return max(throttled) / 1e6 / (now - before[0]) if throttled else None
-
-    def _stat_files(self, pid: int) -> list[_KernelFile]:
-        try:
-            lines = (self._proc / str(pid) / "cgroup").read_text().splitlines()
-        except OSError:
-            return []
-        own = next((line[3:] for line in lines if line.startswith("0::")), None)
-        if own is None:
-            return []
-        group = self._root / own.strip("/")
-        folders = [group, *group.parents] if group != self._root else [group]
-        return [_KernelFile(folder / "cpu.stat") for folder in folders if folder.is_relative_to(self._root)]
-
-
 def _some_avg10(pressure: bytes) -> float | None:
-    percent = _number(pressure, b"some avg10=")
+    percent = number_after(pressure, b"some avg10=")
     return None if percent is None else percent / 100
 
 
 def _memory(meminfo: bytes) -> tuple[int, int, int]:
     """Return the used and the total memory and the used swap."""
     names = (b"MemTotal:", b"MemFree:", b"MemAvailable:", b"SwapTotal:", b"SwapFree:")
-    total, free, available, swap, swap_free = (round(1024 * (_number(meminfo, name) or 0)) for name in names)
+    total, free, available, swap, swap_free = (round(1024 * (number_after(meminfo, name) or 0)) for name in names)
     # In some containers the memory that is available is the host's: more than they have.
     return total - (available if 0 < available <= total else free), total, swap - swap_free
-
-
-def _number(text: bytes, name: bytes) -> float | None:
-    """Return the number that follows a name in a file of the kernel, None where there is no such name."""
-    rest = text.partition(name)[2].split(maxsplit=1)
-    return float(rest[0]) if rest else None
 
 
 def _bytes_by_interface(dev: bytes) -> dict[str, tuple[int, int]]:

@@ -46,11 +46,13 @@ class Sampler:
         self._links.stop()
         self._gpus.stop()
 
-    def sample(self, task_pid: int | None, neighbours: tuple[Neighbour, ...] = ()) -> None:
-        """Take new samples into `host` and `gpus`; the host's has what is known of its neighbours.
+    def sample(self, task_pid: int | None, neighbours: tuple[Neighbour, ...] = (), stands_at: str = "") -> None:
+        """Take new samples into `host` and `gpus`; the host's has what is known of its neighbours and its task.
 
         If the host cannot be sampled, `host` is None and the exception is raised.
         """
         self.host, self.gpus = None, self._gpus.latest()
         disk, links = self._disk.latest(), self._links.latest()
-        self.host = replace(self._host.sample(task_pid), disk=disk, links=links, neighbours=neighbours)
+        host = self._host.sample(task_pid)
+        task = replace(host.task, stands_at=stands_at) if host.task and stands_at else host.task
+        self.host = replace(host, task=task, disk=disk, links=links, neighbours=neighbours)

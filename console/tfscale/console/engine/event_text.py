@@ -1,10 +1,30 @@
-"""Lines of the event pane: the new status of a task, the progress of a command."""
+"""Lines of the event pane: the new status of a task, the end of a diagnosis, the progress of a command."""
 
 from __future__ import annotations
 
 from tfscale.console.engine.events import CommandProgressed
-from tfscale.core.records import Stage, TaskState, TaskStatus
-from tfscale.core.text import exit_phrase
+from tfscale.core.records import Diagnosis, Stage, TaskState, TaskStatus
+from tfscale.core.text import elapsed, exit_phrase
+
+_ENDS = {
+    "slowdown": "steps are as fast as before again",
+    "imbalance": "the work is even again",
+    "saturation": "no longer at this limit",
+    "crash": "runs again",
+    "hang": "no longer stuck",
+    "still": "no longer still",
+    "cut_off": "its host is heard again",
+    "unreachable": "the console reaches its agent again, or nobody knows why not",
+    "blocked": "its threads go on",
+    "slow_link": "the link is as the others again, or carries nothing",
+    "wrong_speed": "no longer known",
+    "not_started": "no longer waited for",
+    "not_trained": "was started again",
+    "not_measured": "is measured, or has ended",
+    "unused_gpus": "uses its GPUs, or has ended",
+    "not_finite": "its loss is a number again, or it was restarted",
+}
+"""Meaning of the end of a diagnosis, by its kind."""
 
 
 def status_text(status: TaskStatus) -> str:
@@ -19,6 +39,17 @@ def status_text(status: TaskStatus) -> str:
             return f"{status.state}, generation {status.generation}, attempt {status.attempt}{reason}"
         case _:
             return f"{status.state}{reason}"
+
+
+def end_text(diagnosis: Diagnosis) -> str:
+    """Return the end of a diagnosis as one line: what holds again, and how long it did not.
+
+    The sentence of a straggler that has ended tells what it was.
+    """
+    if diagnosis.kind == "straggler":
+        return diagnosis.sentence
+    lasted = elapsed((diagnosis.end or diagnosis.begin) - diagnosis.begin)
+    return f"{_ENDS.get(diagnosis.kind, 'is over')}, after {lasted}"
 
 
 def progress_text(command: CommandProgressed) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.history.history import History
+from tfscale.core.analysis.condition.process_doing import Doing
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.run.technique_words import technique_words
 from tfscale.core.cluster.cluster_spec import Address
@@ -40,6 +41,8 @@ class TaskView:
     """Summaries by subject of the stages of a pipeline in this task."""
     diagnoses: tuple[Diagnosis, ...] = ()
     """Open diagnoses about the task."""
+    awaited: Doing | None = None
+    """Doing of its process while the others wait for it; None where they do not, or where what it does is expected."""
 
     @property
     def status(self) -> TaskStatus | None:
@@ -70,6 +73,11 @@ class TaskView:
     def has_ended(self) -> bool:
         """True where the newest that is known of the task is its end."""
         return self.status is not None and self.status.state is TaskState.EXITED
+
+    @property
+    def is_over(self) -> bool:
+        """True where nothing of the task runs by the newest that is known: it has ended, or was lost."""
+        return self.status is not None and self.status.state in (TaskState.EXITED, TaskState.LOST)
 
     @property
     def is_stale(self) -> bool:
@@ -114,6 +122,11 @@ class Snapshot:
     @property
     def up(self) -> int:
         return sum(view.is_up for view in self.tasks)
+
+    @property
+    def is_over(self) -> bool:
+        """True where nothing of any task runs by the newest that is known."""
+        return all(view.is_over for view in self.tasks)
 
     def view(self, task: Task) -> TaskView:
         return next(view for view in self.tasks if view.task == task)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tfscale.console.engine.event_text import progress_text, status_text
+from tfscale.console.engine.event_text import end_text, progress_text, status_text
 from tfscale.console.engine.events import (
     AgentDescribed,
     CommandProgressed,
@@ -18,7 +19,8 @@ from tfscale.console.engine.events import (
 )
 from tfscale.console.engine.model import Link, Snapshot, TaskView, TimelineEntry
 from tfscale.console.history.history import History
-from tfscale.core.analysis.findings import Findings, SubjectSummary
+from tfscale.core.analysis.condition.process_doing import Doing
+from tfscale.core.analysis.findings import Findings, SubjectSummary, has_become_a_hang
 from tfscale.core.analysis.steps.pipeline_stages import is_stage
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task, subject_owner, subject_task
@@ -168,7 +170,8 @@ class ClusterState:
             before = self._open.get(key)
             if before is None or _news_in(before) != _news_in(diagnosis):
                 changes.append(diagnosis)
-            if before is None or before.severity != diagnosis.severity or diagnosis.end is not None:
+            is_over = diagnosis.end is not None and not has_become_a_hang(diagnosis, findings.diagnoses)
+            if before is None or before.severity != diagnosis.severity or is_over:
                 self._note_diagnosis(diagnosis, now)
             self._open[key] = diagnosis
             if diagnosis.end is not None:
@@ -178,9 +181,7 @@ class ClusterState:
     def _note_diagnosis(self, diagnosis: Diagnosis, now: float) -> None:
         at, severity, text = now, diagnosis.severity, diagnosis.sentence
         if diagnosis.end is not None:
-            lasted = diagnosis.end - diagnosis.begin
-            at, severity = diagnosis.end, "good"
-            text = f"{diagnosis.kind.replace('_', ' ')} is over, after {lasted:.0f} s"
+            at, severity, text = diagnosis.end, "good", end_text(diagnosis)
         self._entries.append(TimelineEntry(at, severity, diagnosis.subject, text, diagnosis.kind, diagnosis))
 
     def _views(self, findings: Findings) -> tuple[TaskView, ...]:
@@ -193,13 +194,14 @@ class ClusterState:
         for diagnosis in findings.diagnoses:
             if diagnosis.end is None and (task := subject_task(diagnosis.subject)) is not None:
                 diagnoses.setdefault(task, []).append(diagnosis)
-        summaries = findings.subjects
+        summaries, awaited = findings.subjects, _awaited(findings)
         return tuple(
             record.view(
                 summaries.get(record.name),
                 replicas.get(record.name, {}),
                 stages.get(record.name, {}),
                 tuple(diagnoses.get(task, ())),
+                awaited.get(record.name),
             )
             for task, record in self._records.items()
         )
@@ -225,17 +227,24 @@ class _TaskRecord:
         replicas: dict[str, SubjectSummary],
         stages: dict[str, SubjectSummary],
         diagnoses: tuple[Diagnosis, ...],
+        awaited: Doing | None,
     ) -> TaskView:
         if summary is None and replicas:
             summary = max(replicas.values(), key=lambda summary: summary.lag or 0.0)
         known = self.task, self.agent, self.link, self.description, self.frame
-        return TaskView(*known, summary, replicas, stages, diagnoses)
+        return TaskView(*known, summary, replicas, stages, diagnoses, awaited)
 
 
 def _news_in(diagnosis: Diagnosis) -> tuple[object, ...]:
     """Return the parts of a diagnosis whose change is news. Its sentence and its numbers change every second."""
     evidence = diagnosis.evidence
     return diagnosis.severity, diagnosis.end, *(evidence.get(name) for name in ("phase", "cause", "followers"))
+
+
+def _awaited(findings: Findings) -> Mapping[str, Doing]:
+    """Return what the tasks do that the others wait for, though nothing says that they are meant to."""
+    still = findings.condition.stillness
+    return {} if still is None or still.is_expected else still.late
 
 
 def _is_over(command: CommandProgressed) -> bool:

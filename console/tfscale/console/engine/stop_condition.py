@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.state import ClusterState
 from tfscale.core.cluster.task import Role
-from tfscale.core.records import TaskState
 
 CONDITIONS = ("finished", "failed", "straggler")
 _TRAINING = (Role.CHIEF, Role.WORKER)
+_SETTLE = 6.0
+"""Seconds to wait for the reason of a failure, which is told 3 s after it while other tasks still live."""
 
 
 @dataclass(slots=True)
@@ -24,19 +25,40 @@ class StopCondition:
     """Condition that held."""
     has_ended: bool = field(default=False, init=False)
     """True once all training tasks have ended."""
+    timed_out: bool = field(default=False, init=False)
+    """True once `seconds` have passed."""
+    failed: TaskView | None = field(default=None, init=False)
+    """Task by which `failed` held."""
     _due: float | None = field(default=None, init=False)
+    _held_since: float | None = field(default=None, init=False)
+    """Time since which all that is missing is why a task has failed."""
 
     def is_over(self, snapshot: Snapshot, state: ClusterState) -> bool:
         """Decide whether this snapshot ends the wait."""
         if self.seconds is not None and self._due is None and state.expected_to_report <= state.reporting:
             self._due = snapshot.at + self.seconds
-        if self._due is not None and snapshot.at >= self._due:
+        self.timed_out = self._due is not None and snapshot.at >= self._due
+        if self.timed_out:
             return True
         if not self.conditions:
             return False
         self.met = next((condition for condition in self.conditions if _holds(condition, snapshot)), None)
+        if self.met == "failed":
+            self.failed = next(view for view in snapshot.tasks if _ended_with(view, well=False))
         self.has_ended = _has_ended(snapshot)
-        return self.met is not None or self.has_ended
+        return (self.met is not None or self.has_ended) and self._is_told(snapshot)
+
+    def _is_told(self, snapshot: Snapshot) -> bool:
+        """Decide whether the reason of a failure is told, or was waited for long enough."""
+        self._held_since = snapshot.at if self._held_since is None else self._held_since
+        return is_explained(snapshot) or snapshot.at - self._held_since >= _SETTLE
+
+
+def is_explained(snapshot: Snapshot) -> bool:
+    """Decide whether all tasks have ended well, if at all, or a diagnosis says why not."""
+    ended = [view for view in snapshot.tasks if view.has_ended]
+    has_failed = any(not has_ended_well(view) for view in ended)
+    return not has_failed or any(diagnosis.kind == "crash" for diagnosis in snapshot.findings.diagnoses)
 
 
 def _holds(condition: str, snapshot: Snapshot) -> bool:
@@ -50,8 +72,8 @@ def _holds(condition: str, snapshot: Snapshot) -> bool:
 
 
 def _has_ended(snapshot: Snapshot) -> bool:
-    states = [view.status.state if view.status else None for view in _training(snapshot)]
-    return bool(states) and all(state in (TaskState.EXITED, TaskState.LOST) for state in states)
+    training = _training(snapshot)
+    return bool(training) and all(view.is_over for view in training)
 
 
 def _training(snapshot: Snapshot) -> list[TaskView]:
@@ -59,10 +81,7 @@ def _training(snapshot: Snapshot) -> list[TaskView]:
 
 
 def _ended_with(view: TaskView, *, well: bool) -> bool:
-    status = view.status
-    if status is None or status.state not in (TaskState.EXITED, TaskState.LOST):
-        return False
-    return has_ended_well(view) is well
+    return view.is_over and has_ended_well(view) is well
 
 
 def has_ended_well(view: TaskView) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfscale.console.engine.engine import Engine
 from tfscale.console.engine.events import Event, FrameArrived, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
-from tfscale.console.engine.stop_condition import has_ended_well
+from tfscale.console.engine.stop_condition import has_ended_well, is_explained
 from tfscale.core.analysis.findings import SEVERITIES
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.wire.json_records import Json, encode
@@ -42,18 +42,11 @@ class SnapshotOnce:
         self._seconds += 1
         if self._was_settled or self._seconds >= PATIENCE:
             self._engine.stop()
-        self._was_settled = all(_is_settled(view) for view in snapshot.tasks) and _is_explained(snapshot)
+        self._was_settled = all(_is_settled(view) for view in snapshot.tasks) and is_explained(snapshot)
 
 
 def _is_settled(view: TaskView) -> bool:
     return view.frame is not None if view.link.state is LinkState.UP else view.link.state is not LinkState.CONNECTING
-
-
-def _is_explained(snapshot: Snapshot) -> bool:
-    """Decide whether all tasks have ended well, if at all, or a diagnosis says why not."""
-    ended = [view for view in snapshot.tasks if view.has_ended]
-    has_failed = any(not has_ended_well(view) for view in ended)
-    return not has_failed or any(diagnosis.kind == "crash" for diagnosis in snapshot.findings.diagnoses)
 
 
 def is_healthy(snapshot: Snapshot) -> bool:
@@ -79,6 +72,7 @@ def snapshot_line(snapshot: Snapshot) -> Json:
         "generation": snapshot.generation,
         "healthy": is_healthy(snapshot),
         "headline": findings.headline,
+        "condition": str(findings.condition.kind),
         "step_time": findings.step_time,
         "steps_per_second": findings.steps_per_second,
         "examples_per_second": findings.examples_per_second,

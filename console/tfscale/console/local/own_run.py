@@ -9,16 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
 from tfscale.core.cluster.cluster_spec import load_cluster
-from tfscale.core.cluster.local_agents import LocalAgent, local_agents
-from tfscale.core.cluster.loopback_cluster import run_of, write_local_cluster, write_lone_cluster
+from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
+from tfscale.core.cluster.local.loopback_cluster import run_of, write_local_cluster, write_lone_cluster
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
+from tfscale.core.working_folder import check_working_folder
 
 _PATIENCE = 30.0
 """Seconds within which all agents must serve."""
@@ -51,35 +52,68 @@ class OwnRun:
             time.sleep(_POLL)
 
 
-def start_run(command: Sequence[str], workers: int | None, environment: Mapping[str, str]) -> OwnRun:
+def start_run(
+    command: Sequence[str],
+    workers: int | None,
+    environment: Mapping[str, str],
+    is_over: Callable[[OwnRun], bool] = lambda _run: False,
+) -> OwnRun:
     """Start the command as one task alone, or as a cluster of workers; a run of it that is there already is joined.
 
-    Raises OwnRunError.
+    If `is_over` says that nothing of that run but its agents is left, these are ended, and it is started again.
+    Raises OwnRunError, and UsageError where the working folder was removed.
     """
+    check_working_folder()
     name = run_of(command if workers is None else (*command, f"--workers={workers}"), Path.cwd())
     run = OwnRun(name, environment)
     if run.agents:
-        return run
+        if not is_over(run):
+            return run
+        run.stop()
+    return _started(name, command, workers, environment)
+
+
+def _started(name: str, command: Sequence[str], workers: int | None, environment: Mapping[str, str]) -> OwnRun:
+    """Start all agents and wait until they serve; where that fails, or ctrl-C comes meanwhile, none is left."""
     folder = platformdirs.user_state_path("tfscale") / name
+    agents: list[subprocess.Popen[bytes]] = []
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        started = _start_agents(folder, command, workers, environment)
-    except OSError as error:
-        raise OwnRunError(f"{folder}: cannot keep state there ({error.strerror}): set XDG_STATE_HOME") from None
-    run = OwnRun(name, environment, started)
-    _wait_for(run, folder)
+        with _interrupted_later():
+            folder.mkdir(parents=True, exist_ok=True)
+            agents.extend(_start_agents(folder, command, workers, environment))
+        run = OwnRun(name, environment, agents)
+        _wait_for(run, folder)
+    except BaseException as error:
+        for agent in agents:
+            agent.terminate()
+            agent.wait()
+        if isinstance(error, OSError):
+            raise OwnRunError(f"{folder}: cannot keep state there ({error.strerror}): set XDG_STATE_HOME") from None
+        raise
     return run
+
+
+@contextlib.contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Let ctrl-C wait for the end of the block: in its midst nobody knows whether a process was started."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def _start_agents(
     folder: Path, command: Sequence[str], workers: int | None, environment: Mapping[str, str]
-) -> list[subprocess.Popen[bytes]]:
+) -> Iterator[subprocess.Popen[bytes]]:
     path = folder / f"{folder.name}.toml"
     write_lone_cluster(path) if workers is None else write_local_cluster(path, {"worker": workers})
-    return [
-        _start_agent(folder, path, task, command, {**environment, **devices_of(task.index, workers or 1, environment)})
-        for task in load_cluster(path).tasks
-    ]
+    for task in load_cluster(path).tasks:
+        devices = devices_of(task.index, workers or 1, environment)
+        yield _start_agent(folder, path, task, command, {**environment, **devices})
 
 
 def _start_agent(
@@ -113,15 +147,12 @@ def _count_gpus() -> int:
 
 
 def _wait_for(run: OwnRun, folder: Path) -> None:
-    """Wait until all agents serve. Raises OwnRunError, after which none runs."""
+    """Wait until all agents serve. Raises OwnRunError."""
     due = time.monotonic() + _PATIENCE
     tasks = list(load_cluster(folder / f"{folder.name}.toml").tasks)
     while len(run.agents) < len(tasks):
         ended = next((task for task, agent in zip(tasks, run.started, strict=True) if agent.poll() is not None), None)
         if ended is not None or time.monotonic() > due:
-            for agent in run.started:
-                agent.terminate()
-                agent.wait()
             raise OwnRunError(_failure(folder, ended or tasks[0]))
         time.sleep(_POLL)
 

@@ -80,7 +80,7 @@ class Recording:
         self.version = header.version
         """Version of the tfscale that recorded."""
         self._cluster = header.cluster
-        self.spec = parse_cluster(json.loads(header.cluster), name="recording", where=str(path), base=Path.cwd())
+        self.spec = parse_cluster(json.loads(header.cluster), name="recording", where=str(path), base=Path())
         self.begin = header.begun
         """Unix seconds on the clock of the console that recorded."""
         self.end = self.begin

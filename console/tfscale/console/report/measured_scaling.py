@@ -12,7 +12,7 @@ from tfscale.core.analysis.run.scaling import FEWEST_SIZES, Forecast, efficiency
 
 @dataclass(frozen=True, slots=True)
 class MeasuredScaling:
-    """Measured (workers, throughput), the smallest first, and the best model's forecast for twice the largest."""
+    """Measured (workers, throughput), the smallest first, and the forecast for twice the largest."""
 
     measured: tuple[tuple[int, float], ...]
     unit: str

@@ -16,10 +16,11 @@ from tfscale.console.engine.events import Event, FrameArrived, LinkChanged, Link
 from tfscale.console.engine.model import Snapshot
 from tfscale.console.engine.state import ClusterState
 from tfscale.console.report.csv_file import MeasuredGroup
+from tfscale.console.report.finding_ledger import FindingLedger, ReportedFinding
 from tfscale.console.report.run_report import NumberRange, PhaseTimeline, RunGroup, RunReport
 from tfscale.console.sources.recorded import RecordedSource
 from tfscale.core.analysis.diagnostician import Diagnostician
-from tfscale.core.analysis.findings import Findings, SubjectSummary, by_severity
+from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.run.load import load_of
 from tfscale.core.analysis.run.scaling import Forecast, ring_forecast
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
@@ -27,7 +28,6 @@ from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task, subject_order
 from tfscale.core.records import (
     PHASES,
-    Diagnosis,
     Frame,
     ProbeState,
     ProbeStatus,
@@ -36,7 +36,7 @@ from tfscale.core.records import (
     TaskStatus,
     training_numbers,
 )
-from tfscale.core.text import clock
+from tfscale.core.text import clock, moment
 
 
 class RunFindings:
@@ -46,19 +46,25 @@ class RunFindings:
         self.timeline = PhaseTimeline()
         self.findings = Findings()
         """Findings of the last second."""
+        self.trained = Findings()
+        """Findings of the last second in which steps were made."""
         self.probe: ProbeStatus | None = None
         self.begin = 0.0
         """Arrival of the first event, Unix seconds; 0 where there was none."""
         self.end = 0.0
         self.training: dict[str, NumberRange] = {}
+        self.ledger = FindingLedger()
         self._steps: dict[str, int] = {}
-        self._diagnoses: dict[tuple[str, str, float], Diagnosis] = {}
+        self._gpus: dict[Task, int] = {}
 
     def event_folded(self, event: Event) -> None:
         self.begin = self.begin or event.at
         self.end = max(self.end, event.at)
         if isinstance(event, FrameArrived):
-            self.probe = event.frame.probe or self.probe
+            probe = event.frame.probe
+            self.probe = probe or self.probe
+            if probe is not None and probe.devices is not None:
+                self._gpus[event.task] = probe.devices.gpus
             for batch in event.frame.steps:
                 self._steps[batch.subject] = self._steps.get(batch.subject, 0) + len(batch.sequence)
             for name, value in training_numbers(event.frame.training).items():
@@ -68,8 +74,9 @@ class RunFindings:
         # A snapshot between two seconds shows a command's progress, and nothing newly diagnosed.
         if snapshot.findings is not self.findings:
             self.findings = snapshot.findings
-            for diagnosis in self.findings.diagnoses:
-                self._diagnoses[diagnosis.kind, diagnosis.subject, diagnosis.begin] = diagnosis
+            if self.findings.step_time is not None:
+                self.trained = self.findings
+            self.ledger.add(snapshot.at, self.findings)
             self.timeline.add(snapshot.at, self.findings)
 
     @property
@@ -78,9 +85,9 @@ class RunFindings:
         return max(self._steps.values(), default=0)
 
     @property
-    def diagnoses(self) -> tuple[Diagnosis, ...]:
-        """Each diagnosis as it was last found, the oldest first; of the same moment, the most severe."""
-        return tuple(sorted(self._diagnoses.values(), key=lambda diagnosis: (diagnosis.begin, by_severity(diagnosis))))
+    def gpus(self) -> int | None:
+        """GPUs that the tasks trained on, None unknown or none."""
+        return sum(self._gpus.values()) or None
 
 
 def play(source: RecordedSource) -> RunFindings:
@@ -94,8 +101,9 @@ def report_recorded(path: Path, source: RecordedSource, name: str = "") -> RunRe
     """Return the report of one run, called `name` beside others. Raises RecordingError as the source does."""
     run = play(source)
     group = _group(name, run, run.begin, run.end, run.steps, probe=run.probe)
-    diagnoses = tuple(_of_run(diagnosis, name) for diagnosis in run.diagnoses)
-    return RunReport(f"run {source.spec.name}", _facts(path, source.spec, group, run.probe), (group,), diagnoses)
+    findings = tuple(_of_run(finding, name) for finding in run.ledger.findings)
+    group = replace(group, findings=findings, gpus=run.gpus, gpu_price=source.spec.gpu_price)
+    return RunReport(f"run {source.spec.name}", _facts(path, source.spec, group, run.probe), (group,))
 
 
 def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> RunReport:
@@ -107,8 +115,7 @@ def report_runs(runs: Sequence[tuple[Path, RecordedSource]]) -> RunReport:
         for name, report in zip(names, reports, strict=True)
     }
     groups = tuple(group for report in reports for group in report.groups)
-    diagnoses = tuple(diagnosis for report in reports for diagnosis in report.diagnoses)
-    return RunReport(f"{len(reports)} runs", facts, groups, diagnoses)
+    return RunReport(f"{len(reports)} runs", facts, groups)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -117,22 +124,27 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
 
 
-def _of_run(diagnosis: Diagnosis, name: str) -> Diagnosis:
+def _of_run(finding: ReportedFinding, name: str) -> ReportedFinding:
     if not name:
-        return diagnosis
-    return replace(diagnosis, sentence=f"{name}: {diagnosis.sentence}", evidence={**diagnosis.evidence, "group": name})
+        return finding
+    told = finding.diagnosis
+    sentence, evidence = f"{name}: {told.sentence}", {**told.evidence, "group": name}
+    return replace(finding, diagnosis=replace(told, sentence=sentence, evidence=evidence))
 
 
 def report_measured(path: Path, groups: Iterable[MeasuredGroup]) -> RunReport:
     """Return the report of measurements; times are seconds from each group's first step on."""
     played = [(group, play(RecordedSource(_spec(group.workers), _events(group)))) for group in groups]
     reported = tuple(
-        _group(group.group, run, 0.0, float(group.end[-1]), len(group.step), is_whole=False) for group, run in played
+        replace(
+            _group(group.group, run, 0.0, float(group.end[-1]), len(group.step), is_whole=False),
+            findings=tuple(_in_steps(finding, group) for finding in run.ledger.findings),
+        )
+        for group, run in played
     )
-    diagnoses = tuple(_in_steps(diagnosis, group) for group, run in played for diagnosis in run.diagnoses)
     workers = {str(worker) for group, _ in played for worker in group.workers}
     facts = {"file": str(path), "workers": str(len(workers)), "steps": f"{max(group.steps for group in reported):,}"}
-    return RunReport(path.name, facts, reported, diagnoses, has_clock=False)
+    return RunReport(path.name, facts, reported, has_clock=False)
 
 
 def _facts(path: Path, spec: ClusterSpec, group: RunGroup, probe: ProbeStatus | None) -> dict[str, str]:
@@ -143,9 +155,11 @@ def _facts(path: Path, spec: ClusterSpec, group: RunGroup, probe: ProbeStatus | 
     if probe is not None:
         parts = (probe.strategy, probe.tensorflow and f"TensorFlow {probe.tensorflow}", probe.keras)
         facts["program"] = ", ".join(part for part in parts if part)
-    facts |= {"from": clock(group.begin), "to": clock(group.end), "steps": f"{group.steps:,}"}
+    facts |= {"from": moment(group.begin), "to": moment(group.end), "steps": f"{group.steps:,}"}
     if group.rate is not None:
-        facts["steps/s"] = f"{group.rate:.3g}"
+        facts["steps"] += f", {group.rate:.3g} a second over the whole time"
+    if group.gpus is not None:
+        facts["GPUs"] = f"{group.gpus}, {group.price_of(group.end - group.begin)} in all"
     return facts
 
 
@@ -158,7 +172,7 @@ def _group(
     is_whole: bool = True,
     probe: ProbeStatus | None = None,
 ) -> RunGroup:
-    findings = run.findings
+    findings = run.trained
     subjects = {name: findings.subjects[name] for name in sorted(findings.subjects, key=subject_order)}
     tasks = {name: summary for name, summary in subjects.items() if "/" not in name} or subjects
     return RunGroup(
@@ -168,7 +182,7 @@ def _group(
         steps,
         begin,
         end,
-        spent=findings.spent if is_whole else {},
+        spent=run.findings.spent if is_whole else {},
         scaling=_scaling(tasks, findings, probe),
         workers=(probe and probe.replicas) or len(tasks),
         examples=probe.examples_per_step if probe else None,
@@ -238,17 +252,20 @@ def _phases(group: MeasuredGroup, column: int, low: int, high: int) -> dict[str,
     return {phase: array("f", group.phases[row, low:high, column]) for row, phase in enumerate(PHASES)}
 
 
-def _in_steps(diagnosis: Diagnosis, group: MeasuredGroup) -> Diagnosis:
-    """Return the diagnosis with the steps in which it began and ended, by which the file counts its time."""
+def _in_steps(finding: ReportedFinding, group: MeasuredGroup) -> ReportedFinding:
+    """Return the finding with the steps in which it began and ended, by which the file counts its time."""
+    diagnosis = finding.diagnosis
     evidence = {**diagnosis.evidence, "begin_step": _step_at(group, diagnosis.begin)}
+    sentence = diagnosis.sentence.replace(clock(diagnosis.begin), f"step {evidence['begin_step']}")
     if diagnosis.end is not None:
         evidence["end_step"] = _step_at(group, diagnosis.end)
-    sentence = diagnosis.sentence.replace(clock(diagnosis.begin), f"step {evidence['begin_step']}")
+        sentence = sentence.replace(clock(diagnosis.end), f"step {evidence['end_step']}")
     if group.group:
         evidence["group"] = group.group
         sentence = f"group {group.group}: {sentence}"
     # The change point may lie within the first step, which a straggler's own clock puts before its peers'.
-    return replace(diagnosis, begin=max(0.0, diagnosis.begin), sentence=sentence, evidence=evidence)
+    told = replace(diagnosis, begin=max(0.0, diagnosis.begin), sentence=sentence, evidence=evidence)
+    return replace(finding, diagnosis=told)
 
 
 def _step_at(group: MeasuredGroup, at: float) -> int:

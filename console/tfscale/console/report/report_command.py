@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,13 +11,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from tfscale.console.report.csv_file import read_csv
-from tfscale.console.report.html_page import as_html
+from tfscale.console.report.formats.html_page import as_html
+from tfscale.console.report.formats.report_json import as_json
+from tfscale.console.report.formats.report_text import as_text
+from tfscale.console.report.reading_progress import ReadingProgress
 from tfscale.console.report.report_builder import report_measured, report_recorded, report_runs
-from tfscale.console.report.report_text import as_text
 from tfscale.console.report.run_file import open_run
 from tfscale.console.report.run_report import RunReport
 from tfscale.core.errors import UsageError
-from tfscale.core.wire.json_records import encode
 
 
 class Format(StrEnum):
@@ -86,13 +86,8 @@ def make(request: Request) -> RunReport:
     """Return the report. Raises UsageError where a file is not what it should be."""
     if request.csv is not None:
         return report_measured(request.csv, read_csv(request.csv))
-    runs = [(path, open_run(path)) for path in request.recordings]
+    runs = [(path, open_run(path, ReadingProgress(path).note)) for path in request.recordings]
     return report_recorded(*runs[0]) if len(runs) == 1 else report_runs(runs)
-
-
-def as_json(report: RunReport) -> str:
-    """Return the diagnoses as a list in JSON."""
-    return json.dumps([encode(diagnosis) for diagnosis in report.diagnoses], indent=2, ensure_ascii=False) + "\n"
 
 
 _WRITERS: dict[Format, Callable[[RunReport], str]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,24 @@ from tfscale.core.wire.json_records import SchemaError, frame_from_json
 
 SECOND = 1.0
 """Seconds of a run between two diagnoses, as live."""
+Note = Callable[[float], None]
+"""Function that is told which share of a file has been read, 0 to 1."""
 
 
-def open_run(path: Path) -> RecordedSource:
-    """Open what `--record` or `--headless --out` wrote.
+def _ignore(_: float) -> None:
+    pass
+
+
+def open_run(path: Path, note: Note = _ignore) -> RecordedSource:
+    """Open what `--record` or `--headless --out` wrote; `note` is told how much of it has been read.
 
     Raises:
         RecordingError: The file is no recording. The source's `run` raises it too, at a line that cannot be read.
     """
     if is_recording(path):
         recording = Recording(path)
-        return RecordedSource(recording.spec, recording.events(), recording.begin)
-    lines = _lines(path)
+        return RecordedSource(recording.spec, _noted(recording, note), recording.begin)
+    lines = _lines(path, note)
     _, header = next(lines, (0, {}))
     if header.get("type") != "header":
         raise RecordingError(f"{path}: no recording: its first line is not the header that --headless writes")
@@ -54,11 +60,22 @@ def with_seconds(events: Iterable[Event]) -> Iterator[Event]:
         yield SecondPassed(now)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _noted(recording: Recording, note: Note) -> Iterator[Event]:
+    length = max(recording.end - recording.begin, 1e-9)
+    for event in recording.events():
+        note((event.at - recording.begin) / length)
+        yield event
+
+
+def _lines(path: Path, note: Note) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the whole lines; one that was cut off at the end, as by `kill -9`, is left out."""
+    read = 0
     try:
+        size = max(path.stat().st_size, 1)
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
+                read += len(line)
+                note(read / size)
                 if line.endswith("\n"):
                     yield number, _object(path, number, line)
     except (OSError, UnicodeDecodeError) as error:

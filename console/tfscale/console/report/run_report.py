@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.run.scaling import Forecast
+from tfscale.core.cluster.gpu_price import GpuPrice
 from tfscale.core.records import Diagnosis
-from tfscale.core.text import clock
+from tfscale.core.text import clock, moment
 
 PARTS = ("update", "host", "input", "compute", "transfer", "wait")
 """Parts of a step: its phases, with the all-reduce split into transfer and waiting for a slower worker."""
@@ -32,10 +34,11 @@ class PhaseTimeline:
     def add(self, at: float, findings: Findings) -> None:
         """Add a point: the median parts of every subject at one evaluation; all unknown once no steps come any more."""
         self._skipped += 1
-        if self._skipped < self._each or findings.step_time is None:
+        is_training = findings.step_time is not None
+        if self._skipped < self._each or not (is_training or self._rows):
             return
         self._skipped = 0
-        summaries = findings.subjects if findings.steps_per_second is not None else {}
+        summaries = findings.subjects if is_training else {}
         row = {name: _parts(summary) for name, summary in summaries.items()}
         self.subjects += [name for name in row if name not in self.subjects]
         self._at.append(at)
@@ -97,11 +100,26 @@ class RunGroup:
     """Examples of a step, all workers together; None unknown."""
     training: Mapping[str, NumberRange] = field(default_factory=dict)
     """Ranges of the reported numbers that have a display, by the names of `Training`."""
+    findings: tuple[ReportedFinding, ...] = ()
+    """Findings of the run, the oldest first."""
+    gpus: int | None = None
+    """GPUs that the tasks trained on; None unknown, or none."""
+    gpu_price: GpuPrice | None = None
 
     @property
     def rate(self) -> float | None:
         """Steps a second over the whole run."""
         return self.steps / (self.end - self.begin) if self.steps and self.end > self.begin else None
+
+    def gpu_hours(self, seconds: float) -> float | None:
+        """Return the GPU-hours of so many seconds of the whole cluster, None where the number of GPUs is unknown."""
+        return self.gpus * seconds / 3600 if self.gpus else None
+
+    def price_of(self, seconds: float) -> str | None:
+        """Return what so many seconds of the whole cluster cost: `12.3 GPU-h, 31 USD`; None unknown."""
+        if (hours := self.gpu_hours(seconds)) is None:
+            return None
+        return f"{hours:.3g} GPU-h" + (f", {self.gpu_price.money(hours)}" if self.gpu_price else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +129,21 @@ class RunReport:
     title: str
     facts: Mapping[str, str]
     groups: tuple[RunGroup, ...]
-    diagnoses: tuple[Diagnosis, ...]
     has_clock: bool = True
 
+    @property
+    def findings(self) -> tuple[tuple[RunGroup, ReportedFinding], ...]:
+        """The findings of all groups, each with its group."""
+        return tuple((group, finding) for group in self.groups for finding in group.findings)
+
+    @property
+    def diagnoses(self) -> tuple[Diagnosis, ...]:
+        return tuple(finding.diagnosis for _, finding in self.findings)
+
     def when(self, at: float) -> str:
-        """Return a time as people read it."""
+        """Return a time as people read it, with its date."""
+        return moment(at) if self.has_clock else f"{at:.1f} s"
+
+    def tick(self, at: float) -> str:
+        """Return a time below a plot: the date is in the facts."""
         return clock(at) if self.has_clock else f"{at:.1f} s"

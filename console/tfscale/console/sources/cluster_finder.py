@@ -30,9 +30,9 @@ from tfscale.core.cluster.cluster_spec import (
     parse_address,
     parse_cluster,
 )
-from tfscale.core.cluster.find_cluster import cluster_file, no_cluster
-from tfscale.core.cluster.local_agents import LocalAgent, local_agents
-from tfscale.core.cluster.loopback_cluster import LOOPBACK
+from tfscale.core.cluster.find_cluster import cluster_file, load_found, no_cluster
+from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
+from tfscale.core.cluster.local.loopback_cluster import LOOPBACK
 from tfscale.core.cluster.task import Role, Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.settings.precedence import outranks
@@ -49,8 +49,9 @@ def find_cluster(settings: Settings, origins: Mapping[str, str], environment: Ma
     if settings.cluster is not None:
         return load_cluster(settings.cluster)
     if (path := cluster_file(environment)) is not None:
+        spec = load_found(path)
         _logger.info("the cluster is that of %s", path.absolute())
-        return load_cluster(path)
+        return spec
     if environment.get("TF_CONFIG"):
         return cluster_from_environment(environment)[0]
     return _here(settings, environment)
@@ -69,7 +70,10 @@ def _here(settings: Settings, environment: Mapping[str, str]) -> ClusterSpec:
         return cluster_of(_choice(list(reversed(runs.values()))), settings)
     try:
         # An agent of another user, or in a container, announces itself elsewhere.
-        return asyncio.run(ask_agent(Address(LOOPBACK, DEFAULT_AGENT_PORT), _tls(settings), insecure=settings.insecure))
+        usual = Address(LOOPBACK, DEFAULT_AGENT_PORT)
+        spec = asyncio.run(ask_agent(usual, _tls(settings), insecure=settings.insecure))
+        _logger.info("%s is the run of the agent at %s, which may be another user's", spec.name, usual)
+        return spec
     except TfscaleError:
         raise ClusterError(
             f"no cluster: no agent runs on this machine, and {no_cluster(environment)}. Start a program here with "

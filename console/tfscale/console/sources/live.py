@@ -140,6 +140,7 @@ class _Watch:
                     await self._messages.put(self._take_in_turn, data)
                 raise self._failure
         except TimeoutError:
+            await self._channels.forget(self._task)
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
             raise _LinkError(_state_of(error), first_line(error)) from None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from tfscale.console.engine.events import AgentDescribed, Event, FrameArrived, LinkChanged, LinkState
-from tfscale.console.sources.simulated_faults import HOT_CLOCK, Fault
+from tfscale.console.sources.simulated_faults import HOT_CLOCK, STANDSTILLS, Fault
 from tfscale.console.sources.simulated_steps import SimulatedSteps
 from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.cluster.cluster_spec import ClusterSpec
@@ -23,6 +23,7 @@ from tfscale.core.records import (
     TRAINING_DISPLAYS,
     Collective,
     Description,
+    Devices,
     Disk,
     Exit,
     Frame,
@@ -93,7 +94,7 @@ class _Agent:
         self._steps = steps
         self._begin = begin
         self._deaths = [fault for fault in faults if fault.kind == "kill"]
-        self._hangs = [fault for fault in faults if fault.kind == "hang"]
+        self._hangs = [fault for fault in faults if fault.kind in STANDSTILLS]
         self._own = [fault for fault in faults if fault.task == task]
         self._sequence = 0
         self._reported_until = 0.0
@@ -105,8 +106,8 @@ class _Agent:
         """Yield the agent's events at `at`, seconds since the beginning."""
         now = self._begin + at
         self._kept = [*self._kept[1 - _FRAMES_KEPT :], self._frame(at)]
-        if self._has_fault("cut", at):
-            if self._has_fault("cut", at - _CUT_NOTICED) or self._link is None:
+        if self._is_out_of_reach(at):
+            if self._is_out_of_reach(at - _CUT_NOTICED) or self._link is None:
                 yield from self._link_events(LinkState.DOWN, now, "does not answer")
             return
         if self._link is not LinkState.UP:
@@ -120,6 +121,9 @@ class _Agent:
         if state is not self._link:
             self._link = state
             yield LinkChanged(now, self.task, state, reason)
+
+    def _is_out_of_reach(self, at: float) -> bool:
+        return self._has_fault("cut", at) or self._has_fault("gone", at)
 
     def _has_fault(self, kind: str, at: float) -> bool:
         return any(fault.kind == kind and fault.holds(at) for fault in self._own)
@@ -203,6 +207,7 @@ class _Agent:
             keras="keras 3.15.1",
             collective="RING",
             checkpoint=self._begin + at // _CHECKPOINT_PERIOD * _CHECKPOINT_PERIOD,
+            devices=Devices(gpus_found=1, gpus=1, tpus=0),
         )
 
     def _collective(self, at: float) -> Collective:
@@ -212,7 +217,7 @@ class _Agent:
         return Collective(newest + inside, newest, self._begin + stuck.begin if stuck and inside else None)
 
     def _host(self, at: float, runs: bool) -> HostSample:
-        is_taken = self._has_fault("cpu", at)
+        is_taken, is_stopped = self._has_fault("cpu", at), self._has_fault("stop", at)
         sent = _BYTES * 2.0 * self._steps_a_second() if runs else 300.0
         return HostSample(
             cpu=0.98 if is_taken else 0.35 if runs else 0.02,
@@ -223,9 +228,14 @@ class _Agent:
             swap_used=0,
             pressure=Pressure(0.62 if is_taken else 0.01, 0.0, 0.0),
             interfaces=(Interface("eth0", sent, sent, 10e9),),
-            task=TaskUsage(1, 84, 3.1 if is_taken else 5.2, 3 * _GIB) if runs else None,
+            task=TaskUsage(1, 84, self._cores(at, is_taken), 3 * _GIB, int(is_stopped)) if runs else None,
             disk=Disk(612 * _GIB, 960 * _GIB, 48e6 if runs else 0.0, 2e6 if runs else 0.0),
         )
+
+    def _cores(self, at: float, is_taken: bool) -> float:
+        """Return the cores that the process uses; one that is stopped, or waits for good, uses none."""
+        waits = any(fault.holds(at) for fault in self._hangs)
+        return 0.0 if waits else 3.1 if is_taken else 5.2
 
     def _steps_a_second(self) -> float:
         ends = self._steps.end[-20:]

@@ -13,12 +13,16 @@ from tfscale.core.records import LAG_PHASES
 KINDS = {
     "kill": "its process is killed, and the others abort 2 s later",
     "hang": "it enters no all-reduce any more",
+    "stop": "a signal stops its process",
     "cut": "its agent cannot be reached",
+    "gone": "its host is cut off from the network: its agent cannot be reached, and nobody makes a step",
     "nan": "its loss is no number",
     "thermal": "its GPU is too hot and slows itself down to 70 %",
     "cpu": "other processes take its host's processors",
 }
 """Kinds of faults besides slowdowns (`1.4x`, `60ms`), with their effects."""
+STANDSTILLS = ("hang", "stop", "gone")
+"""Kinds of faults for whose task the others wait in the all-reduce."""
 HOT_CLOCK = 0.7
 """Share of its clock that a GPU keeps which is too hot."""
 _FORM = re.compile(

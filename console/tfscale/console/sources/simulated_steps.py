@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from tfscale.console.sources.simulated_faults import HOT_CLOCK, Fault
+from tfscale.console.sources.simulated_faults import HOT_CLOCK, STANDSTILLS, Fault
 from tfscale.core.analysis.phase_simulation import Noise, Simulation, Slow
 from tfscale.core.analysis.steps.step_table import Floats
 from tfscale.core.records import PHASES
@@ -23,7 +23,7 @@ class SimulatedSteps:
     def __init__(self, workers: int, faults: tuple[Fault, ...], rate: float, seed: int) -> None:
         self._workers, self._rate, self._seed = workers, rate, seed
         self._slow = [fault for fault in faults if _slowness(fault)]
-        stops = [fault for fault in faults if fault.kind in ("kill", "hang")]
+        stops = [fault for fault in faults if fault.kind in ("kill", *STANDSTILLS)]
         self._stops = sorted(stops, key=lambda stop: stop.begin)
         self._clock = 0.0
         self._generation, self._next = 1, 0

@@ -1,4 +1,4 @@
-"""Channels from the console to the agents: one a task, opened when first needed."""
+"""Channels from the console to the agents: two a task, for its stream and for commands, opened when first needed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CommandError(TfscaleError):
 
 
 class Channels:
-    """Channels by task, each shared by the task's stream and its commands.
+    """Channels by task. A stream has one of its own: where it falls silent, a command that takes long goes on.
 
     Raises SecurityError where an agent may not be dialled or a certificate cannot be read.
     """
@@ -46,6 +46,7 @@ class Channels:
         self.spec = spec
         self._open = channel_opener(spec.agents.values(), spec, insecure, _OPTIONS)
         self._channels: dict[Task, grpc.aio.Channel] = {}
+        self._streams: dict[Task, grpc.aio.Channel] = {}
         self._stubs: dict[Task, AgentAsyncStub] = {}
 
     def stub(self, task: Task) -> AgentAsyncStub:
@@ -57,18 +58,27 @@ class Channels:
 
     def watch(self, task: Task, request: agent_pb2.WatchRequest) -> grpc.aio.UnaryStreamCall[Any, bytes]:
         """Open the stream of the task's agent; its replies are left as bytes."""
-        self.stub(task)
+        if task not in self._streams:
+            self._streams[task] = self._open(self.spec.agents[task])
         serialize = agent_pb2.WatchRequest.SerializeToString
         call: grpc.aio.UnaryStreamCall[Any, bytes]
-        call = self._channels[task].unary_stream(_WATCH, request_serializer=serialize)(request)
+        call = self._streams[task].unary_stream(_WATCH, request_serializer=serialize)(request)
         return call
+
+    async def forget(self, task: Task) -> None:
+        """Close the connection of a stream that has fallen silent: the next stream has another one.
+
+        After a cut of 20 s TCP itself would wait for 10 s and more before it sends again what was not answered.
+        """
+        if (channel := self._streams.pop(task, None)) is not None:
+            await channel.close()
 
     async def close(self) -> None:
         """End all calls and connections."""
-        for channel in self._channels.values():
+        for channel in (*self._channels.values(), *self._streams.values()):
             await channel.close()
-        self._channels.clear()
-        self._stubs.clear()
+        for kept in (self._channels, self._streams, self._stubs):
+            kept.clear()
 
 
 def first_line(error: grpc.aio.AioRpcError) -> str:

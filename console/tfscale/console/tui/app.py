@@ -163,7 +163,7 @@ class ConsoleApp(App[bool]):
                 self._waiting = snapshot
                 return
         if self._until.is_over(snapshot, self._engine.state):
-            self.exit()
+            self.exit(False if self._owns_run and snapshot.is_over else None)
         self._show(snapshot)
 
     def failed(self, problem: str) -> None:
@@ -309,14 +309,17 @@ class ConsoleApp(App[bool]):
 
     async def action_quit(self) -> None:
         """Leave; where the console has started the run, ask whether the training goes on."""
-        if not self._owns_run or _has_ended(self._shown):
+        if not self._owns_run:
             self.exit()
+        elif _has_ended(self._shown):
+            self.exit(False)
         elif not isinstance(self.screen, LeaveScreen):
             self.push_screen(LeaveScreen(self._spec.name, self.appearance), self._leave)
 
     def _leave(self, goes_on: bool | None) -> None:
         if goes_on is not None:
-            self.exit(goes_on)
+            # While the question stood there, it may have ended.
+            self.exit(goes_on and not _has_ended(self._shown))
 
     def action_help(self) -> None:
         self.push_screen(HelpScreen(self.appearance, keys_of(self.screen)))
@@ -350,4 +353,4 @@ class ConsoleApp(App[bool]):
 
 
 def _has_ended(snapshot: Snapshot | None) -> bool:
-    return snapshot is not None and all(view.has_ended for view in snapshot.tasks)
+    return snapshot is not None and snapshot.is_over

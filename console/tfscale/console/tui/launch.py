@@ -36,7 +36,8 @@ def run_screens(
 ) -> int:
     """Show the cluster until the operator leaves. Raises UsageError.
 
-    `end_run` ends a run that this console has started; it is called unless the operator wants the run to go on.
+    `end_run` ends a run that this console has started; it is called if the operator wants that, or all has ended. An
+    error of the screens is no reason to end a training.
     """
     check_terminal(environment)
     from tfscale.console.tui.app import ConsoleApp
@@ -64,9 +65,9 @@ def run_screens(
     _favour_keys(len(spec.tasks))
     # Textual draws on stderr: a line of the log would destroy the screen.
     start_console_log(settings, logging.NullHandler())
-    goes_on = app.run()
+    is_ended = app.run() is False
     start_console_log(settings, logging.StreamHandler())
-    if end_run is not None and not goes_on:
+    if end_run is not None and is_ended:
         end_run()
     if tape.problem:
         raise TfscaleError(f"--record {tape.problem}")

@@ -91,8 +91,9 @@ class ArrivedFrame(Frame):
     Their slots are empty until then, and Python calls `__getattr__` for what a slot does not hold.
     """
 
-    __slots__ = ("counters", "is_stopped", "link_use", "misses_neighbour")
+    __slots__ = ("counters", "is_held", "is_stopped", "link_use", "misses_neighbour")
     counters: Counters
+    is_held: bool
     is_stopped: bool
     link_use: float | None
     misses_neighbour: bool
@@ -166,10 +167,17 @@ def _counters(message: Message, at: float) -> dict[str, Any]:
     counters = ArrivedCounters(data if has_host or rest.gpus else b"")
     return {
         "counters": counters,
+        "is_held": has_host and _is_held(rest.host.task),
         "is_stopped": has_host and rest.host.task.stopped > 0,
-        "misses_neighbour": any(each.HasField("heard") and at - each.heard > UNHEARD for each in rest.host.neighbours),
+        "misses_neighbour": any(
+            each.HasField("reached") and at - each.reached > UNHEARD for each in rest.host.neighbours
+        ),
         "link_use": max((link.busy for link in rest.host.links), default=None) if has_host else None,
     }
+
+
+def _is_held(task: telemetry_pb2.TaskUsage) -> bool:
+    return bool(task.traced or task.blocked or task.frozen or task.stands_at)
 
 
 @lru_cache(maxsize=_TASKS)

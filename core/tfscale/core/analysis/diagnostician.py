@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from tfscale.core.analysis.findings import Findings
+from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition, ConditionWatch
+from tfscale.core.analysis.findings import Findings, SubjectSummary
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.network.silence import SilenceWatch
 from tfscale.core.analysis.network.slow_links import SlowLinks
 from tfscale.core.analysis.open_diagnoses import OpenDiagnoses
+from tfscale.core.analysis.process.process_facts import ProcessFacts
 from tfscale.core.analysis.run.cluster_context import ClusterContext
 from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.pipeline_stages import PipelineStages, is_stage
@@ -17,7 +20,8 @@ from tfscale.core.analysis.stragglers.asynchronous import AsynchronousWorkers
 from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.core.analysis.tasks.crashes import CrashWatch
-from tfscale.core.analysis.tasks.hangs import hangs
+from tfscale.core.analysis.tasks.hangs import EVENT, hangs
+from tfscale.core.analysis.tasks.no_first_step import no_first_step
 from tfscale.core.analysis.tasks.non_finite import not_finite
 from tfscale.core.analysis.tasks.not_measured import not_measured
 from tfscale.core.analysis.tasks.not_started import not_started
@@ -28,9 +32,6 @@ from tfscale.core.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import subject_task
 from tfscale.core.records import Diagnosis, Frame
-
-STALE = 10.0
-"""Seconds without a step after which the last rates are no longer reported as the present ones (chosen)."""
 
 
 class Diagnostician:
@@ -43,8 +44,10 @@ class Diagnostician:
         self._asynchronous = AsynchronousWorkers(rule or Rule())
         self._stages = PipelineStages()
         self._context = ClusterContext(spec)
+        self._processes = ProcessFacts()
         self._links = SlowLinks()
         self._silence = SilenceWatch(spec)
+        self._condition = ConditionWatch()
         self._crashes = CrashWatch()
         self._open = OpenDiagnoses()
 
@@ -54,6 +57,7 @@ class Diagnostician:
             return
         self._tasks[task].fold(frame)
         self._context.fold(task, frame)
+        self._processes.fold(task, frame)
         self._links.fold(task, frame)
         self._silence.fold(task, frame)
         for batch in frame.steps:
@@ -70,34 +74,49 @@ class Diagnostician:
 
     def note_link(self, task: str, up: bool, at: float) -> None:
         """Note that the connection to a task's agent came (`up`) or went, at `at` on the observer's clock."""
-        observed = self._tasks.get(task)
-        if observed is not None and (observed.since is None or observed.up != up):
-            observed.up, observed.since = up, at
+        if (observed := self._tasks.get(task)) is not None:
+            observed.note_link(up, at)
 
     def diagnose(self, now: float) -> Findings:
         """Return what holds at `now`, Unix seconds on the observer's clock."""
         tasks = tuple(self._tasks.values())
-        current: list[Diagnosis] = [
-            *self._silence.diagnose(self._tasks, now),
-            *self._silence.outages.explain(self._crashes.diagnose(self._tasks, now)),
-            *hangs(tasks),
-            *not_started(tasks, now),
-            *not_trained(tasks),
-            *not_measured(tasks),
-            *stuck_functions(tasks),
-            *unused_gpus(tasks),
-        ]
+        for task in tasks:
+            task.note_heard(now)
         for group in self._groups:
             group.judge(self._tasks)
+        step_time = self._main.step_time()
+        condition = self._condition.judge(tasks, step_time, now)
+        if condition.stillness is not None and not (condition.stillness.is_habit or condition.stillness.is_expected):
+            for task in tasks:
+                task.is_held_up = True
+        current: list[Diagnosis] = [
+            *self._silence.diagnose(self._tasks, now),
+            *self._silence.outages.explain(self._processes.explain(self._crashes.diagnose(self._tasks, now))),
+            *self._processes.diagnose(self._tasks),
+            *(stuck_functions(tasks) or hangs(tasks, condition)),
+            *not_started(tasks, now),
+            *no_first_step(tasks, now),
+            *not_trained(tasks),
+            *not_measured(tasks),
+            *unused_gpus(tasks),
+            *not_finite(tasks),
+        ]
+        current += self._pace(condition, now)
+        self._context.count_steps(*self._main.counted)
+        recovered = {name: since for group in self._groups for name, since in group.watch.named.recovered.items()}
+        return self._findings(self._open.update(current, now, recovered), tasks, condition, step_time, now)
+
+    def _pace(self, condition: ClusterCondition, now: float) -> list[Diagnosis]:
+        """Return how the cluster trains; nothing where it does not, once that is an event and no passing pause."""
         slow = self._stragglers()
         compared = [(group.window.subjects, group.figures) for group in self._groups]
-        current += self._context.explain(slow, compared, self._tasks)
-        current += not_finite(tasks)
-        current += (slow_links := self._links.diagnose())
-        straggles = bool(slow_links) or any(diagnosis.kind == "straggler" for diagnosis in slow)
-        current += self._context.evaluate(self._main.window, self._tasks, straggles, now)
-        self._context.count_steps(*self._main.counted)
-        return self._findings(self._open.update(current, now), tasks)
+        slow = self._context.explain(slow, compared, self._tasks, now)
+        slow += (links := self._links.diagnose())
+        if condition.kind is Condition.STILL and condition.stillness and condition.stillness.seconds <= EVENT:
+            return [*slow, *self._context.open]
+        straggles = bool(links) or any(diagnosis.kind == "straggler" for diagnosis in slow)
+        told = self._context.evaluate(self._main.window, self._tasks, straggles, condition.may_be_judged, now)
+        return [*slow, *told] if condition.may_be_judged else []
 
     @property
     def _groups(self) -> tuple[SynchronousSubjects | AsynchronousWorkers, ...]:
@@ -115,9 +134,17 @@ class Diagnostician:
         workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
         return [*without_duplicates(workers, replicas, self._replicas.window.subjects), *self._asynchronous.diagnoses]
 
-    def _findings(self, diagnoses: tuple[Diagnosis, ...], tasks: tuple[ObservedTask, ...]) -> Findings:
-        main = self._main
-        rounds = main.rate() if _is_moving(tasks) else None
+    def _findings(
+        self,
+        diagnoses: tuple[Diagnosis, ...],
+        tasks: tuple[ObservedTask, ...],
+        condition: ClusterCondition,
+        step_time: float | None,
+        now: float,
+    ) -> Findings:
+        main, trains = self._main, condition.kind is Condition.TRAINING
+        resumed = -math.inf if condition.resumed is None else condition.resumed
+        rounds = main.rate(resumed) if trains else 0.0 if condition.kind is Condition.STILL else None
         subjects = {name: summary for group in self._groups for name, summary in group.summaries().items()}
         stages = self._stages.summaries()
         subjects |= stages
@@ -128,16 +155,30 @@ class Diagnostician:
         costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
         return Findings(
             diagnoses=diagnoses,
-            headline=headline(diagnoses, tasks, rate, ratios, list(stages.values())),
-            step_time=main.step_time(),
+            headline=headline(diagnoses, tasks, condition, rate, ratios, list(stages.values())),
+            condition=condition,
+            step_time=step_time if trains else None,
             steps_per_second=rate,
             examples_per_second=rounds * examples if rounds is not None and examples is not None else None,
             local_steps=local_steps,
-            slowdown=max(costs, default=None),
-            transfer=known_median(transfer(main.window.reduce)) if main.window.meets else None,
-            subjects=subjects,
+            slowdown=max(costs, default=None) if trains else None,
+            transfer=known_median(transfer(main.window.reduce)) if main.window.meets and trains else None,
+            subjects=_as_of_now(subjects, tasks, trains, now),
             spent=self._context.spent,
         )
+
+
+def _as_of_now(
+    subjects: dict[str, SubjectSummary], tasks: Sequence[ObservedTask], trains: bool, now: float
+) -> dict[str, SubjectSummary]:
+    """Return the summaries; those of subjects that make no steps now without their times."""
+    gone = {task.name for task in tasks if not (trains and task.running) or task.is_silent(now)}
+    if not gone:
+        return subjects
+    return {
+        name: SubjectSummary(each.step, each.global_step) if name.partition("/")[0] in gone else each
+        for name, each in subjects.items()
+    }
 
 
 def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subjects: Sequence[str]) -> list[Diagnosis]:
@@ -154,14 +195,3 @@ def without_duplicates(workers: list[Diagnosis], replicas: list[Diagnosis], subj
     return [
         worker for worker in workers if worker.kind != "straggler" or subject_task(worker.subject) not in named
     ] + partly
-
-
-def _is_moving(tasks: tuple[ObservedTask, ...]) -> bool:
-    """Decide whether some task's newest step is recent, on its own host's clock."""
-    return any(
-        task.running
-        and task.at is not None
-        and task.progressed is not None
-        and task.at - task.progressed < max(STALE, 2 * task.longest_gap)
-        for task in tasks
-    )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tfscale.core.analysis.condition.cluster_condition import ClusterCondition
 from tfscale.core.analysis.steps.staleness import Staleness
 from tfscale.core.records import Diagnosis
 
@@ -14,13 +15,16 @@ SEVERITIES = ("info", "warning", "serious", "critical")
 KINDS = (
     "cut_off",
     "crash",
+    "blocked",
     "unreachable",
     "hang",
+    "still",
     "not_started",
     "not_trained",
     "not_measured",
     "unused_gpus",
     "not_finite",
+    "wrong_speed",
     "slow_link",
     "straggler",
     "slowdown",
@@ -28,6 +32,9 @@ KINDS = (
     "saturation",
 )
 """Kinds of a diagnosis, causes before effects; docs/reference/diagnoses.md explains each."""
+
+PACE = ("slow_link", "straggler", "slowdown", "imbalance", "saturation")
+"""Kinds that tell how a cluster trains: of one that does not train they are not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +69,9 @@ class Findings:
     headline: str = ""
     """The sentence for the top line of every screen."""
     step_time: float | None = None
-    """Median seconds of a step of the cluster over the newest steps."""
+    """Median seconds of a step of the cluster over the newest steps; None where it does not train."""
     steps_per_second: float | None = None
+    """0 while the cluster stands still, None where it does not train otherwise."""
     examples_per_second: float | None = None
     slowdown: float | None = None
     """Step time over that with the open stragglers as fast as their peers; 1.0 without stragglers."""
@@ -74,6 +82,14 @@ class Findings:
     """Seconds of the run so far by bucket of its goodput; empty before anything started."""
     local_steps: int = 1
     """Steps of the program that are one step here, from one all-reduce to the next (local SGD)."""
+    condition: ClusterCondition = field(default_factory=ClusterCondition)
+
+
+def has_become_a_hang(diagnosis: Diagnosis, diagnoses: Iterable[Diagnosis]) -> bool:
+    """Decide whether this is the end of a stillness that one of `diagnoses` goes on with: it is not over."""
+    if diagnosis.kind != "still" or diagnosis.end is None:
+        return False
+    return any(each.kind == "hang" and each.end is None and each.subject == diagnosis.subject for each in diagnoses)
 
 
 def by_severity(diagnosis: Diagnosis) -> tuple[bool, int, int, float]:

@@ -4,48 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tfscale.core.analysis.findings import SubjectSummary
+from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition
+from tfscale.core.analysis.findings import PACE, SubjectSummary
 from tfscale.core.analysis.run.saturation import MANNERS
-from tfscale.core.analysis.tasks.hangs import missing, stillness
-from tfscale.core.analysis.tasks.not_started import joined, why_missing
+from tfscale.core.analysis.tasks.not_started import why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.analysis.tasks.out_of_step import alone_in_evaluation, how_it_evaluates, how_it_left, left_early
+from tfscale.core.analysis.tasks.out_of_step import how_it_left, left_early
 from tfscale.core.cluster.task import Role
 from tfscale.core.records import Diagnosis, ProbeState, ProbeStatus, TaskState
-from tfscale.core.text import duration, listing, no_contact, plural, step_rate
+from tfscale.core.text import exit_clause, listing, no_contact, plural, step_rate
 
 _CONSPICUOUS = 1.5
 """Ratio from which on nobody is called healthy, though steps are too few for a diagnosis (chosen)."""
-_MOMENT = 2.0
-"""Seconds without a step that are not worth a sentence (chosen: two frames)."""
+_STOPS = ("cut_off", "crash", "blocked", "hang", "still", "not_started")
+"""Kinds of findings that explain why a cluster stands still: they go before the stillness itself."""
 
 
 def headline(
     diagnoses: Sequence[Diagnosis],
     tasks: Sequence[ObservedTask],
-    steps_per_second: float | None,
+    condition: ClusterCondition,
+    steps_per_second: float | None = None,
     ratios: Mapping[str, float] | None = None,
     stages: Sequence[SubjectSummary] = (),
 ) -> str:
     """Return the most severe open diagnosis, else the rate of training, else the reason why there is none.
 
-    A limit of severity `info` is no trouble: such a cluster is used well, and healthy.
+    A limit of severity `info` is no trouble: such a cluster is used well, and healthy. Of a cluster that makes no step
+    nothing is said about its pace.
 
     Args:
         diagnoses: the most severe first.
         tasks: all of the cluster.
+        condition: of the cluster now.
         steps_per_second: of the whole cluster; None where it makes none now.
         ratios: newest ratio of a task's own work to its peers', which a diagnosis may not have judged yet.
         stages: of the pipeline in a task, newest steps.
     """
-    for diagnosis in diagnoses:
-        if diagnosis.end is None and (diagnosis.kind, diagnosis.severity) != ("saturation", "info"):
-            return diagnosis.sentence
+    told = [each for each in diagnoses if each.end is None and not _is_calm(each)]
+    if condition.kind is not Condition.TRAINING:
+        told = [each for each in told if each.kind not in PACE or condition.may_be_judged]
+    still = condition.stillness
+    told.sort(key=lambda each: still is not None and each.kind not in _STOPS)
+    if told and (still is None or told[0].kind in _STOPS):
+        return told[0].sentence
+    if still is not None:
+        return still.sentence
     if trouble := _trouble(tasks):
         return trouble
-    if steps_per_second is not None:
+    if condition.kind is Condition.TRAINING and steps_per_second is not None:
         return _healthy(tasks, steps_per_second, ratios or {}, stages) + _manner(diagnoses)
-    return _waiting(tasks)
+    return _waiting(tasks, condition)
+
+
+def _is_calm(diagnosis: Diagnosis) -> bool:
+    return (diagnosis.kind, diagnosis.severity) == ("saturation", "info")
 
 
 def _manner(diagnoses: Sequence[Diagnosis]) -> str:
@@ -65,6 +78,10 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
     if (left := left_early(tasks)) is not None:
         return how_it_left(left)
     if ended:
+        if failed := [task for task in ended if _failed(task)]:
+            return "; ".join(
+                f"{task.name} {exit_clause(task.status.exit if task.status else None)}" for task in failed[:2]
+            )
         return f"{listing([task.name for task in ended])} {'has' if len(ended) == 1 else 'have'} ended"
     return None
 
@@ -116,36 +133,22 @@ def _bubble(stages: Sequence[SubjectSummary]) -> str:
     return f", {plural(len(known), 'stage')}, bubble {idle / (idle + sum(busy for busy, _ in known)):.0%}"
 
 
-def _waiting(tasks: Sequence[ObservedTask]) -> str:
+def _waiting(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> str:
     needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
+    if condition.kind is Condition.UNKNOWN:
+        agents = "agent" if len(needed) == 1 else "agents"
+        return f"nothing is heard from the {agents}: what the training does is not known"
     absent = [(task.name, why) for task in needed if (why := why_missing(task)) is not None]
     if absent:
         name, why = absent[0]
         others = f"; {len(absent) - 1} more are missing" if len(absent) > 1 else ""
         return f"waiting for {name}: {why}{others}"
-    stopped = [task for task in needed if task.progressed is not None and joined(task)]
     running = f"{plural(len(needed), 'task')} running"
-    if stopped:
-        still = [seconds for task in stopped if (seconds := stillness(task)) is not None]
-        if still and min(still) < _MOMENT:
-            return f"{running}, the first steps are being measured"
-        return _stopped(stopped)
+    if condition.kind is Condition.TRAINING:
+        if condition.resumed is not None:
+            return f"{running}, steps are made again"
+        return f"{running}, the first steps are being measured"
     unmeasured = [task.probe.message for task in needed if task.probe and task.probe.state is ProbeState.DISABLED]
     if unmeasured and len(unmeasured) == len(needed):
         return f"{running}, not measured: {unmeasured[0]}"
     return f"{running}, waiting for the first step"
-
-
-def _stopped(tasks: Sequence[ObservedTask]) -> str:
-    """Describe tasks that make no steps, before it counts as a hang: the late ones are known by then."""
-    still = [seconds for task in tasks if (seconds := stillness(task)) is not None]
-    since = f"for {duration(min(still))}" if still else "in the last seconds"
-    meeting = [task for task in tasks if task.meets]
-    if alone := alone_in_evaluation(meeting):
-        return f"no step {since}: {how_it_evaluates(alone, meeting)}"
-    late = missing(meeting) if meeting else set()
-    if late:
-        names = listing([task.name for task in meeting if task.name in late])
-        has = "has" if len(late) == 1 else "have"
-        return f"no step {since}: {names} {has} not entered the all-reduce in which the others wait"
-    return f"no step {since}: {listing([task.name for task in tasks])} {'runs' if len(tasks) == 1 else 'run'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tfscale.core.analysis.condition.stillness import Stillness
 from tfscale.core.analysis.run import gain_models
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.scaling import volume
@@ -12,6 +13,9 @@ from tfscale.core.analysis.run.technique_words import NARROW
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import Diagnosis
 
+SMALL = 64_000
+"""Bytes up to which an all-reduce takes the time of its messages, and not of its bytes (chosen: at 1 Gbit/s they take
+half a millisecond)."""
 MOSTLY = 0.5
 """Share of the volume from which on an exchange is told as an all-gather (chosen: the half of it)."""
 
@@ -97,14 +101,20 @@ def more_workers(load: Load) -> Remedy:
 
 def for_communication(load: Load) -> tuple[Remedy, ...]:
     """Return what helps where the all-reduce takes much of each step."""
-    return (*_for_fewer_bytes(load), enlarge_batch(load), faster_links(load), *_without_gain(load))
+    links = () if _is_small(load) else (faster_links(load),)
+    return (*_for_fewer_bytes(load), enlarge_batch(load), *links, *_without_gain(load))
+
+
+def _is_small(load: Load) -> bool:
+    """Decide whether so few bytes are exchanged that fewer of them, or faster links, save nothing."""
+    return load.payload is not None and load.payload <= SMALL
 
 
 def _for_fewer_bytes(load: Load) -> Iterator[Remedy]:
     """Yield what lessens the bytes on the wire, but for what the program does already."""
     if (dense := densify(load)) is not None:
         yield dense
-    if load.wire_type not in NARROW and load.local_steps == 1:
+    if load.wire_type not in NARROW and load.local_steps == 1 and not _is_small(load):
         yield cast_gradients(load)
     # Micro-batches add up dense gradients: those of an embedding would no longer be sparse.
     if not load.dense:
@@ -158,7 +168,8 @@ def for_cluster(load: Load) -> Iterator[Remedy]:
         yield prefetch(load)
     if load.ranks < 2 or load.transfer <= 0:
         return
-    yield from (*_for_fewer_bytes(load), faster_links(load), enlarge_batch(load), more_workers(load))
+    links = () if _is_small(load) else (faster_links(load),)
+    yield from (*_for_fewer_bytes(load), *links, enlarge_batch(load), more_workers(load))
 
 
 def for_stragglers(names: Sequence[str], slowdown: float) -> Remedy:
@@ -190,8 +201,16 @@ _BY_END: Mapping[str, str] = {
     "disk_full": "make room on its disk; then restart",
     "explained": "write what the sentence says, then restart",
     "gpu": "check its GPU (nvidia-smi -q, dmesg) before it is restarted there",
+    "host_memory": "give it more memory, or let it keep less: shuffle buffers, caches, other programs; then restart",
     "network": "look at the network of its host, then restart",
+    "stopped": "find out who stops it (ctrl-Z, a debugger, docker pause, the batch system); then restart",
 }
+_BY_DOING: Mapping[str, str] = {
+    "stopped": "let it go on (kill -CONT and its pid, on its host), or restart it (r)",
+    "silent": "see whether its host runs, and the network to it; the training may go on without an agent",
+    "ended": "restart it (r), and all that must restart with it",
+}
+_NO_TROUBLE = ("starting", "compile", "checkpoint")
 _BY_SLOWER_PART: Mapping[str, str] = {
     "input": "look at the storage that all read from",
     "host": "look at what was added between the steps: callbacks, logging, loading of data without tf.data",
@@ -214,14 +233,16 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return _BY_CAUSE.get(_text(evidence.get("cause"))) or _BY_PHASE.get(_text(evidence.get("phase")))
         case "crash":
             return _after_crash(diagnosis)
-        case "hang":
-            return None if diagnosis.subject == CLUSTER else "read its Python stack, then restart it"
+        case "hang" | "still":
+            return _about_stillness(diagnosis.kind, diagnosis.subject, _text(evidence.get("doing")))
         case "not_started":
             return "start it, or read its log: all others wait for it"
         case "not_finite":
             return "lower the learning rate or clip gradients; restart from a checkpoint before"
         case "cut_off":
             return "look at the network of its host: cable, port, firewall; tasks that end of it are to be restarted"
+        case "blocked":
+            return "see whether its disks and file servers answer (dmesg, ls); such a process cannot be killed"
         case "unreachable":
             return "look at the way from here to its host, or start its agent again: the training goes on"
         case "slow_link":
@@ -235,6 +256,26 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             rest = _text(evidence.get("remedies")).split("; ")[1:]
             return f"or {'; '.join(rest)}" if rest else None
     return None
+
+
+def still_advice(still: Stillness) -> str | None:
+    """Return the first thing to do about a stillness that is no event yet."""
+    if still.is_expected:
+        return None
+    subject, does = next(((name, each.kind) for name, each in still.late.items()), (CLUSTER, ""))
+    return _about_stillness("still", subject, does)
+
+
+def _about_stillness(kind: str, subject: str, does: str) -> str | None:
+    """Return what to do about a task that keeps the others waiting, by what its process does."""
+    if does in _BY_DOING:
+        return _BY_DOING[does]
+    if does in _NO_TROUBLE:
+        return None
+    if subject == CLUSTER:
+        return "b on the page of a task shows where its Python is"
+    stack = f"b on the page of {subject} shows where its Python is"
+    return f"{stack}; then restart it (r)" if kind == "hang" else stack
 
 
 def _after_crash(crash: Diagnosis) -> str:

@@ -1,4 +1,4 @@
-"""The cluster spec: the address of each task and of its agent, and the speed of its link.
+"""The cluster spec: the address of each task and of its agent, the speed of its link, and what a GPU costs.
 
 It is read from a TOML or JSON file whose tasks have the shape of `TF_CONFIG`'s `cluster`, or from a `TF_CONFIG` in the
 environment as it is. docs/reference/cluster.md shows every key.
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tfscale.core.cluster.gpu_price import GpuPrice, parse_gpu_price
 from tfscale.core.cluster.task import Role, Task, parse_role
 from tfscale.core.errors import UsageError
 
@@ -81,6 +82,7 @@ class ClusterSpec:
     """Bits a second, by task name or `default`; a link that is absent has an unknown speed."""
     program: ProgramSpec = ProgramSpec()
     tls: Tls | None = None
+    gpu_price: GpuPrice | None = None
 
     @property
     def lead(self) -> Task:
@@ -103,12 +105,14 @@ class ClusterSpec:
 
     def to_json(self) -> str:
         """Return the JSON form of the spec's file, without the program and TLS, which stay on this host."""
-        document = {
+        document: dict[str, Any] = {
             "name": self.name,
             "cluster": _ALONE if self.is_alone else self._addresses(),
             "agents": {str(task): str(address) for task, address in self.agents.items()},
             "links": {name: f"{speed:.0f}bit/s" for name, speed in self.link_speeds.items()},
         }
+        if self.gpu_price is not None:
+            document["cost"] = self.gpu_price.document()
         return json.dumps(document)
 
     def _addresses(self) -> dict[str, list[str]]:
@@ -119,7 +123,7 @@ class ClusterSpec:
 
 
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_KEYS = {"name", "cluster", "agents", "links", "program", "tls"}
+_KEYS = {"name", "cluster", "agents", "links", "program", "tls", "cost"}
 
 
 def load_cluster(path: Path) -> ClusterSpec:
@@ -135,7 +139,7 @@ def load_cluster(path: Path) -> ClusterSpec:
         raise ClusterError(f"{path}: cannot be read: {error}") from None
     try:
         document = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise ClusterError(f"{path}: not {kind}: {error}") from None
     return parse_cluster(document, name=_run_name(path), where=str(path), base=path.parent)
@@ -156,12 +160,12 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> tup
         raise ClusterError("no cluster: TF_CONFIG is not set")
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ClusterError(f"TF_CONFIG: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ClusterError('TF_CONFIG: must be an object with "cluster" and "task"')
     own_keys = {key: document[key] for key in _KEYS if key in document}
-    spec = parse_cluster(own_keys, name="tf-config", where="TF_CONFIG", base=Path.cwd())
+    spec = parse_cluster(own_keys, name="tf-config", where="TF_CONFIG", base=Path())
     own = document.get("task")
     if own is None:
         return spec, None
@@ -181,7 +185,7 @@ def _own_task(own: object) -> Task:
         return Task(parse_role(own["type"]), int(index))
     except UsageError as error:
         raise ClusterError(f"TF_CONFIG: task: {error}") from None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ClusterError(f"TF_CONFIG: task index {index!r} is not a number") from None
 
 
@@ -227,6 +231,7 @@ def _parse(document: object, name: str, base: Path) -> ClusterSpec:
         link_speeds=links,
         program=_parse_program(_table(top.get("program", {}), "[program]")),
         tls=_parse_tls(_table(top["tls"], "[tls]"), base) if "tls" in top else None,
+        gpu_price=parse_gpu_price(_table(top["cost"], "[cost]")) if "cost" in top else None,
     )
 
 
@@ -325,4 +330,5 @@ def _refuse_duplicates(tasks: Mapping[Task, Address], agents: Mapping[Task, Addr
         if count > 1:
             users = [f"{task}" for task in tasks if tasks[task] == address]
             users += [f"the agent of {task}" for task in agents if agents[task] == address]
-            raise UsageError(f"{address} is used {count} times, by {' and '.join(users)}: each needs its own")
+            where = "" if address in tasks.values() else ", in [agents] of a cluster file (--cluster FILE)"
+            raise UsageError(f"{address} is used {count} times, by {' and '.join(users)}: each needs its own{where}")

@@ -1,10 +1,11 @@
-"""Search for the cluster file of a command that names none."""
+"""Search for the cluster file of a command that names none, and reading of what was found."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from tfscale.core.cluster.cluster_spec import ClusterError, ClusterSpec, load_cluster
 from tfscale.core.settings.precedence import config_path
 
 CLUSTER_FILE = "cluster.toml"
@@ -19,6 +20,17 @@ def cluster_file(environment: Mapping[str, str]) -> Path | None:
         return None
     places = (Path(CLUSTER_FILE), config_path(environment).with_name(CLUSTER_FILE))
     return next((path for path in places if path.is_file()), None)
+
+
+def load_found(path: Path) -> ClusterSpec:
+    """Return the cluster of a file that nobody has named. Raises ClusterError, which says so."""
+    try:
+        return load_cluster(path)
+    except ClusterError as error:
+        raise ClusterError(
+            f"{error} (it was found there, as no --cluster is given: if it is for another program, give --cluster FILE "
+            'with a file of your own, of which cluster = "alone" is the least)'
+        ) from None
 
 
 def no_cluster(environment: Mapping[str, str]) -> str:

@@ -1,13 +1,12 @@
-"""Hosts whose agents greet each other: a few near ones each, in a ring of all hosts in the cluster's order."""
+"""Hosts whose agents greet each other: the next and the one before, in a ring of all hosts in the cluster's order.
+
+With these two, gradients are exchanged in a ring all-reduce. A greeting takes 0.7 ms of CPU on either side.
+"""
 
 from __future__ import annotations
 
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
-
-AHEAD, BEHIND = 2, 1
-"""Hosts after the own one in the ring, and before it, that are greeted: those with which gradients are exchanged, and
-one more, so that a host is heard by others than its neighbours in the ring."""
 
 
 def host_speakers(spec: ClusterSpec) -> dict[str, Task]:
@@ -23,5 +22,5 @@ def neighbours(spec: ClusterSpec, own: Task) -> list[Task]:
     speakers, here = host_speakers(spec), spec.agents[own].host
     ring = list(speakers)
     place = ring.index(here)
-    near = [ring[(place + step) % len(ring)] for step in (*range(1, AHEAD + 1), *range(-BEHIND, 0))]
-    return [speakers[host] for host in dict.fromkeys(near) if host != here]
+    near = dict.fromkeys([ring[(place + 1) % len(ring)], ring[place - 1]])
+    return [speakers[host] for host in near if host != here]

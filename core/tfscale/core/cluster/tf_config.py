@@ -39,7 +39,7 @@ def tf_config(spec: ClusterSpec, task: Task, given: str = "") -> str:
 def _object(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
 
@@ -76,7 +76,7 @@ def _is_task(own: object, task: Task) -> bool:
         return False
     try:
         return Task(parse_role(str(own.get("type"))), int(own.get("index", 0))) == task
-    except (UsageError, TypeError, ValueError):
+    except (UsageError, TypeError, ValueError, OverflowError):
         return False
 
 

@@ -25,7 +25,8 @@ class Network:
         self.watch = SilenceWatch(spec)
         self.tasks = {str(task): ObservedTask(task, up=True, since=0.0) for task in spec.tasks}
         self._frame, self._deaf = make_frame, deaf
-        self.refused: set[int] = set()
+        self.mute: set[int] = set()
+        """Workers whose agents have been silent since second 1010, though their hosts answer."""
 
     def second(self, at: float, lost: Collection[int] = ()) -> list[Diagnosis]:
         """Fold the frames of a second of all but the lost workers, and return what is open."""
@@ -37,16 +38,11 @@ class Network:
         return self.watch.diagnose(self.tasks, at)
 
     def _frame_of(self, index: int, at: float) -> Frame:
-        others = [
-            Neighbour(
-                f"worker:{other}",
-                CUT - 0.5 if (index, other) in self._deaf and at > CUT else at - 0.5,
-                0.001,
-                refused=other in self.refused,
-            )
-            for other in range(len(self.tasks))
-            if other != index
-        ]
+        others = []
+        for other in set(range(len(self.tasks))) - {index}:
+            reached = CUT - 0.5 if (index, other) in self._deaf and at > CUT else at - 0.5
+            heard = min(reached, CUT - 0.5) if other in self.mute else reached
+            others.append(Neighbour(f"worker:{other}", heard, 0.001, reached))
         return replace(self._frame(at), host=replace(HOST, neighbours=tuple(others)))
 
 
@@ -71,8 +67,9 @@ def test_while_all_hear_each_other_nothing_is_said(network: Callable[..., Networ
 def test_a_console_that_is_cut_off_from_a_host_is_told_that_it_lives(network: Callable[..., Network]) -> None:
     made = network()
     made.second(1010)
-    assert made.second(1013, lost=[2]) == [], "what was heard before the console lost it says nothing"
-    (told,) = made.second(1014, lost=[2])
+    for at in (1013, 1014, 1015, 1016):
+        assert made.second(at, lost=[2]) == [], "what was heard before the console lost it says nothing"
+    (told,) = made.second(1017, lost=[2])
     assert (told.kind, told.subject, told.severity) == ("unreachable", "worker:2", "warning")
     assert told.sentence == (
         f"the console cannot reach worker:2's agent since {clock(1013)}; worker:0 and worker:1 hear its host: it lives"
@@ -83,22 +80,22 @@ def test_a_console_that_is_cut_off_from_a_host_is_told_that_it_lives(network: Ca
 def test_a_host_that_nobody_hears_does_not_answer_to_anyone(network: Callable[..., Network]) -> None:
     made = network(*both(0, 2), *both(1, 2))
     made.second(1010)
-    (told,) = made.second(1013, lost=[2])
+    (told,) = made.second(1014, lost=[2])
     assert (told.kind, told.subject, told.severity, told.begin) == ("cut_off", "worker:2", "critical", CUT - 0.5)
     assert told.sentence == (
-        f"worker:2's host does not answer to anyone since {clock(CUT - 0.5)}: "
+        f"worker:2's host does not answer to anyone: it is cut off or down since {clock(CUT - 0.5)}; "
         "neither the console nor worker:0 and worker:1 hears it"
     )
 
 
-def test_a_host_without_its_agent_says_so(network: Callable[..., Network]) -> None:
+def test_a_host_whose_agent_is_gone_or_stopped_is_not_cut_off(network: Callable[..., Network]) -> None:
     made = network()
+    made.mute = {1}
     made.second(1010)
-    made.refused = {1}
-    (told,) = made.second(1013, lost=[1])
-    assert told.kind == "unreachable" and told.sentence.endswith(
-        "; its host answers worker:0 and worker:2 that no agent is there"
-    )
+    assert made.second(1013, lost=[1]) == []
+    (told,) = made.second(1017, lost=[1])
+    assert told.kind == "unreachable"
+    assert told.sentence.endswith("; its host answers worker:0 and worker:2, its agent does not")
 
 
 def test_two_hosts_that_do_not_hear_each_other_are_both_named(network: Callable[..., Network]) -> None:
@@ -115,6 +112,19 @@ def test_a_host_that_only_the_console_reaches_is_cut_off_from_the_others(network
     made = network(*both(0, 1), *both(1, 2))
     (told,) = made.second(1014)
     assert told.subject == "worker:1" and "worker:1's host and the others do not hear each other" in told.sentence
+
+
+def test_a_host_that_comes_back_is_not_cut_off_from_one_that_hears_it_later(network: Callable[..., Network]) -> None:
+    made = network(*both(0, 2), *both(1, 2))
+    made.second(1010)
+    assert made.second(1014, lost=[2])
+    made._deaf = both(0, 2)
+    (told,) = made.second(1020)
+    assert (told.kind, told.subject, told.begin) == ("cut_off", "worker:2", CUT - 0.5)
+    assert told.sentence.endswith("and is coming back: not all others hear it yet")
+    assert [outage.task for outage in made.watch.outages._known] == ["worker:2"]
+    (told,) = made.second(1040)
+    assert "the hosts of worker:0 and worker:2 do not hear each other" in told.sentence
 
 
 def test_when_the_console_reaches_nobody_nothing_is_known(network: Callable[..., Network]) -> None:

@@ -81,6 +81,14 @@ def test_a_lossy_link_is_named_though_it_is_fast(frame: MakeFrame) -> None:
     assert "the link from worker:2 to worker:0 loses 2.3% of what is sent (others nothing), since" in lossy.sentence
 
 
+def test_a_lossy_link_that_is_slow_at_times_has_one_begin(frame: MakeFrame) -> None:
+    slow = replace(SHAPED, retransmitted=0.04)
+    after = told(frame, 3, (10, {}), (8, {2: LOSSY}), (8, {2: slow}), (8, {2: LOSSY}))
+    (first,), (last,) = after[17], after[-1]
+    assert "is slow" in after[25][0].sentence and "4.0% of it lost" in after[25][0].sentence
+    assert first.begin == last.begin == pytest.approx(1011, abs=1)
+
+
 def test_a_peer_that_does_not_read_is_no_slow_link(frame: MakeFrame) -> None:
     assert not any(told(frame, 3, (10, {}), (10, {1: replace(SHAPED, held=0.9)})))
 

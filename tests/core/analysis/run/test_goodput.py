@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tfscale.core.analysis.run.goodput import BUCKETS, Goodput, without
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.records import Activity, ActivityKind
@@ -45,7 +47,7 @@ def test_a_plain_run_is_start_input_and_steps(run: Goodput) -> None:
 def test_waiting_for_a_straggler_is_not_goodput(run: Goodput) -> None:
     run.steps((1, 1), steps(0, 50, 110.0, slow=0.1), 49)
     spent = run.spent(120.0)
-    assert spent["stragglers"] == pytest.approx(50 * 0.1 / 2)
+    assert spent["stragglers"] == pytest.approx(49 * 0.1 / 2), "the first step is waited for because of the start"
     assert sum(spent.values()) == pytest.approx(20.0, rel=1e-3)
 
 
@@ -100,6 +102,81 @@ def test_what_still_lasts_counts_up_to_now(run: Goodput) -> None:
     run.steps((1, 1), steps(0, 10, 110.0), 9)
     run.activities("worker:0", [Activity(ActivityKind.CHECKPOINT, 111.0)])
     assert run.spent(121.0)["checkpoint"] == pytest.approx(10.0)
+
+
+def alone(first: int, begin: float, seconds: float, count: int = 10, workers: int = 4) -> AlignedSteps:
+    """Return steps of which one worker begins the first `seconds` late: the others wait for it in the all-reduce."""
+    phases = np.zeros((5, count, workers), np.float32)
+    phases[3], phases[4] = 0.08, 0.02
+    phases[4, 0, 1:] += seconds
+    end = begin + seconds + 0.1 * np.arange(1, count + 1)
+    subjects = tuple(f"worker:{index}" for index in range(workers))
+    return AlignedSteps(subjects, np.arange(first, first + count), end, phases)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bucket"),
+    [
+        (ActivityKind.CHECKPOINT, "checkpoint"),
+        (ActivityKind.EVALUATION, "evaluation"),
+        (ActivityKind.COMPILE, "compile"),
+        (ActivityKind.IDLE, "unknown"),
+    ],
+)
+def test_what_one_task_does_alone_is_no_straggler(run: Goodput, kind: ActivityKind, bucket: str) -> None:
+    run.steps((1, 1), alone(0, 110.0, 0.0), 9)
+    run.activities("worker:0", [Activity(kind, 111.0, 114.0)])
+    run.steps((1, 1), alone(10, 111.0, 3.0), 19)
+    spent = run.spent(115.0)
+    assert spent[bucket] == pytest.approx(3.0)
+    assert spent["stragglers"] == pytest.approx(0.0, abs=1e-5)
+    assert spent["productive"] == pytest.approx(2.0)
+    assert sum(spent.values()) == pytest.approx(15.0)
+
+
+def test_a_checkpoint_that_is_written_beside_the_steps_holds_up_nobody(run: Goodput) -> None:
+    run.steps((1, 1), alone(0, 110.0, 0.0), 9)
+    run.activities("worker:0", [Activity(ActivityKind.CHECKPOINT, 111.0, 114.0)])
+    run.steps((1, 1), alone(10, 111.0, 0.0, count=40), 49)
+    spent = run.spent(115.0)
+    assert (spent["checkpoint"], spent["productive"]) == (pytest.approx(0.0, abs=1e-5), pytest.approx(5.0))
+
+
+def test_waiting_for_who_comes_last_to_the_first_step_is_a_start(run: Goodput) -> None:
+    run.steps((1, 1), alone(0, 110.0, 20.0), 9)
+    run.steps((2, 1), alone(0, 140.0, 20.0), 19)
+    spent = run.spent(161.0)
+    assert (spent["start"], spent["recovery"]) == (pytest.approx(30.0), pytest.approx(29.0))
+    assert spent["stragglers"] == pytest.approx(0.0, abs=1e-5)
+    assert sum(spent.values()) == pytest.approx(61.0)
+
+
+def test_who_watches_from_the_middle_on_takes_what_it_did_not_see_for_nothing(run: Goodput) -> None:
+    run.steps((1, 1), alone(5000, 9000.0, 0.0), 5009)
+    assert sum(run.spent(9001.0).values()) == pytest.approx(1.0)
+    assert run.share(9001.0) == pytest.approx(1.0)
+
+
+moments = st.floats(100.0, 125.0)
+activities = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(ActivityKind), moments, moments), max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(activities, st.lists(st.tuples(st.floats(0.0, 3.0), st.floats(0.0, 2.0)), min_size=1, max_size=5))
+def test_the_buckets_add_up_to_the_wall_time(
+    done: list[tuple[int, ActivityKind, float, float]], runs: list[tuple[float, float]]
+) -> None:
+    run, at = Goodput(), 101.0
+    run.started(100.0)
+    for worker, kind, one, other in done:
+        run.activities(f"worker:{worker}", [Activity(kind, min(one, other), max(one, other))])
+    for number, (pause, slow) in enumerate(runs):
+        fresh = steps(5 * number, 5, at + pause, slow)
+        run.steps((1, 1), fresh, 4 * number + 4)
+        at = float(fresh.end[-1])
+        assert sum(run.spent(at).values()) == pytest.approx(at - 100.0)
+    assert all(seconds >= -1e-4 for seconds in run.spent(at + 5.0).values())
+    assert sum(run.spent(at + 5.0).values()) == pytest.approx(at - 95.0)
 
 
 def test_intervals_are_taken_out_of_each_other() -> None:

@@ -218,11 +218,13 @@ def test_a_full_link_of_a_server_or_a_worker_is_told_from_its_interfaces(cluster
     spec = cluster(2, ps=["10.0.1.1:1"])
     spec = replace(spec, link_speeds={"default": 200e6})
     busy = {"ps:0": host(sent=24e6), "worker:1": host(received=22e6), "worker:0": host(sent=15e6)}
-    observer = Diagnostician(spec)
+    observer, blind = Diagnostician(spec), ProbeStatus(ProbeState.DISABLED)
+    for task in busy:
+        observer.note_link(task, True, 0.0)
     for second in range(1, 31):
         for task, sample in busy.items():
             status = TaskStatus(TaskState.RUNNING, 1, 1, started=0.0)
-            observer.fold(task, Frame(second, float(second), status, host=sample))
+            observer.fold(task, Frame(second, float(second), status, blind, host=sample))
         findings = observer.diagnose(float(second))
     full = {each.subject: each.evidence["resource"] for each in findings.diagnoses if each.kind == "saturation"}
     assert full == {"ps:0": "server_link", "worker:1": "task_link"}

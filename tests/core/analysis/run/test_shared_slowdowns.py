@@ -28,9 +28,9 @@ def everybody(phase: str, extra: float, begin: float = 80.0, workers: int = 3) -
     ("phase", "part", "cause", "words"),
     [
         ("reduce", "transfer", "network", "the network is slower, the workers are not"),
-        ("input", "input", "input", "every worker waits for its data"),
-        ("host", "host", "host", "every worker's Python takes"),
-        ("compute", "compute", "unknown", "every worker computes"),
+        ("input", "input", "input", "every worker's waiting for data has taken"),
+        ("host", "host", "host", "every worker's Python between steps has taken"),
+        ("compute", "compute", "unknown", "every worker's compute has taken"),
     ],
 )
 def test_what_slows_all_workers_down_is_named_and_nobody_is_blamed(
@@ -42,7 +42,7 @@ def test_what_slows_all_workers_down_is_named_and_nobody_is_blamed(
     assert slowdown.begin == pytest.approx(82.0, abs=4.0)
     assert slowdown.evidence["excess"] == pytest.approx(0.03, rel=0.15)
     assert words in slowdown.sentence
-    assert "it costs the cluster 3" in slowdown.sentence
+    assert "The cluster loses 3" in slowdown.sentence
     assert [each for each in found if each.kind == "straggler"] == []
 
 

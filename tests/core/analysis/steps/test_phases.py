@@ -3,13 +3,11 @@ import pytest
 from tfscale.core.analysis.steps.phases import (
     medians,
     others_median,
-    slowdown,
     transfer,
     waits,
     with_medians_for_unknown,
 )
 
-LAG = np.array([[0.030, 0.091], [0.031, 0.090]])
 REDUCE = np.array([[0.100, 0.039], [0.099, 0.040]])
 
 
@@ -31,8 +29,3 @@ def test_medians_are_of_what_is_known() -> None:
     assert np.array_equal(medians(values), [2.0, nan, 3.0, 2.5], equal_nan=True)
     assert np.array_equal(with_medians_for_unknown(values), [[1, 2.5, 2.5, 4], [3, 2, 2, 1], [2, 3, 4, 3]])
     assert np.array_equal(transfer(values), [1.0, 1.0, 2.0])
-
-
-def test_slowdown_is_the_step_over_the_step_without_the_culprit() -> None:
-    assert slowdown(LAG, REDUCE, [1]) == pytest.approx(0.130 / 0.070, rel=0.01)
-    assert slowdown(LAG, REDUCE, []) == 1.0

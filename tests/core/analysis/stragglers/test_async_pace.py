@@ -13,12 +13,12 @@ def test_a_worker_at_its_own_pace_is_described_by_the_steps_of_the_window_alone(
     columns = np.full((5, 20), 0.01)
     slow = columns + np.array([0.0, 0.0, 0.03, 0.0, 0.0])[:, None]
     paces = [Pace.of(np.arange(20.0), phases) for phases in (columns, slow, columns)]
-    verdict = Verdict(column=1, length=40, ratio=9.0, begin=0.0, since=0.0)
-    reported = report(("worker:0", "worker:1", "worker:2"), verdict, paces) or pytest.fail("not measured")
-    assert reported.diagnosis.sentence.startswith("worker:1 is 2x slower than its peers since ")
-    assert "in input (+30 ms a step)" in reported.diagnosis.sentence
+    verdict = Verdict(column=1, length=40, ratio=9.0, begin=0.0)
+    (reported,) = report(("worker:0", "worker:1", "worker:2"), [verdict], paces)
+    assert reported.diagnosis.sentence.startswith("worker:1 has been slow since ")
+    assert "waiting for data takes 40.0 ms, the others' 10.0 ms (4.0x). Nobody" in reported.diagnosis.sentence
     assert reported.figures.slowdown == pytest.approx((1 / 0.04 * 3) / (2 / 0.04 + 1 / 0.07))
-    assert report(("worker:0", "worker:1"), verdict, [paces[0], Pace.of(np.empty(0), np.empty((5, 0)))]) is None
+    assert report(("worker:0", "worker:1"), [verdict], [paces[0], Pace.of(np.empty(0), np.empty((5, 0)))]) == []
 
 
 def test_what_is_lost_is_what_the_slow_ones_do_not_make() -> None:

@@ -10,7 +10,7 @@ from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.phase_simulation import Noise, Simulation, frame
 from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.core.analysis.steps.step_table import AlignedSteps
-from tfscale.core.analysis.stragglers.imbalance import ImbalanceWatch, lasting_imbalance, moving_phase
+from tfscale.core.analysis.stragglers.imbalance import ImbalanceWatch, lasting_imbalance, lost_time
 
 Make = Callable[[int], Diagnostician]
 TRANSFER = 0.01
@@ -32,14 +32,38 @@ def blocks_of(steps: AlignedSteps) -> Blocks:
 
 
 def test_the_cost_is_the_share_of_the_step_that_the_slowest_takes_longer() -> None:
-    assert lasting_imbalance(blocks_of(uneven(0.05))) == pytest.approx(0.5)
-    assert lasting_imbalance(blocks_of(uneven(0.05, count=2 * WINDOW))) == 0.0
+    assert lasting_imbalance(blocks_of(uneven(0.05)).spread) == pytest.approx(0.5)
+    assert lasting_imbalance(blocks_of(uneven(0.05, count=2 * WINDOW)).spread) == 0.0
 
 
 def test_the_phase_is_that_in_which_the_slowest_loses_most() -> None:
-    assert moving_phase(uneven(0.05)) == ("input", pytest.approx(1.0))
-    assert moving_phase(uneven(0.0)) is None
-    assert moving_phase(uneven(0.05, count=0)) is None
+    lost = lost_time(uneven(0.05)) or pytest.fail("nothing is lost")
+    assert (lost.phase, lost.phase_share) == ("input", pytest.approx(1.0))
+    assert lost.moves and lost.subject_share == pytest.approx(1 / 3, abs=0.01)
+    assert lost_time(uneven(0.0)) is None
+    assert lost_time(uneven(0.05, count=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("share", "told"), [(1.0, "mostly worker:1"), (0.75, "mostly worker:1"), (0.55, "nobody to repair")]
+)
+def test_that_nobody_is_to_repair_is_said_only_where_it_is_not_always_the_same_one(share: float, told: str) -> None:
+    steps = uneven(0.0)
+    late = np.random.default_rng(0).random(len(steps))
+    steps.phases[2, late < share, 1] = 0.05
+    steps.phases[2, late >= share, 0] = 0.05
+    watch = ImbalanceWatch()
+    watch.judge(blocks_of(steps), steps.since)
+    assert watch.diagnosis is not None and told in watch.diagnosis.sentence
+    assert ("nobody to repair" in watch.diagnosis.sentence) == (told == "nobody to repair")
+
+
+def test_what_a_straggler_cost_is_no_imbalance_after_it() -> None:
+    watch, steps = ImbalanceWatch(), uneven(0.05)
+    blocks = blocks_of(steps)
+    watch.interrupt(float(blocks.end[-2 * WINDOW]))
+    watch.judge(blocks, steps.since)
+    assert watch.diagnosis is None
 
 
 def test_an_imbalance_ends_below_the_bound_at_which_it_ends_not_at_that_at_which_it_begins() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
@@ -11,6 +13,7 @@ from tfscale.core.analysis.stragglers.named_stragglers import (
     ReportedStraggler,
     evidence_of,
     slower_than_peers,
+    what_is_lost,
 )
 from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
 from tfscale.core.analysis.stragglers.straggler_rule import Rule, Verdict
@@ -25,37 +28,39 @@ def steps(*ratios: float, count: int = 400) -> AlignedSteps:
     return AlignedSteps(subjects, np.arange(count), 0.1 * (np.arange(count) + 1.0), phases)
 
 
-def judged(named: NamedStragglers, aligned: AlignedSteps, shown: AlignedSteps | None) -> list[Verdict]:
-    """Return the verdicts that are news, with reports by the figures of `shown`."""
-    blocks, news = Blocks(aligned.subjects, 0.5 * WINDOW), []
+def judged(named: NamedStragglers, aligned: AlignedSteps, shown: AlignedSteps | None) -> list[list[int]]:
+    """Judge the steps, with reports by the figures of `shown`, and return the columns of each report."""
+    blocks, asked = Blocks(aligned.subjects, 0.5 * WINDOW), []
     blocks.fold(aligned)
 
-    def report(verdict: Verdict) -> ReportedStraggler | None:
-        news.append(verdict)
+    def report(verdicts: Sequence[Verdict]) -> list[ReportedStraggler]:
+        asked.append([verdict.column for verdict in verdicts])
         if shown is None:
-            return None
-        subject = aligned.subjects[verdict.column]
-        diagnosis = Diagnosis("straggler", subject, verdict.begin, None, "warning", "")
-        return ReportedStraggler(diagnosis, straggler_figures(shown, verdict.column))
+            return []
+        measured = straggler_figures(shown, asked[-1])
+        names = [aligned.subjects[verdict.column] for verdict in verdicts]
+        slow = [Diagnosis("straggler", name, 0.0, None, "warning", "") for name in names]
+        return [ReportedStraggler(diagnosis, figures) for diagnosis, figures in zip(slow, measured, strict=True)]
 
     named.judge(blocks, report)
-    return news
+    return asked
 
 
-def test_a_verdict_is_reported_once_and_again_only_when_its_ratio_has_changed() -> None:
+def test_stragglers_are_measured_anew_at_every_evaluation_all_together() -> None:
     named = NamedStragglers(Rule())
-    slow, slower = steps(1.0, 2.0, 1.0), steps(1.0, 3.0, 1.0)
-    assert [verdict.column for verdict in judged(named, slow, slow)] == [1]
-    assert judged(named, slow, slow) == []
-    assert len(judged(named, slower, slower)) == 1
-    assert list(named) == ["worker:1"] and named.figures["worker:1"].ratio == pytest.approx(3.0, rel=0.05)
+    slow, both = steps(1.0, 2.0, 1.0, 1.0, 1.0), steps(1.0, 3.0, 1.0, 1.5, 1.0)
+    assert judged(named, slow, slow) == [[1]]
+    assert judged(named, slow, slow) == [[1]]
+    assert judged(named, both, both) == [[1, 3]]
+    assert list(named) == ["worker:1", "worker:3"] and named.figures["worker:1"].ratio == pytest.approx(3.0, rel=0.05)
+    assert {figures.slowdown for figures in named.figures.values()} == {named.slowdown}
 
 
 def test_it_ends_when_the_subject_is_as_fast_again_and_when_it_is_dropped() -> None:
     named, slow, equal = NamedStragglers(Rule()), steps(1.0, 2.0, 1.0), steps(1.0, 1.0, 1.0)
     judged(named, slow, slow)
     judged(named, equal, equal)
-    assert named.diagnoses == []
+    assert named.diagnoses == [] and list(named.recovered) == ["worker:1"]
     judged(named, slow, slow)
     named.drop({"worker:1"})
     assert len(named) == 0
@@ -69,10 +74,20 @@ def test_nobody_is_named_whom_the_steps_of_the_window_contradict_or_do_not_show(
 
 
 def test_sentence_and_evidence_have_the_same_figures() -> None:
-    figures = straggler_figures(steps(1.0, 2.0), 1)
-    sentence = slower_than_peers(("worker:0", "worker:1"), Verdict(1, 20, 9.0, 0.0, 0.0), figures)
-    assert sentence.startswith("worker:1 is 2x slower than worker:0 since ")
-    assert sentence.endswith("in compute (+20 ms a step)")
-    evidence = evidence_of(figures)
+    verdict, subjects = Verdict(1, 20, 9.0, 0.0), ("worker:0", "worker:1")
+    (figures,) = straggler_figures(steps(1.0, 2.0), [1])
+    sentence = slower_than_peers(subjects, verdict, figures)
+    assert sentence.startswith("worker:1 has been slow since ")
+    assert sentence.endswith(": compute takes 40.0 ms, worker:0's 20.0 ms (2.0x)")
+    evidence = evidence_of(figures, subjects, verdict, [verdict])
     assert (evidence["ratio"], evidence["phase"]) == (figures.ratio, "compute")
     assert evidence["excess"] == figures.excess["compute"]
+
+
+def test_the_others_are_named_beside_a_joint_cost() -> None:
+    subjects = ("worker:0", "worker:1", "worker:2", "worker:3")
+    verdicts = [Verdict(column, 20, 2.0, 0.0) for column in (1, 3)]
+    assert what_is_lost(subjects, verdicts[1], verdicts, 0.5) == "the cluster loses 50% to it and worker:1"
+    assert what_is_lost(subjects, verdicts[1], verdicts[1:], 0.5) == "the cluster loses 50%"
+    (figures, _) = straggler_figures(steps(1.0, 2.0, 1.0, 2.0), [1, 3])
+    assert evidence_of(figures, subjects, verdicts[0], verdicts)["together"] == "worker:3"

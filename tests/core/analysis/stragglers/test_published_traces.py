@@ -128,3 +128,35 @@ def test_no_number_of_the_rule_is_set_by_the_half_that_it_may_be_tuned_on() -> N
         }
         assert all(names == {worker} for (_, _, worker), names in named_by.items())
         assert all(named(*traces, rule) == {} for traces in told_of("tuned").values())
+
+
+def test_the_last_stage_is_named_where_all_stages_are_taken_as_one_group() -> None:
+    """Two of eight that are 1.62 times as slow in every step are named as fast as one."""
+    stages = [published()[f"ST-{stage}"][0] for stage in range(4)]
+    lag = np.concatenate([stage[: min(map(len, stages))] for stage in stages], axis=1)
+    seen = named(lag, 0.05 + lag.max(axis=1, keepdims=True) - lag)
+    assert set(seen) == {6, 7} and max(seen.values()) <= 15
+
+
+def production_job() -> np.ndarray:
+    """Return (samples, workers) normalised times of a mini-batch."""
+    cells: dict[int, dict[int, float]] = defaultdict(dict)
+    with (Path(__file__).parents[3] / "data" / "production_job.csv").open() as file:
+        for row in csv.DictReader(file):
+            cells[int(row["sample"])][int(row["worker"])] = float(row["batch_time_norm"])
+    return np.array([[row[worker] for worker in sorted(row)] for _, row in sorted(cells.items())])
+
+
+def test_the_five_stragglers_of_a_production_job_are_named_together_and_nobody_else() -> None:
+    batch = 0.1 * production_job()
+    end = 10.0 * np.arange(1, len(batch) + 1)
+    phases = np.stack([batch * 0, batch * 0, batch * 0, batch, 0.1 + batch.max(axis=1, keepdims=True) - batch])
+    subjects = tuple(f"worker:{column}" for column in range(batch.shape[1]))
+    watch, slow = StragglerWatch(), {f"worker:{column}" for column in (0, 5, 6, 7, 8)}
+    for stop in range(1, 31):
+        steps = AlignedSteps(subjects, np.arange(stop), end[:stop], phases[:, :stop].astype(np.float32))
+        found = watch.diagnose(steps.after(watch.follow(subjects)), steps.since)
+        assert {each.subject for each in found if each.kind == "straggler"} <= slow
+    assert {each.subject for each in found} == slow
+    assert len({each.evidence["slowdown"] for each in found}) == 1
+    assert all(set(str(each.evidence["together"]).split(", ")) == slow - {each.subject} for each in found)

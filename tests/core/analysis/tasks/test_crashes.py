@@ -43,11 +43,24 @@ def test_a_later_kill_and_the_abort_of_tensorflow_are_consequences(
 
 
 def test_nothing_is_said_until_the_other_agents_could_report(view: View, died: Died) -> None:
-    watch, tasks = CrashWatch(), {"worker:0": view("worker:0", status=died(100.0, code=1))}
+    watch, tasks = (
+        CrashWatch(),
+        {"worker:0": view("worker:0", status=died(100.0, code=1)), "worker:1": view("worker:1")},
+    )
     assert watch.diagnose(tasks, 100.5) == []
-    tasks["worker:1"] = view("worker:1", status=died(99.0, signal=9))
+    tasks["worker:2"] = view("worker:2", status=died(99.0, signal=9))
     assert watch.diagnose(tasks, 101.5) == []
-    assert [crash.subject for crash in watch.diagnose(tasks, 103.6)] == ["worker:1"]
+    assert [crash.subject for crash in watch.diagnose(tasks, 103.6)] == ["worker:2"]
+
+
+def test_once_all_have_ended_no_report_is_missing(view: View, died: Died) -> None:
+    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=died(100.0, code=1))}, 100.5)
+    assert crash.subject == "worker:0"
+
+
+def test_a_task_without_peers_is_told_at_once(view: View, died: Died) -> None:
+    (crash,) = CrashWatch().diagnose({"worker:0": view("worker:0", status=died(100.0, code=2))}, 100.5)
+    assert crash.sentence.startswith("worker:0 exited 2 at ")
 
 
 def test_failures_far_apart_are_two_incidents(view: View, died: Died) -> None:
@@ -94,7 +107,9 @@ def test_a_crash_is_told_even_when_it_was_mended_at_once(
     view: View, died: Died, status: Callable[..., TaskStatus]
 ) -> None:
     watch = CrashWatch()
-    assert watch.diagnose({"worker:0": view("worker:0", status=died(100.0, code=1))}, 100.5) == []
+    peer = view("worker:1")
+    dead = {"worker:0": view("worker:0", status=died(100.0, code=1)), "worker:1": peer}
+    assert watch.diagnose(dead, 100.5) == []
     again = {"worker:0": view("worker:0", status=status(generation=2))}
     assert watch.diagnose(again, 101.5) == []
     assert len(watch.diagnose(again, 103.5)) == 1
@@ -132,7 +147,47 @@ def test_who_died_where_no_agent_says_so_is_read_from_its_peers_logs(view: View,
     peers = [view(f"worker:{index}", status=with_log(died(100.0 + index, code=1), PEER)) for index in range(2)]
     (crash,) = diagnose(CrashWatch(), *peers, view("worker:2", up=False))
     assert (crash.subject, crash.evidence["followers"]) == ("worker:2", "worker:0, worker:1")
-    assert crash.sentence.startswith("worker:2 has died, how it does not say; worker:0 exited 1 and worker:1 exited 1")
+    assert (
+        crash.sentence.startswith("worker:2 has died, or its host is cut off: nothing is heard from its agent since ")
+        and "; worker:0 exited 1 and worker:1 exited 1, 1.0 s later, because their peer was gone" in crash.sentence
+    )
+
+
+@pytest.mark.parametrize(("stopped", "runs"), [(False, "runs"), (True, "runs: a signal has stopped its process")])
+def test_no_death_is_said_of_a_task_whose_agent_sees_it(view: View, died: Died, stopped: bool, runs: str) -> None:
+    line = f"E0000 00:00:1795754467.123456   12345 base_collective_executor.cc:252] {PEER}"
+    lost = view("worker:0", status=with_log(died(100.0, code=1), line))
+    (crash,) = diagnose(CrashWatch(), lost, view("worker:2", stopped=stopped))
+    assert crash.subject == "worker:0" and "died" not in crash.sentence and "E0000" not in crash.sentence
+    assert crash.sentence.endswith(f": it lost the connection to worker:2, which {runs}")
+
+
+def test_who_was_killed_long_after_the_others_had_gone_is_not_the_culprit(view: View, died: Died) -> None:
+    gone = view("worker:0", status=with_log(died(100.0, code=1), PEER.replace("task:2", "task:1")))
+    killed = view("worker:1", status=with_log(died(108.0, signal=9), PEER))
+    (crash,) = diagnose(CrashWatch(), gone, killed)
+    assert crash.subject == "worker:0" and "peer was gone" not in crash.sentence
+    assert crash.sentence.endswith(": it lost the connection to worker:1, which was killed by SIGKILL only 8.0 s later")
+
+
+def test_a_time_out_of_contact_explains_who_failed_for_it(view: View, died: Died) -> None:
+    peers = [view(f"worker:{index}", status=with_log(died(112.0, code=1), PEER)) for index in range(3)]
+    peers[2].cut = (100.0, 122.0)
+    (crash,) = diagnose(CrashWatch(), *peers, now=125.0)
+    assert crash.subject == "worker:2"
+    assert crash.sentence.startswith("the agent of worker:2 was out of contact from ")
+    assert crash.sentence.endswith("because their peer was gone")
+
+
+def test_who_fails_for_a_reason_of_its_own_is_nobodys_victim(view: View, died: Died) -> None:
+    views = [
+        view("worker:0", status=with_log(died(100.0, code=1), "OSError: [Errno 28] No space left on device")),
+        view("worker:1", status=with_log(died(103.0, code=1), "KeyError: 'label'")),
+        view("worker:2", status=with_log(died(103.0, code=1), PEER)),
+    ]
+    (crash,) = diagnose(CrashWatch(), *views)
+    assert "; worker:1 exited 1, 3.0 s later: KeyError: 'label'; worker:2 exited 1" in crash.sentence
+    assert crash.sentence.endswith("worker:2 exited 1, 3.0 s later, because its peer was gone")
 
 
 def test_a_crash_of_whom_nothing_is_known_but_that_it_followed_is_still_told(view: View, died: Died) -> None:
@@ -150,5 +205,7 @@ def test_tasks_that_fail_alike_share_the_reason_and_are_not_each_others_victims(
     ends = [replace(died(at, code=1), exit=Exit(1, None, at, log=(line,))) for at in (100.0, 100.01)]
     views = [view(f"worker:{index}", status=status) for index, status in enumerate(ends)]
     (crash,) = diagnose(CrashWatch(), *views)
-    assert f": {line.removeprefix('tfscale: cannot run: ')}; worker:1 exited 1" in crash.sentence
-    assert crash.sentence.endswith("at once, for the same reason")
+    assert crash.subject == "cluster" and crash.sentence.startswith("both tasks failed alike at ")
+    assert crash.sentence.endswith(f": {line.removeprefix('tfscale: cannot run: ')}")
+    (crash,) = diagnose(CrashWatch(), *views, view("worker:2"))
+    assert crash.subject == "worker:0" and crash.sentence.endswith("; worker:1 exited 1, at once, for the same reason")

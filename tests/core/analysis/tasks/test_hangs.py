@@ -3,11 +3,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tfscale.core.analysis.tasks.hangs import hangs
+from tfscale.core.analysis.condition.cluster_condition import ConditionWatch
+from tfscale.core.analysis.tasks import hangs as rules
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.records import Activity, ActivityKind, Collective, Frame, StepBatch, TaskState, TaskStatus
+from tfscale.core.records import Activity, ActivityKind, Collective, Diagnosis, Frame, StepBatch, TaskState, TaskStatus
 
 View = Callable[..., ObservedTask]
+
+
+def hangs(views: list[ObservedTask]) -> list[Diagnosis]:
+    """Return the hangs of tasks whose usual step takes a tenth of a second; not what only stands still."""
+    condition = ConditionWatch().judge(views, 0.1, max(each.at or 0.0 for each in views))
+    return [each for each in rules.hangs(views, condition) if each.kind == "hang"]
 
 
 def pair(view: View, **changes: object) -> list[ObservedTask]:
@@ -27,7 +34,7 @@ def test_whoever_has_not_entered_the_collective_is_stuck(view: View) -> None:
     ("counters", "where"),
     [
         ((Collective(558, 557), Collective(558, 557)), "look at the network"),
-        ((Collective(557, 557), Collective(557, 557)), "look at what they share"),
+        ((Collective(557, 557), Collective(557, 557)), "wait for what they share"),
         ((Collective(558, 557), None), "who waits for whom is not known"),
     ],
 )
@@ -78,6 +85,69 @@ def test_ends_that_are_no_moments_count_for_nothing(
     worker.fold(frame(101.0, batch("worker:0", 9, 2, end=[66.0, math.inf])))
     worker.fold(frame(102.0, batch("worker:0", 11, 1, end=[math.nan])))
     assert (worker.longest_gap, worker.progressed) == (3.0, 66.0)
+
+
+def of_any_kind(views: list[ObservedTask]) -> list[Diagnosis]:
+    return rules.hangs(views, ConditionWatch().judge(views, 0.1, max(each.at or 0.0 for each in views)))
+
+
+def test_from_ten_seconds_on_it_is_an_event_that_names_who_is_waited_for(view: View) -> None:
+    assert of_any_kind(pair(view, at=39.0, cores=1.0)) == []
+    both = [replace(each, at=41.0) for each in pair(view, cores=0.0)]
+    (still,) = of_any_kind(both)
+    assert (still.kind, still.subject, still.severity, still.begin) == ("still", "worker:1", "warning", 30.0)
+    assert still.sentence.startswith("no step for 11 s (since ") and still.sentence.endswith(
+        "worker:1 has not entered the all-reduce in which worker:0 waits; its process waits for something, and "
+        "computes nothing"
+    )
+
+
+def test_a_process_that_a_signal_has_stopped_need_not_be_waited_for_a_minute(view: View) -> None:
+    (hang,) = of_any_kind([replace(each, at=41.0) for each in pair(view, stopped=True)])
+    assert (hang.kind, hang.subject, hang.severity) == ("hang", "worker:1", "critical")
+    assert hang.sentence.endswith("a signal has stopped its process; worker:0 waits")
+
+
+def test_a_steps_own_length_and_pauses_that_come_again_are_no_events(view: View) -> None:
+    views, watch = pair(view), ConditionWatch()
+    assert rules.hangs(views, watch.judge(views, 8.0, 100.0)) == []
+    for _ in range(3):
+        for at, progressed in ((100.0, 80.0), (101.0, 101.0)):
+            views = [replace(each, at=at, progressed=progressed) for each in views]
+            watch.judge(views, 0.1, at)
+    paused = [replace(each, at=125.0, progressed=101.0) for each in views]
+    assert watch.judge(paused, 0.1, 125.0).stillness is None
+    assert rules.hangs(paused, watch.judge(paused, 0.1, 125.0)) == []
+
+
+def test_a_program_at_its_own_work_has_a_minute_before_it_is_an_event(view: View) -> None:
+    both = [view(f"worker:{index}", progressed=30.0, at=50.0, cores=1.0) for index in range(2)]
+    assert of_any_kind(both) == [] and of_any_kind(both[:1]) == []
+    assert [each.kind for each in of_any_kind([replace(each, at=91.0) for each in both])] == ["hang"]
+    assert [each.kind for each in of_any_kind([replace(each, cores=0.0) for each in both])] == ["still"]
+    inside = Collective(11, 10)
+    assert [each.kind for each in of_any_kind([replace(each, collective=inside) for each in both])] == ["still"]
+
+
+def test_of_a_task_that_is_not_heard_nobody_says_that_it_hangs(view: View) -> None:
+    waiting, silent = pair(view)
+    cut = replace(silent, at=31.0, heard=31.0)
+    (still,) = of_any_kind([waiting, cut])
+    assert (still.kind, still.subject) == ("still", "worker:1")
+    assert "nothing is heard from the agent of worker:1 since" in still.sentence
+
+
+def test_a_crash_is_not_told_again_as_a_stillness(view: View, died: Callable[..., TaskStatus]) -> None:
+    waiting, dead = pair(view, status=died(31.0, signal=9))
+    assert of_any_kind([waiting, dead]) == []
+    waiting, left = pair(view, status=died(31.0, code=0))
+    saving = replace(waiting, collective=Collective(557, 557))
+    assert of_any_kind([saving, left]) == []
+    condition = ConditionWatch().judge([saving, left], 0.1, 100.0)
+    assert condition.stillness is not None
+    assert condition.stillness.explanation == "worker:1 has ended well, and worker:0 runs"
+    (still,) = of_any_kind([waiting, left])
+    assert (still.kind, still.subject) == ("still", "worker:1") and "worker:1 left the training" in still.sentence
 
 
 def test_idle_is_no_excuse(view: View) -> None:

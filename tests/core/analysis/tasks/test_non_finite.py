@@ -65,4 +65,4 @@ def test_workers_that_say_so_one_after_the_other_are_one_diagnosis(
             observer.fold(f"worker:{index}", frame(at, training=training))
             told |= {(each.kind, each.subject, each.begin) for each in observer.diagnose(at).diagnoses}
     assert told == {("not_finite", "cluster", 4.0)}
-    assert observer.diagnose(12.0).headline.startswith("the loss is not a number since ")
+    assert observer.diagnose(12.0).headline.startswith("the loss has not been a number since ")

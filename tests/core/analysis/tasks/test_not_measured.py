@@ -1,5 +1,6 @@
 from collections.abc import Callable
 
+from tfscale.core.analysis.condition.cluster_condition import ClusterCondition
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.tasks.not_measured import not_measured
 from tfscale.core.analysis.tasks.not_started import why_missing
@@ -15,7 +16,7 @@ def test_a_task_whose_launcher_lost_the_probe_is_named_with_the_reason(view: Vie
     (told,) = not_measured(tasks)
     assert (told.kind, told.subject, told.begin, told.severity) == ("not_measured", "worker:0", 0.0, "warning")
     assert told.sentence == "worker:0 is neither measured nor repaired: PYTHONPATH was removed"
-    assert headline([told], tasks, None) == told.sentence
+    assert headline([told], tasks, ClusterCondition()) == told.sentence
 
 
 def test_a_second_process_that_trains_is_told(view: View) -> None:

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from tfscale.core.analysis.condition.cluster_condition import ConditionWatch
 from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.tasks.crashes import SETTLE, CrashWatch
 from tfscale.core.analysis.tasks.hangs import hangs
@@ -18,9 +19,15 @@ def leaver(view: View, died: Died) -> ObservedTask:
     return view("worker:1", status=died(101.0, code=0), collective=Collective(120, 120), steps=120, progressed=100.0)
 
 
+def said_of(*views: ObservedTask) -> str:
+    return headline([], views, ConditionWatch().judge(views, 0.1, 112.0))
+
+
 def test_who_has_fewer_batches_is_named_while_the_others_wait(view: View, died: Died) -> None:
     waiting = view("worker:0", collective=Collective(121, 120), progressed=100.0)
-    assert headline([], [waiting, leaver(view, died)], None).startswith(LEFT)
+    assert said_of(waiting, leaver(view, died)).startswith(LEFT)
+    waiting.at = 112.0
+    assert LEFT in said_of(waiting, leaver(view, died))
 
 
 def test_who_has_fewer_batches_is_named_when_the_others_have_failed(view: View, died: Died) -> None:
@@ -50,11 +57,11 @@ def test_who_evaluates_alone_is_named_and_not_the_worker_that_trains(view: View)
     alone = view("worker:0", progressed=30.0, activity=ActivityKind.EVALUATION, collective=Collective(558, 557))
     other = view("worker:1", progressed=30.0, collective=Collective(557, 557))
     said = "worker:0 runs another collective (evaluation) than worker:1"
-    (hang,) = hangs([alone, other])
+    (hang,) = hangs([alone, other], ConditionWatch().judge([alone, other], 0.1, 100.0))
     assert hang.subject == "worker:0" and hang.sentence.startswith(said)
-    assert said in headline([], [alone, other], None)
+    assert said in said_of(alone, other)
 
 
 def test_workers_that_all_evaluate_are_in_step(view: View) -> None:
     both = [view(f"worker:{index}", progressed=30.0, activity=ActivityKind.EVALUATION) for index in range(2)]
-    assert hangs(both) == []
+    assert hangs(both, ConditionWatch().judge(both, 0.1, 100.0)) == []

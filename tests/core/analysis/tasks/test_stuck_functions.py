@@ -23,13 +23,13 @@ def cluster(view: View, *workers: WorkerFunctions, at: float = NOW) -> list[Obse
 def test_a_worker_that_does_not_answer_is_stuck(view: View) -> None:
     (hang,) = stuck_functions(cluster(view, functions(0, 99.9), functions(1, 30.0)))
     assert (hang.kind, hang.subject, hang.begin, hang.severity) == ("hang", "worker:1", 30.0, "critical")
-    assert "worker:1 is stuck" in hang.sentence and "(70 s)" in hang.sentence
+    assert "worker:1 has been stuck for 70 s (since " in hang.sentence
 
 
 def test_where_none_answers_it_is_something_that_they_share(view: View) -> None:
     (hang,) = stuck_functions(cluster(view, functions(0, 30.0), functions(1, 31.0)))
     assert (hang.subject, hang.begin) == ("cluster", 31.0)
-    assert "none of 2 workers answers" in hang.sentence and "look at ps:0" in hang.sentence
+    assert "none of 2 workers has answered" in hang.sentence and "look at ps:0" in hang.sentence
 
 
 def test_a_worker_alone_is_the_one(view: View) -> None:

@@ -56,8 +56,8 @@ def evaluated_and_predicted_on_two_workers():
 
 @program(workers=2, repaired=True, quick=False)
 def repeated_on_two_workers():
-    data = batches().repeat()
-    return told(_compiled().fit(data, epochs=3, steps_per_epoch=STEPS, verbose=0).history["loss"], 3 * STEPS)
+    compiled = _compiled()
+    return told(compiled.fit(batches().repeat(), epochs=3, steps_per_epoch=STEPS, verbose=0).history["loss"], 3 * STEPS)
 
 
 @program(workers=2, repaired=True)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfscale.core.cluster.cluster_spec import load_cluster
-from tfscale.core.cluster.loopback_cluster import write_local_cluster
+from tfscale.core.cluster.local.loopback_cluster import write_local_cluster
 from tfscale.core.cluster.strategy import family_of
 from tfscale.core.cluster.task import Task
 

@@ -147,7 +147,7 @@ class StepsScreen(SnapshotScreen):
     def _stuck(self) -> Text | None:
         """Name the task for which the others wait in a step that does not end: complete steps cannot show it."""
         diagnoses = open_diagnoses(self.snapshot) if self.snapshot and not self.is_held else []
-        hang = next((diagnosis for diagnosis in diagnoses if diagnosis.kind == "hang"), None)
+        hang = next((diagnosis for diagnosis in diagnoses if diagnosis.kind in ("hang", "still")), None)
         if hang is None:
             return None
         colour = self.appearance.severity(hang.severity)

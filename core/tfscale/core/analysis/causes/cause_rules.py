@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tfscale.core.analysis.causes.vitals import NO_VITALS, Vitals, middle
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.records import Diagnosis
-from tfscale.core.text import duration
+from tfscale.core.text import clock, duration, times
 
 UNKNOWN = "unknown"
 """Kind of the cause where no rule matches."""
@@ -64,7 +64,7 @@ class Cause:
     kind: str
     """A key of CAUSE_RULES, or UNKNOWN."""
     clause: str = ""
-    """The next part of the sentence; empty where there is nothing to add."""
+    """The likely cause in the sentence; empty where there is nothing to add."""
     evidence: Evidence = field(default_factory=dict)
 
     @property
@@ -112,14 +112,19 @@ def explain(case: Case) -> Cause:
 
 
 def quotes_figures(cause: Cause) -> bool:
-    """Decide whether the clause holds a number of the straggler's figures."""
+    """Decide whether its evidence holds a number of the straggler's figures."""
     return cause.kind in ("input", "host")
 
 
-def with_cause(diagnosis: Diagnosis, cause: Cause) -> Diagnosis:
-    """Return a straggler's diagnosis with its cause in the evidence and in the middle of the sentence."""
-    comparison, mark, cost = diagnosis.sentence.partition("; ")
-    sentence = f"{comparison}: {cause.clause}{mark}{cost}" if cause.clause else diagnosis.sentence
+def with_cause(diagnosis: Diagnosis, cause: Cause, now: float) -> Diagnosis:
+    """Return a straggler's diagnosis with its cause in the evidence and at the end of the sentence.
+
+    The sentence also tells for how long it has been slow, at `now`, Unix seconds.
+    """
+    since = f"since {clock(diagnosis.begin)}"
+    lasted = f"for {duration(max(0.0, now - diagnosis.begin))} ({since})"
+    sentence = diagnosis.sentence.replace(since, lasted, 1)
+    sentence += f" Likely cause: {cause.clause}." if cause.clause else ""
     return replace(diagnosis, sentence=sentence, evidence={**diagnosis.evidence, "cause": cause.kind, **cause.evidence})
 
 
@@ -133,17 +138,14 @@ def _input(case: Case) -> Reason | None:
     share = case.figures.excess["input"] / case.figures.step
     if case.share("input") < _HALF or share < _INPUT_SHARE:
         return None
-    return Reason(f"it waits {share:.0%} of the step longer for its data", {"input_share": share})
+    return Reason("its data come late", {"input_share": share})
 
 
 def _host(case: Case) -> Reason | None:
     if case.share("host") < _HALF:
         return None
     extra = case.figures.excess["host"]
-    return Reason(
-        f"its Python between steps (callbacks, logging, input without tf.data) takes {duration(extra)} longer",
-        {"host": extra},
-    )
+    return Reason("its own Python (callbacks, logging, input without tf.data)", {"host": extra})
 
 
 def _thermal(case: Case) -> Reason | None:
@@ -196,7 +198,7 @@ def _uneven(case: Case) -> Reason | None:
     own, peers = case.own.examples, middle(peer.examples for peer in case.peers)
     if not own or not peers or own < _UNEVEN * peers:
         return None
-    clause = f"it has {own / peers:.2g}x the examples of its peers in each step"
+    clause = f"it has {times(own / peers)} the examples of its peers in each step"
     return Reason(clause, {"examples": own, "examples_of_peers": peers})
 
 
@@ -220,20 +222,20 @@ def _slow_device(case: Case) -> Reason | None:
     pace = _clock_to_peers(case)
     if pace is not None and pace < _CLOCK:
         return Reason(f"its GPU's clock is at {pace:.0%} of its peers', nothing says why", {"clock_to_peers": pace})
-    return Reason("its GPU computes slower at normal clocks", {"clock_to_peers": pace})
+    return Reason("its GPU is slow, though nothing throttles it", {"clock_to_peers": pace})
 
 
 CAUSE_RULES: Mapping[str, Callable[[Case], Reason | None]] = {
     "input": _input,
-    "host": _host,
     "thermal": _thermal,
     "power": _power,
     "cpu": _cpu,
+    "host": _host,
     "memory": _memory,
     "uneven": _uneven,
     "device": _device,
 }
-"""The rule of each cause, in the order in which they are tried."""
+"""The rule of each cause, in the order in which they are tried; Python that waits for a CPU is not slow of itself."""
 
 
 def _computes_slowly(case: Case) -> bool:

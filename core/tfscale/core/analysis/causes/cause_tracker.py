@@ -73,8 +73,9 @@ class CauseTracker:
         groups: Sequence[Compared],
         tasks: Mapping[str, ObservedTask],
         samples: Mapping[str, Samples],
+        now: float,
     ) -> list[Diagnosis]:
-        """Return the diagnoses, stragglers with their cause."""
+        """Return the diagnoses at `now`, Unix seconds, stragglers with their cause."""
         stragglers = {diagnosis.subject: diagnosis for diagnosis in diagnoses if diagnosis.kind == "straggler"}
         remaining = {name: tracked for name, tracked in self._tracked.items() if name in stragglers}
         self._tracked = {name: _TrackedCause() for name in stragglers if name not in remaining} | remaining
@@ -84,7 +85,7 @@ class CauseTracker:
                 tracked.update(explain(case), case.figures)
         self._renew_figures(groups)
         return [
-            with_cause(diagnosis, self._tracked[diagnosis.subject].cause)
+            with_cause(diagnosis, self._tracked[diagnosis.subject].cause, now)
             if diagnosis.kind == "straggler"
             else diagnosis
             for diagnosis in diagnoses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -49,10 +50,8 @@ class LinkMemory:
     in_a_row: int = 0
     """Judgements in a row that contradict `is_named`."""
     is_named: bool = False
-    manner: str = ""
-    """The manner in which it is ill, or is suspected to be: slow or lossy."""
-    since: float = 0.0
-    """Begin of that."""
+    _begins: dict[str, float] = field(default_factory=dict)
+    """Begin of each manner in which it is ill, or is suspected to be: slow, lossy."""
 
     @property
     def at(self) -> float:
@@ -76,14 +75,23 @@ class LinkMemory:
             is_answered=recent[-1].unanswered is None,
         )
 
-    def suspect(self, manner: str, since: float) -> None:
-        """Note in which manner it is ill; a link that becomes ill in another one has a new begin."""
-        if manner != self.manner:
-            self.manner, self.since = manner, since
+    @property
+    def manner(self) -> str:
+        """The manner in which it is ill: one that loses what it carries may be slow for that in some seconds."""
+        return "slow" if "slow" in self._begins else "lossy"
+
+    @property
+    def since(self) -> float:
+        """Begin of the time in which it has been ill."""
+        return min(self._begins.values(), default=self.at)
+
+    def suspect(self, begins: Mapping[str, float]) -> None:
+        """Note the manners in which it is ill now; those in which it was before keep their begin."""
+        self._begins = {manner: self._begins.get(manner, begin) for manner, begin in begins.items()}
 
     def note_well(self) -> None:
         """Take the newest second for one in which the link was well."""
-        self.manner = ""
+        self._begins = {}
         self._rates.append(self._samples[-1][1].sent)
 
     @property

@@ -1,7 +1,7 @@
-"""Outages of the network, and the crashes that followed from them.
+"""Outages of the network, times in which a process was stopped, and the crashes that followed from them.
 
-TensorFlow's tasks end some seconds after a peer's network has gone, each with an error about another task that has
-died. Nobody has died.
+TensorFlow's tasks end some seconds after they hear a peer no more, each with an error about another task that has died.
+Nobody has died.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.tasks.crashes import CLOCK_DOUBT
+from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.log_clues import PEER
 from tfscale.core.records import Diagnosis
 from tfscale.core.text import clock, listing
 
 NETWORK = "network"
 """Reason of a crash (`evidence.reason`) that followed from an outage."""
+STOPPED = "stopped"
+"""Reason of a crash that followed from a peer's process that was stopped."""
+GIVEN_UP = 5.0
+"""Seconds for which a process is stopped from which on others end of it (TensorFlow gave it up after 7 to 12 s)."""
 AFTER = 60.0
 """Seconds after an outage in which tasks may still end of it (chosen: TensorFlow notices at its next message)."""
 _KEPT = 10
@@ -30,9 +35,29 @@ class Outage:
     task: str
     begin: float
     end: float | None = None
+    other: str = ""
+    """The one host from which it was cut off, by its task; empty where it was cut off from all."""
+    how: str = ""
+    """How its process was stopped, as in `stopped by a signal`; empty where it was the network."""
+
+    @property
+    def reason(self) -> str:
+        return STOPPED if self.how else NETWORK
+
+    @property
+    def told(self) -> str:
+        """Clause about it."""
+        since = f"since {clock(self.begin)}"
+        when = since if self.end is None else f"from {clock(self.begin)} to {clock(self.end)}"
+        if self.how:
+            return f"{self.task} {'has been' if self.end is None else 'was'} {self.how} {when}"
+        network = f"the network between {self.task} and {self.other}" if self.other else f"{self.task}'s network"
+        return f"{network} {'is' if self.end is None else 'was'} gone {when}"
 
     def explains(self, at: float) -> bool:
         """Decide whether a task that ended at this time may have ended of it."""
+        if self.how and min(at, self.end or at) - self.begin < GIVEN_UP - CLOCK_DOUBT:
+            return False
         return self.begin - CLOCK_DOUBT <= at and (self.end is None or at <= self.end + AFTER)
 
 
@@ -44,12 +69,34 @@ class Outages:
 
     def note(self, cut: Iterable[Diagnosis], now: float) -> None:
         """Take in who is cut off now."""
-        begin = {each.subject: each.begin for each in cut}
-        for outage in self._known:
-            if outage.end is None and outage.task not in begin:
+        found = [Outage(each.subject, each.begin, other=str(each.evidence.get("from") or "")) for each in cut]
+        self._note(NETWORK, list(map(self._whole, found)), now)
+
+    def _whole(self, outage: Outage) -> Outage:
+        """Return the outage of one host from all that a pair, the last of its hosts to hear each other, belongs to."""
+        whole = (
+            known
+            for known in self._known
+            if not (known.how or known.other) and known.task in (outage.task, outage.other)
+        )
+        near = (known for known in whole if abs(known.begin - outage.begin) <= CLOCK_DOUBT)
+        return next((replace(known, end=None) for known in near), outage) if outage.other else outage
+
+    def note_stopped(self, tasks: Iterable[ObservedTask], now: float) -> None:
+        """Take in whose process is stopped now; of a task that is not heard this is not known, and stays as it was."""
+        known = {task.name: task for task in tasks if task.up and task.running}
+        lasting = {outage.task for outage in self._known if outage.end is None and outage.how}
+        stopped = [Outage(name, now, how=how) for name, task in known.items() if (how := how_stopped(task))]
+        unheard = [Outage(name, now, how="stopped") for name in lasting - known.keys()]
+        self._note(STOPPED, [*stopped, *unheard], now)
+
+    def _note(self, reason: str, found: Sequence[Outage], now: float) -> None:
+        new = {outage.task: outage for outage in found}
+        lasting = {outage.task: outage for outage in self._known if outage.end is None and outage.reason == reason}
+        for task, outage in lasting.items():
+            if task not in new:
                 outage.end = now
-        lasting = {outage.task for outage in self._known if outage.end is None}
-        self._known += [Outage(task, at) for task, at in begin.items() if task not in lasting]
+        self._known += [outage for task, outage in new.items() if task not in lasting]
         self._known = self._known[-_KEPT:]
 
     def explain(self, crashes: Sequence[Diagnosis]) -> list[Diagnosis]:
@@ -74,19 +121,26 @@ class Outages:
 def _describe(outage: Outage, crashes: Sequence[Diagnosis]) -> Diagnosis:
     first = min(crashes, key=lambda crash: crash.begin)
     ended = sorted({name for crash in crashes for name in _ended(crash)})
-    gone = (
-        f"{outage.task}'s network is gone since {clock(outage.begin)}"
-        if outage.end is None
-        else f"{outage.task}'s network was gone from {clock(outage.begin)} to {clock(outage.end)}"
-    )
     evidence = {
         **first.evidence,
         "followers": ", ".join(ended),
-        "reason": NETWORK,
+        "reason": outage.reason,
         "outage_begin": outage.begin,
         "outage_end": outage.end,
     }
-    return replace(first, subject=outage.task, sentence=f"{gone}; {listing(ended)} ended of that", evidence=evidence)
+    return replace(
+        first, subject=outage.task, sentence=f"{outage.told}; {listing(ended)} ended of that", evidence=evidence
+    )
+
+
+def how_stopped(task: ObservedTask) -> str:
+    """Return how a task's process is stopped now; empty where it is not."""
+    if task.stopped:
+        return "stopped by a signal"
+    usage = task.held.host.task if task.held and task.held.host else None
+    if usage is not None and usage.traced:
+        return "stopped by a debugger"
+    return "frozen with its container" if usage is not None and usage.frozen else ""
 
 
 def _ended(crash: Diagnosis) -> list[str]:

@@ -1,12 +1,12 @@
 """Hosts that nobody hears: who is cut off, from whom, and who only seems to be, to a console that is cut off itself.
 
-Agents greet their neighbours each second. What they hear is compared with what the console hears.
+Agents greet their neighbours every two seconds. What they hear is compared with what the console hears.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tfscale.core.analysis.network.outages import Outages
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
@@ -14,6 +14,13 @@ from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.neighbours import host_speakers, neighbours
 from tfscale.core.records import UNHEARD, Counters, Diagnosis, Frame, Neighbour
 from tfscale.core.text import clock, listing
+
+_AFTER = 3.0
+"""Seconds by which an answer must be later than the one that was known when the console lost an agent, to be one after
+that: a frame may be a second old, and the greeting in it two."""
+
+_COMING_BACK = 15.0
+"""Seconds in which the last ones hear a host that was cut off (chosen: TCP and gRPC try again after pauses)."""
 
 
 class SilenceWatch:
@@ -30,8 +37,12 @@ class SilenceWatch:
                 self._greeters[str(greeted)].append(str(task))
         self._newest: dict[str, tuple[float, bool, Counters]] = {}
         """Of each task: time of its newest frame, whether it misses a neighbour, counters."""
-        self._lost: dict[str, dict[str, float]] = {}
+        self._lost: dict[str, dict[str, Neighbour]] = {}
         """Tasks that the console does not reach: what each greeter had heard last when that began."""
+        self._silent: dict[str, float] = {}
+        """Hosts that answer nobody, by the task that speaks for them, and since when."""
+        self._returned: dict[str, tuple[float, float]] = {}
+        """Hosts that did so until a moment ago: (since when, when the console reached it again)."""
         self.outages = Outages()
 
     def fold(self, task: str, frame: Frame) -> None:
@@ -43,10 +54,16 @@ class SilenceWatch:
         lost = [task for task in tasks.values() if task.since is not None and not task.up]
         self._lost = {task.name: self._lost.get(task.name, {}) for task in lost}
         found = [told for task in lost if (told := self._about_lost(task, tasks)) is not None]
-        missing = [name for name, (_, misses, _) in self._newest.items() if misses and tasks[name].up]
-        found += self._about_reached(missing, tasks)
+        self._note_returns({self._speaker[each.subject]: each.begin for each in found if each.kind == "cut_off"}, now)
+        found += self._about_reached(self._deaf_pairs(tasks))
         self.outages.note([each for each in found if each.kind == "cut_off"], now)
+        self.outages.note_stopped(tasks.values(), now)
         return found
+
+    def _note_returns(self, silent: Mapping[str, float], now: float) -> None:
+        back = {name: (since, now) for name, since in self._silent.items() if name not in self._lost}
+        kept = {name: times for name, times in self._returned.items() if now - times[1] < _COMING_BACK}
+        self._silent, self._returned = dict(silent), kept | back
 
     def _about_lost(self, task: ObservedTask, tasks: Mapping[str, ObservedTask]) -> Diagnosis | None:
         """Say what others hear of a task that the console does not reach; None while that is not known."""
@@ -57,30 +74,35 @@ class SilenceWatch:
             if name in self._newest and tasks[name].up and (told := self._heard(name).get(speaker)) is not None
         }
         begin = task.since or 0.0
-        if refusing := [name for name, (_, told) in heard.items() if told.refused]:
-            return _unreachable(task.name, begin, f"its host answers {listing(refusing)} that no agent is there")
-        # What a greeter heard later than it had when the console lost the task was said after that.
         for name, (_, told) in heard.items():
-            known.setdefault(name, told.heard or 0.0)
-        if hearing := [name for name, (_, told) in heard.items() if told.heard and told.heard > known[name]]:
+            known.setdefault(name, told)
+        if hearing := [name for name, (_, told) in heard.items() if _is_later(told.heard, known[name].heard)]:
             hears = "hears" if len(hearing) == 1 else "hear"
             return _unreachable(task.name, begin, f"{listing(hearing)} {hears} its host: it lives")
-        silent = [told.heard for at, told in heard.values() if told.heard and at - told.heard > UNHEARD]
+        if reaching := [name for name, (_, told) in heard.items() if _is_later(told.reached, known[name].reached)]:
+            return _unreachable(task.name, begin, f"its host answers {listing(reaching)}, its agent does not")
+        silent = [told.reached for at, told in heard.values() if told.reached and is_missed(told, at)]
         return _silent(task.name, max(silent), list(heard)) if silent and len(silent) == len(heard) else None
 
-    def _about_reached(self, missing: Iterable[str], tasks: Mapping[str, ObservedTask]) -> list[Diagnosis]:
-        """Name the hosts, or pairs of them, that the console reaches and that do not hear each other."""
+    def _deaf_pairs(self, tasks: Mapping[str, ObservedTask]) -> dict[frozenset[str], float]:
+        """Return the pairs of hosts that the console reaches and that do not hear each other, and since when."""
         since: dict[frozenset[str], float] = {}
-        for name in missing:
-            at = self._newest[name][0]
-            for told in self._heard(name).values():
-                if is_missed(told, at) and told.task in tasks and tasks[told.task].up and told.heard:
+        for name, (at, misses, _) in self._newest.items():
+            for told in self._heard(name).values() if misses and tasks[name].up else ():
+                if is_missed(told, at) and told.task in tasks and tasks[told.task].up:
                     pair = frozenset((self._speaker[name], told.task))
-                    since[pair] = max(told.heard, since.get(pair, 0.0))
-        alone = [name for name in {each for pair in since for each in pair} if self._hears_nobody(name, since)]
-        cut = [_cut_off(name, max(at for pair, at in since.items() if name in pair)) for name in sorted(alone)]
-        pairs = [(sorted(pair), at) for pair, at in since.items() if not pair & set(alone)]
-        return [*cut, *(_apart(first, second, at) for (first, second), at in sorted(pairs))]
+                    since[pair] = max(told.reached or 0.0, since.get(pair, 0.0))
+        return since
+
+    def _about_reached(self, since: Mapping[frozenset[str], float]) -> list[Diagnosis]:
+        """Name the hosts that come back, those that hear nobody, and the rest of these pairs."""
+        coming = {name for name in self._returned if any(name in pair for pair in since)}
+        found = [_coming_back(name, self._returned[name][0]) for name in sorted(coming)]
+        since = {pair: at for pair, at in since.items() if not pair & coming}
+        alone = {name for name in {each for pair in since for each in pair} if self._hears_nobody(name, since)}
+        found += [_cut_off(name, max(at for pair, at in since.items() if name in pair)) for name in sorted(alone)]
+        pairs = [(sorted(pair), at) for pair, at in since.items() if not pair & alone]
+        return [*found, *(_apart(first, second, at) for (first, second), at in sorted(pairs))]
 
     def _hears_nobody(self, name: str, since: Mapping[frozenset[str], float]) -> bool:
         """Decide whether none of at least two hosts that greet a host, or are greeted by it, hears it."""
@@ -93,8 +115,12 @@ class SilenceWatch:
 
 
 def is_missed(told: Neighbour, at: float) -> bool:
-    """Decide whether a neighbour that was heard before is not any more, in a frame of this time."""
-    return told.heard is not None and not told.refused and at - told.heard > UNHEARD
+    """Decide whether a host that answered before does not any more, in a frame of this time."""
+    return told.reached is not None and at - told.reached > UNHEARD
+
+
+def _is_later(newest: float | None, before: float | None) -> bool:
+    return newest is not None and newest > (before or 0.0) + _AFTER
 
 
 def _unreachable(task: str, begin: float, why: str) -> Diagnosis:
@@ -104,14 +130,20 @@ def _unreachable(task: str, begin: float, why: str) -> Diagnosis:
 
 def _silent(task: str, since: float, by: Sequence[str]) -> Diagnosis:
     sentence = (
-        f"{task}'s host does not answer to anyone since {clock(since)}: neither the console nor {listing(by)} hears it"
+        f"{task}'s host does not answer to anyone: it is cut off or down since {clock(since)}; "
+        f"neither the console nor {listing(by)} hears it"
     )
-    return Diagnosis("cut_off", task, since, None, "critical", sentence, {"unheard_by": ", ".join(by)})
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
+
+
+def _coming_back(task: str, since: float) -> Diagnosis:
+    sentence = f"{task}'s host was cut off since {clock(since)}, and is coming back: not all others hear it yet"
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
 
 
 def _cut_off(task: str, since: float) -> Diagnosis:
     sentence = f"{task}'s host and the others do not hear each other since {clock(since)}: only the console reaches it"
-    return Diagnosis("cut_off", task, since, None, "critical", sentence, {"unheard_by": "all"})
+    return Diagnosis("cut_off", task, since, None, "critical", sentence, {})
 
 
 def _apart(first: str, second: str, since: float) -> Diagnosis:
@@ -119,4 +151,4 @@ def _apart(first: str, second: str, since: float) -> Diagnosis:
         f"the hosts of {first} and {second} do not hear each other since {clock(since)}: the network between them is "
         "cut, though the console reaches both"
     )
-    return Diagnosis("cut_off", first, since, None, "critical", sentence, {"unheard_by": second})
+    return Diagnosis("cut_off", first, since, None, "critical", sentence, {"from": second})

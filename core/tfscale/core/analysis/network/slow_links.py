@@ -24,7 +24,7 @@ BUSY_ON, BUSY_OFF = 0.3, 0.2
 """Shares of the time in which a slow link has something to send, and by which it exceeds the others (chosen)."""
 LOST_ON, LOST_OFF = 0.01, 0.005
 """Shares of the segments that are lost (chosen: senders that take loss for congestion crawl from 1 % on)."""
-MOST_READ = 16
+MOST_READ = 8
 """Tasks whose links are read for being the busiest, and as many for comparison: to read those of a thousand each second
 takes too long (chosen)."""
 _LEAST_RATE = 10_000
@@ -121,10 +121,14 @@ class SlowLinks:
 def _follow(link: LinkMemory, compared: _Compared) -> None:
     """Judge a link once more; it is named, and well again, after several judgements alike."""
     slower, busy, lost = (SLOWER_OFF, BUSY_OFF, LOST_OFF) if link.is_named else (SLOWER_ON, BUSY_ON, LOST_ON)
-    is_slow = compared.is_slow(slower, busy)
-    is_ill = is_slow or compared.is_lossy(lost)
+    begins: dict[str, float] = {}
+    if compared.is_slow(slower, busy):
+        begins["slow"] = link.slow_since(compared.others_speed / 2)
+    if compared.is_lossy(lost):
+        begins["lossy"] = link.at
+    is_ill = bool(begins)
     if is_ill:
-        link.suspect("slow" if is_slow else "lossy", link.slow_since(compared.others_speed / 2) if is_slow else link.at)
+        link.suspect(begins)
     elif not link.is_named:
         link.note_well()
     link.in_a_row = 0 if is_ill == link.is_named else link.in_a_row + 1
@@ -138,7 +142,7 @@ def _describe(key: _Key, link: LinkMemory, compared: _Compared) -> Diagnosis:
     round_trip = median(other.round_trip for other in compared.others)
     is_slow = link.manner == "slow"
     what = _slow(own, compared, round_trip) if is_slow else _lossy(own, compared)
-    cost = f": it makes the step {longer:.2g}x as long" if longer and longer >= 1.1 else ""
+    cost = f": it makes the step {_factor(longer)}x as long" if longer and longer >= 1.1 else ""
     return Diagnosis(
         kind="slow_link",
         subject=sender,
@@ -169,6 +173,10 @@ def _slow(own: LinkFigures, compared: _Compared, round_trip: float) -> str:
         f"is slow: {bit_rate(8 * own.speed)}{waits}, round trip {duration(own.round_trip)}{loses} "
         f"(others {bit_rate(8 * compared.others_speed)}, {duration(round_trip)})"
     )
+
+
+def _factor(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:.0f}"
 
 
 def _lossy(own: LinkFigures, compared: _Compared) -> str:

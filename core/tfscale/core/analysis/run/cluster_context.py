@@ -5,11 +5,14 @@ All of it is read from the counters of hosts and GPUs together with the steps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from tfscale.core.analysis.causes.cause_tracker import CauseTracker, Compared
 from tfscale.core.analysis.causes.vitals import Samples, Vitals
+from tfscale.core.analysis.network.link_speeds import BEYOND_IN_STEP, LinkSpeeds
 from tfscale.core.analysis.run.goodput import Goodput
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.saturation import SaturationWatch
@@ -30,6 +33,8 @@ _BATCH = 16
 Chosen: 64 tasks make four batches, one in each second of a period."""
 MOST_WATCHED = 64
 """Tasks whose counters are watched for limits of the cluster (chosen: a median needs no more)."""
+BY_FILE = "the cluster file"
+"""Source of a link's speed, as the evidence names it."""
 MANY, _SPACING = 250, 2.5
 """Tasks beyond which only one sample in so many seconds is kept: a sample of eight GPUs takes a kilobyte."""
 _ROWS, _FEWEST_ROWS = 60, 20
@@ -42,6 +47,7 @@ class ClusterContext:
 
     def __init__(self, spec: ClusterSpec) -> None:
         self._spec = spec
+        self._speeds = LinkSpeeds(spec)
         spacing = _SPACING if len(spec.tasks) > MANY else 0.0
         self._samples = {str(task): Samples(spacing) for task in spec.tasks}
         self._batches = _split([str(task) for task in _watched(spec)])
@@ -75,21 +81,32 @@ class ClusterContext:
         return self._goodput.spent(self._ran)
 
     def explain(
-        self, diagnoses: Sequence[Diagnosis], groups: Sequence[Compared], tasks: Mapping[str, ObservedTask]
+        self,
+        diagnoses: Sequence[Diagnosis],
+        groups: Sequence[Compared],
+        tasks: Mapping[str, ObservedTask],
+        now: float,
     ) -> list[Diagnosis]:
-        """Return the diagnoses, stragglers with their causes."""
-        return self._causes.explain(diagnoses, groups, tasks, self._samples)
+        """Return the diagnoses at `now`, Unix seconds, stragglers with their causes."""
+        return self._causes.explain(diagnoses, groups, tasks, self._samples, now)
+
+    @property
+    def open(self) -> list[Diagnosis]:
+        """The slowdowns of all and the limits of the cluster, as they were judged last."""
+        return [*self._shared_slowdown.open, *self._saturation.open]
 
     def evaluate(
-        self, window: AlignedSteps, tasks: Mapping[str, ObservedTask], straggles: bool, now: float
+        self, window: AlignedSteps, tasks: Mapping[str, ObservedTask], straggles: bool, is_at_work: bool, now: float
     ) -> list[Diagnosis]:
         """Return the open slowdowns of all and limits of the cluster. `window` holds the newest steps.
 
-        While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is.
+        While a worker `straggles`, limits are not judged, and a slowdown of all stays as it is. Where the cluster is
+        not at work nothing is judged: its counters are those of waiting, its steps are of before.
         """
-        if straggles:
+        if straggles or not is_at_work:
             self._saturation.clear()
             self._vitals.clear()
+            self._judged = None
             return self._shared_slowdown.open
         recent = impute(window.last(_ROWS))
         if self._judged is not None and 0 <= now - self._judged < PERIOD:
@@ -101,10 +118,16 @@ class ClusterContext:
             self._judged, self._turn = now, 0
             # The counters of a task that has ended, or whose agent is silent, are no longer those of now.
             vitals = {name: newest for name, newest in self._vitals.items() if not _has_gone(tasks.get(name))}
-            load = self._load(recent, tasks, vitals) if len(recent) >= _FEWEST_ROWS else None
-            speeds = {name: self._link_speed(name) for name in vitals}
+            self._check_speeds(vitals, now)
+            load = self._load(recent, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
+            speeds = {name: self._speeds.given(name) for name in vitals}
             limits = self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
-        return [*self._shared_slowdown.diagnose(recent, now), *limits]
+        return [*self._shared_slowdown.diagnose(recent, now), *limits, *self._speeds.wrong]
+
+    def _check_speeds(self, names: Iterable[str], now: float) -> None:
+        for name in names:
+            if (moved := self._samples[name].most_moved()) is not None:
+                self._speeds.note(name, 8 * moved, now)
 
     def _condense(self, batches: Sequence[Sequence[str]]) -> None:
         self._vitals.update((name, self._samples[name].vitals()) for batch in batches for name in batch)
@@ -124,7 +147,9 @@ class ClusterContext:
             self._goodput.steps(attempt, fresh, None if number is None else number - ahead)
             self._shares.note(self._goodput)
 
-    def _load(self, recent: AlignedSteps, tasks: Mapping[str, ObservedTask], vitals: Mapping[str, Vitals]) -> Load:
+    def _load(
+        self, recent: AlignedSteps, tasks: Mapping[str, ObservedTask], vitals: Mapping[str, Vitals], now: float
+    ) -> Load:
         lag, network = recent.lag, transfer(recent.reduce)
         update, _, fetch, compute = (float(np.median(plane)) for plane in recent.phases[:-1])
         names = list(dict.fromkeys(map(subject_owner, recent.subjects)))
@@ -139,23 +164,28 @@ class ClusterContext:
             link=link,
             link_source=source,
         )
-        return load.of_program(probe)
+        load = load.of_program(probe)
+        if not load.bus or not load.link or load.bus < BEYOND_IN_STEP * load.link:
+            return load
+        if source == BY_FILE and self._are_apart(names):
+            slowest = min(names, key=lambda name: self._speeds.given(name) or math.inf)
+            self._speeds.note(slowest, load.bus, now, BEYOND_IN_STEP)
+        return replace(load, link=None, link_source=None)
 
-    def _link_speed(self, name: str) -> float | None:
-        """Return bits a second of a task's link by the cluster file alone: drivers of virtual links invent theirs."""
-        return self._spec.link_speed(Task.parse(name))
+    def _are_apart(self, names: Sequence[str]) -> bool:
+        """Decide whether each task has a host of its own, so that what they exchange passes links."""
+        return len({self._spec.tasks[Task.parse(name)].host for name in names}) == len(names)
 
     def _slowest_link(self, names: Sequence[str], vitals: Mapping[str, Vitals]) -> tuple[float | None, str | None]:
         """Return (bits a second of the slowest link that the all-reduce passes, where that comes from)."""
-        configured = [speed for speed in map(self._link_speed, names) if speed is not None]
+        configured = [speed for speed in map(self._speeds.given, names) if speed is not None]
         if configured:
-            return min(configured), "the cluster file"
+            return min(configured), BY_FILE
         names = [name for name in names if name in vitals]
         claims = [vitals[name].link_claim for name in names]
-        hosts = {self._spec.tasks[Task.parse(name)].host for name in names}
         if (
             not names
-            or len(hosts) < len(names)
+            or not self._are_apart(names)
             or any(claim is None or self._is_refuted(name, claim) for name, claim in zip(names, claims, strict=True))
         ):
             return None, None

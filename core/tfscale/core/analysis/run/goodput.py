@@ -2,7 +2,9 @@
 
     goodput = time in steps never repeated, less the time their workers waited for data and for each other / wall time
 
-Every second is in one bucket: that of what held up the whole cluster, not of what one task did meanwhile.
+Every second is in one bucket: that of what held up the whole cluster, not of what one task did meanwhile. If one task
+alone does something else (the chief writes a checkpoint), the others wait for it in their next all-reduce: that is
+no straggler's time, but a checkpoint's.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from tfscale.core.analysis.steps.phases import waits
-from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
+from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats, Integers
+from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS
 from tfscale.core.records import Activity, ActivityKind
 
 PRODUCTIVE, PYTHON = "productive", "python"
@@ -29,13 +33,15 @@ BUCKETS = (
     "unknown",
 )
 """Buckets of time. `stragglers`: waiting for slower workers within a step. `recovery`: from a failure to the next step.
-`lost_progress`: steps made a second time. `unknown`: time between steps that no activity explains."""
+`lost_progress`: steps made a second time. `unknown`: time between steps that no activity explains, or is idle."""
 
 _KINDS = {
     ActivityKind.COMPILE: "compile",
     ActivityKind.CHECKPOINT: "checkpoint",
     ActivityKind.EVALUATION: "evaluation",
+    ActivityKind.IDLE: "unknown",
 }
+"""Buckets of activities; of several at once the first counts."""
 
 Interval = tuple[float, float]
 """(begin, end), Unix seconds."""
@@ -94,12 +100,13 @@ class Goodput:
             fresh = fresh.since(self._reached)
         if len(fresh) == 0 or self.begin is None:
             return
-        otherwise = self._otherwise(attempt)
-        begin = self.begin if self._reached is None else self._reached
-        length = _length(fresh)
-        self._add(self._gap(begin, float(fresh.end[0] - length[0]), otherwise))
-        self._within(
-            fresh, length, None if newest_global is None else newest_global - (fresh.sequence[-1] - fresh.sequence)
+        if self._reached is None and fresh.sequence[0] > WARM_UP_STEPS:
+            # Who watches a run from its middle on does not know what it did before: that is not its start.
+            self.begin = float(fresh.end[0] - fresh.phases[:, 0].sum(axis=0).mean())
+        spans = _Spans.of(fresh, self.begin if self._reached is None else self._reached)
+        self._explain(spans, self._otherwise(attempt), attempt != self._attempt and fresh.sequence[0] <= WARM_UP_STEPS)
+        self._sum_up(
+            fresh, spans, None if newest_global is None else newest_global - (fresh.sequence[-1] - fresh.sequence)
         )
         self._attempt, self._consumed, self._reached = attempt, int(fresh.sequence[-1]), float(fresh.end[-1])
         self._activities = {
@@ -127,8 +134,10 @@ class Goodput:
             return {}
         spent = dict(self._spent)
         reached = self.begin if self._reached is None else self._reached
-        for bucket, seconds in self._gap(reached, max(now, reached), "start" if self._reached is None else "unknown"):
+        done = self._activity_seconds(reached, max(now, reached))
+        for bucket, seconds in done.items():
             spent[bucket] += seconds
+        spent["start" if self._reached is None else "unknown"] += max(now - reached, 0.0) - sum(done.values())
         return spent
 
     def share(self, now: float) -> float | None:
@@ -137,35 +146,41 @@ class Goodput:
         total_seconds = sum(spent.values())
         return spent[PRODUCTIVE] / total_seconds if total_seconds > 0 else None
 
-    def _within(self, fresh: AlignedSteps, length: Floats, numbers: Floats | None) -> None:
-        """Take in steps, and the gaps between those that do not follow one another at once."""
-        fetch = fresh.phases[2].mean(axis=1)
-        waited = waits(fresh.reduce).mean(axis=1) if len(fresh.subjects) > 1 else np.zeros(len(fresh))
+    def _explain(self, spans: _Spans, otherwise: str, is_new: bool) -> None:
+        """Put the time outside of steps into the buckets of what was done in it, and what nobody knows into `unknown`.
+
+        Before the first of the steps that is `otherwise`; if that step `is_new`, an attempt's first, so is the wait in
+        it: some worker came later than others.
+        """
+        for row in np.flatnonzero(spans.is_long).tolist():
+            outside = spans.take_outside(row)
+            done = self._activity_seconds(float(spans.begin[row]), float(spans.end[row]))
+            known = sum(done.values())
+            # An activity in the background goes on during the steps.
+            share = min(1.0, outside / known) if known > 0 else 0.0
+            for bucket, seconds in done.items():
+                self._spent[bucket] += seconds * share
+            self._spent[otherwise if row == 0 else "unknown"] += outside - known * share
+        if is_new:
+            self._spent[otherwise] += spans.take_wait(0)
+
+    def _sum_up(self, fresh: AlignedSteps, spans: _Spans, numbers: Integers | None) -> None:
+        """Put what is left of the steps into buckets; `numbers` are their global steps."""
         repeated = np.zeros(len(fresh), bool) if numbers is None else numbers <= self._highest
-        self._spent["lost_progress"] += float(length[repeated].sum())
         once = ~repeated
+        within = spans.end - spans.begin - spans.taken
+        fetch = fresh.phases[2].mean(axis=1)
+        self._spent["lost_progress"] += float(within[repeated].sum())
         self._spent["input"] += float(fetch[once].sum())
-        self._spent["stragglers"] += float(waited[once].sum())
-        self._spent[PRODUCTIVE] += float((length - fetch - waited)[once].sum())
+        self._spent["stragglers"] += float(spans.waited[once].sum())
+        self._spent[PRODUCTIVE] += float((within - fetch - spans.waited)[once].sum())
         self._host += float(fresh.phases[1].mean(axis=1)[once].sum())
-        gaps = np.diff(fresh.end) - length[1:]
-        is_long = gaps > np.maximum(_SHORT_GAP_SHARE * length[1:], _SHORT_GAP)
-        self._spent[PRODUCTIVE] += float(gaps[~is_long].sum())
-        for row in np.flatnonzero(is_long):
-            stop = float(fresh.end[row + 1] - length[row + 1])
-            self._add(self._gap(float(fresh.end[row]), stop, "unknown"))
         if numbers is not None:
             self._highest = max(self._highest, int(numbers[-1]))
 
-    def _add(self, parts: Iterable[tuple[str, float]]) -> None:
-        for bucket, seconds in parts:
-            self._spent[bucket] += seconds
-
-    def _gap(self, begin: float, end: float, otherwise: str) -> list[tuple[str, float]]:
-        """Return (bucket, seconds) of [begin, end] by the tasks' activities, the rest as `otherwise`."""
-        if end <= begin:
-            return []
-        left, parts = [(begin, end)], []
+    def _activity_seconds(self, begin: float, end: float) -> dict[str, float]:
+        """Return the seconds of [begin, end] in which some task did something else, by bucket."""
+        left, done = [(begin, end)] if end > begin else [], {}
         for kind, bucket in _KINDS.items():
             busy = [
                 (activity.begin, end if activity.end is None else activity.end)
@@ -173,14 +188,58 @@ class Goodput:
                 if activity.kind is kind
             ]
             rest = without(left, busy)
-            parts.append((bucket, total(left) - total(rest)))
+            done[bucket] = total(left) - total(rest)
             left = rest
-        return [*parts, (otherwise, total(left))]
+        return done
 
 
-def _length(window: AlignedSteps) -> Floats:
-    """Return (k,) seconds of each step, the mean of its workers'."""
-    return np.asarray(window.phases.sum(axis=0).mean(axis=1), dtype=np.float64)
+@dataclass(slots=True)
+class _Spans:
+    """(k,) seconds of steps: each from the end of the step before to its own end, and what is taken out of it."""
+
+    begin: Floats
+    end: Floats
+    length: Floats
+    """Seconds in phases, the mean of the workers'."""
+    waited: Floats
+    """Seconds of these in which a worker waits for a slower one, the mean of the workers'."""
+    outside: Floats
+    """Seconds outside of the phases, of the worker that has most of them: the others wait for it in the all-reduce."""
+    taken: Floats
+    """Seconds that are in a bucket already."""
+
+    @classmethod
+    def of(cls, steps: AlignedSteps, begin: float) -> _Spans:
+        """Return the spans of steps, the first of which begins at `begin`, Unix seconds."""
+        lengths = steps.phases.sum(axis=0, dtype=np.float64)
+        waited = waits(steps.reduce).mean(axis=1, dtype=np.float64) if len(steps.subjects) > 1 else np.zeros(len(steps))
+        begins = np.concatenate([[begin], steps.end[:-1]])
+        outside = np.maximum(steps.end - begins - lengths.min(axis=1), 0.0)
+        return cls(begins, steps.end, lengths.mean(axis=1), waited, outside, np.zeros(len(steps)))
+
+    @property
+    def is_long(self) -> NDArray[np.bool_]:
+        """(k,) True where the time outside of the phases is too long to belong to the step."""
+        return np.asarray(self.outside > np.maximum(_SHORT_GAP_SHARE * self.length, _SHORT_GAP))
+
+    def take_outside(self, row: int) -> float:
+        """Take the time outside of the phases out of the step, and return its seconds.
+
+        What one task of n does alone is 1/n of it between the steps, in the mean of the workers, and (n-1)/n of it in
+        the others' wait.
+        """
+        between = max(float(self.end[row] - self.begin[row] - self.length[row]), 0.0)
+        waited = min(max(float(self.outside[row]) - between, 0.0), float(self.waited[row]))
+        self.waited[row] -= waited
+        self.taken[row] += between + waited
+        return between + waited
+
+    def take_wait(self, row: int) -> float:
+        """Take the rest of the wait out of the step, and return its seconds."""
+        seconds = float(self.waited[row])
+        self.waited[row] = 0.0
+        self.taken[row] += seconds
+        return seconds
 
 
 def total(intervals: Sequence[Interval]) -> float:

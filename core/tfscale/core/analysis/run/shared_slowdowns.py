@@ -13,7 +13,7 @@ from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.records import LAG_PHASES, Diagnosis
-from tfscale.core.text import clock, duration
+from tfscale.core.text import clock, step_time, times
 
 PARTS = (*LAG_PHASES, "transfer")
 LEAST_HISTORY = 60
@@ -30,12 +30,13 @@ _USUAL = 0.25
 """Quantile of the history that is the usual time: a quarter of it undisturbed is enough."""
 
 _WORDS = {
-    "transfer": "the all-reduce takes {much}: the network is slower, the workers are not",
-    "input": "every worker waits for its data {much}: look at the storage that they share",
-    "host": "every worker's Python takes {much}",
-    "compute": "every worker computes {much}",
-    "update": "every worker's update takes {much}",
+    "transfer": ("the all-reduce", ": the network is slower, the workers are not"),
+    "input": ("every worker's waiting for data", ": look at the storage that they share"),
+    "host": ("every worker's Python between steps", ""),
+    "compute": ("every worker's compute", ""),
+    "update": ("every worker's update", ""),
 }
+"""By part of the step: its name in a sentence, and what follows from it."""
 _CAUSES = {"transfer": "network", "input": "input", "host": "host"}
 
 
@@ -97,8 +98,10 @@ class SharedSlowdownWatch:
 
 
 def _describe(part: str, ratio: float, extra: float, cost: float, begin: float) -> Diagnosis:
-    what = _WORDS[part].format(much=f"{ratio:.2g}x as long as before (+{duration(extra)} a step)")
-    sentence = f"since {clock(begin)} {what}; it costs the cluster {cost:.0%} of its throughput"
+    name, follows = _WORDS[part]
+    before = extra / (ratio - 1)
+    took = f"{step_time(before + extra)} a step, before {step_time(before)} ({times(ratio)})"
+    sentence = f"since {clock(begin)} {name} has taken {took}{follows}. The cluster loses {cost:.0%}."
     evidence: dict[str, float | str | None] = {
         "part": part,
         "ratio": ratio,

@@ -61,23 +61,3 @@ def others_median(values: Floats) -> Floats:
 
     low = without_own((n - 2) // 2)
     return low if n % 2 == 0 else (low + without_own((n - 1) // 2)) / 2
-
-
-def excess(planes: Floats, column: int) -> Floats:
-    """Return (p,) median seconds by which one subject exceeds the median of the others, of (p, k, n) phases; n >= 2."""
-    extra = [plane[:, column] - others_median(with_medians_for_unknown(plane))[:, column] for plane in planes]
-    return np.asarray(np.nanmedian(extra, axis=1))
-
-
-def slowdown(lag: Floats, reduce: Floats, culprits: list[int]) -> float:
-    """Return the factor by which the culprits (columns) lengthen the median step; >= 1.
-
-    It is compared with a step in which they are as fast as the slowest of the others. `lag` and `reduce` are (k, n)
-    seconds.
-    """
-    peers = [column for column in range(lag.shape[1]) if column not in culprits]
-    if not culprits or not peers:
-        return 1.0
-    network = transfer(reduce)
-    ideal = network + longest_lag(lag[:, peers])
-    return max(1.0, float(np.nanmedian(network + longest_lag(lag)) / np.nanmedian(ideal)))

@@ -22,8 +22,9 @@ from tfscale.core.validation import LATEST
 Floats = NDArray[np.floating]
 Integers = NDArray[np.int64]
 
-KEEP_SECONDS = 30.0
-"""Seconds of steps that are kept."""
+KEEP_SECONDS = 75.0
+"""Seconds of steps that are kept. More than the minute of frames that agents give a new console: it gets them agent by
+agent, and with 30 s an onset before that was told as 30 s ago (tests/core/analysis/test_order_of_frames.py)."""
 CELLS = 800_000
 """Bound on steps x subjects: a thousand fast workers keep less time instead of more memory."""
 FEWEST_STEPS, MOST_STEPS = 768, 16_384

@@ -21,10 +21,11 @@ from tfscale.core.analysis.stragglers.named_stragglers import (
     ReportedStraggler,
     evidence_of,
     slower_than_peers,
+    what_is_lost,
 )
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdict, severity_of
-from tfscale.core.analysis.stragglers.straggler_watch import keep_only
+from tfscale.core.analysis.stragglers.straggler_watch import keep_only, newest_onset
 from tfscale.core.records import LAG_PHASES, PHASES, Diagnosis
 from tfscale.core.text import step_rate
 
@@ -142,25 +143,33 @@ class PaceWatch:
                 self._blocks = PaceBlocks(subjects, self.rule.window(len(fresh)), begin)
             self._blocks.take(fresh)
             if len(self._blocks) >= LENGTHS[0]:
-                self.named.judge(self._blocks, lambda verdict: report(subjects, verdict, paces_since(verdict.since)))
+                self.named.judge(
+                    self._blocks,
+                    lambda verdicts: report(subjects, verdicts, paces_since(newest_onset(verdicts))),
+                )
         return self.named.diagnoses
 
 
-def pace_figures(paces: Sequence[Pace], column: int) -> StragglerFigures:
-    """Measure the worker in this column over the steps of all of them (n >= 2 workers, at least one step each)."""
+def pace_figures(paces: Sequence[Pace], culprits: Sequence[int]) -> list[StragglerFigures]:
+    """Measure the workers in these columns over the steps of all of them (one that is no culprit, a step of each)."""
     own = np.array([np.median(pace.own) for pace in paces])
     steps = np.array([[np.median(pace.step) for pace in paces]])
     phases = np.array([np.median(pace.phases, axis=1) for pace in paces])
-    peers = [other for other in range(len(paces)) if other != column]
-    extra = phases[column] - np.median(phases[peers], axis=0)
-    return StragglerFigures(
-        ratio=float(max(own[column], TINY) / max(np.median(own[peers]), TINY)),
-        phase=PHASES[max(OWN, key=lambda phase: float(extra[phase]))],
-        excess=dict(zip(LAG_PHASES, extra.tolist(), strict=True)),
-        step=float(steps.max()),
-        slowdown=shortfall(steps, [column]),
-        measured_at=max(float(pace.end[-1]) for pace in paces),
-    )
+    peers = [other for other in range(len(paces)) if other not in culprits]
+    usual, usual_phases = max(float(np.median(own[peers])), TINY), np.median(phases[peers], axis=0)
+    lost, measured_at = shortfall(steps, culprits), max(float(pace.end[-1]) for pace in paces)
+    return [
+        StragglerFigures(
+            ratio=float(max(own[column], TINY) / usual),
+            phase=PHASES[max(OWN, key=lambda phase: float(phases[column, phase] - usual_phases[phase]))],
+            excess=dict(zip(LAG_PHASES, (phases[column] - usual_phases).tolist(), strict=True)),
+            own=dict(zip(LAG_PHASES, phases[column].tolist(), strict=True)),
+            step=float(steps.max()),
+            slowdown=lost,
+            measured_at=measured_at,
+        )
+        for column in culprits
+    ]
 
 
 def shortfall(steps: Floats, culprits: Sequence[int]) -> float:
@@ -177,19 +186,21 @@ def shortfall(steps: Floats, culprits: Sequence[int]) -> float:
     return float(ideal.sum() / made.sum())
 
 
-def report(subjects: tuple[str, ...], verdict: Verdict, paces: Sequence[Pace]) -> ReportedStraggler | None:
-    """Measure a straggler over the steps of its window, and describe it; None where some worker has none."""
+def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], paces: Sequence[Pace]) -> list[ReportedStraggler]:
+    """Measure the stragglers over these steps, and describe each; empty where some worker has none."""
     if not all(len(pace.end) for pace in paces):
-        return None
-    figures = pace_figures(paces, verdict.column)
+        return []
+    measured = pace_figures(paces, [verdict.column for verdict in verdicts])
     rates = [1 / float(np.median(pace.step)) for pace in paces]
-    sentence = (
-        f"{slower_than_peers(subjects, verdict, figures)}; nobody waits for it, but it makes "
-        f"{step_rate(rates[verdict.column])} of {step_rate(sum(rates))}, and costs the cluster "
-        f"{figures.cost:.0%} of its throughput"
-    )
-    subject, severity = subjects[verdict.column], severity_of(figures.slowdown)
-    evidence = {**evidence_of(figures), "rate": rates[verdict.column]}
-    return ReportedStraggler(
-        Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence), figures
-    )
+    reported = []
+    for verdict, figures in zip(verdicts, measured, strict=True):
+        rate, subject = rates[verdict.column], subjects[verdict.column]
+        sentence = (
+            f"{slower_than_peers(subjects, verdict, figures)}. Nobody waits for it: it makes {step_rate(rate)} of "
+            f"{step_rate(sum(rates))}, and {what_is_lost(subjects, verdict, verdicts, figures.cost)}."
+        )
+        severity = severity_of(figures.slowdown)
+        evidence = {**evidence_of(figures, subjects, verdict, verdicts), "rate": rate}
+        diagnosis = Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence)
+        reported.append(ReportedStraggler(diagnosis, figures))
+    return reported

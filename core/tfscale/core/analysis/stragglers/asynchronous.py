@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from tfscale.core.analysis.steps.phases import others_median
 from tfscale.core.analysis.steps.staleness import Staleness, Updates, staleness
 from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.steps.step_table import AlignedSteps, Floats, StepTable
-from tfscale.core.analysis.stragglers.async_pace import Pace, PaceWatch, shortfall
+from tfscale.core.analysis.stragglers.async_pace import Pace, PaceWatch
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.tasks.observed_task import WARM_UP_STEPS, ObservedTask
@@ -86,17 +87,15 @@ class AsynchronousWorkers:
         """Return the median of the workers' seconds from step to step."""
         return known_median(np.array([_usual_step(ends) for ends in self._ends.values()]))
 
-    def rate(self) -> float | None:
-        """Return steps a second of all workers together, None while no worker runs."""
-        rates = [rate for ends in self._ends.values() if (rate := steps_per_second(ends)) is not None]
+    def rate(self, since: float = -math.inf) -> float | None:
+        """Return steps a second of all workers together, of those after `since`; None while no worker makes two."""
+        recent = [ends[ends >= since] for ends in self._ends.values()]
+        rates = [rate for ends in recent if (rate := steps_per_second(ends)) is not None]
         return sum(rates) if rates else None
 
     def slowdown(self) -> float | None:
         """Return the cost of the open stragglers (see `async_pace.shortfall`), None while no worker is heard."""
-        if not len(self.window):
-            return None
-        culprits = [self.window.subjects.index(name) for name in self.watch.named if name in self.window.subjects]
-        return shortfall(self.window.lag, culprits)
+        return self.watch.named.slowdown if len(self.window) else None
 
     def summaries(self) -> dict[str, SubjectSummary]:
         """Return a summary of each worker's steps; its ratio compares the time that the worker takes by itself."""

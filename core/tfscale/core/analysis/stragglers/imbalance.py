@@ -1,12 +1,14 @@
-"""Imbalance: the slowest subject of each step costs much, but it is not always the same one.
+"""Imbalance: the slowest subject of each step costs much, and no subject is slow throughout.
 
-Cost and phase are measured over the same three windows.
+Cost, phase, and whose the lost time is, are measured over the same three windows, anew each second. That it is not
+always the same subject is said only where the shares of the lost time show it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
@@ -22,6 +24,27 @@ _WINDOWS = 3
 """Windows in a row that must show it, so that a straggler is named before it is called an imbalance."""
 _MAJORITY = 0.5
 """Share of the lost time that a phase must hold to be named."""
+_MOSTLY = 2 / 3
+"""Share of the lost time from which on one subject is behind it (chosen)."""
+_EVEN = 0.65
+"""Largest share of the lost time that one of two may have where it is not always the same one; of n, twice 1/n."""
+
+
+class LostTime(NamedTuple):
+    """Time that the slowest subject of each step loses for all, over some steps."""
+
+    phase: str | None
+    """The phase that holds most of it, None where none holds half."""
+    phase_share: float
+    subject: str
+    """The subject that holds most of it."""
+    subject_share: float
+    subjects: int
+
+    @property
+    def moves(self) -> bool:
+        """True where it is shown that the slowest is not always the same one."""
+        return self.subject_share <= min(_EVEN, 2 / self.subjects)
 
 
 @dataclass(slots=True)
@@ -30,55 +53,65 @@ class ImbalanceWatch:
 
     diagnosis: Diagnosis | None = None
     """The open imbalance, None while there is none."""
+    _since: float = 0.0
+    """End of the newest straggler, Unix seconds: what it cost is no imbalance."""
+
+    def interrupt(self, at: float) -> None:
+        """End it: up to `at`, Unix seconds, a straggler explains what is lost."""
+        self.diagnosis, self._since = None, at
 
     def judge(self, blocks: Blocks, steps_since: Callable[[float], AlignedSteps]) -> None:
-        """Open, complete or end the diagnosis. `steps_since(t)` returns the steps that ended after t."""
-        cost, opened = lasting_imbalance(blocks), self.diagnosis
+        """Open, measure anew, or end the diagnosis. `steps_since(t)` returns the steps that ended after t."""
+        first = int(np.searchsorted(blocks.end, self._since, side="right"))
+        cost, opened = lasting_imbalance(blocks.spread[first:]), self.diagnosis
         if cost < (COST_OFF if opened else COST_ON):
             self.diagnosis = None
-        elif opened is None or "phase" not in opened.evidence:
-            begin = float(blocks.end[-_WINDOWS * WINDOW])
-            phase = moving_phase(steps_since(begin))
-            if opened is None or phase is not None:
-                self.diagnosis = _describe(cost, opened.begin if opened else begin, phase)
+            return
+        begin = float(blocks.end[-_WINDOWS * WINDOW])
+        if (lost := lost_time(steps_since(begin))) is not None:
+            self.diagnosis = _describe(cost, opened.begin if opened else begin, lost)
 
 
-def lasting_imbalance(blocks: Blocks) -> float:
-    """Return the share of the step that its slowest subject costs: the least of the last windows."""
-    if len(blocks) < _WINDOWS * WINDOW:
+def lasting_imbalance(spread: Floats) -> float:
+    """Return the share of the step that its slowest subject costs, least of the last windows, of (N,) such shares."""
+    if len(spread) < _WINDOWS * WINDOW:
         return 0.0
-    return float(np.median(blocks.spread[-_WINDOWS * WINDOW :].reshape(_WINDOWS, WINDOW), axis=1).min())
+    return float(np.median(spread[-_WINDOWS * WINDOW :].reshape(_WINDOWS, WINDOW), axis=1).min())
 
 
-def moving_phase(steps: AlignedSteps) -> tuple[str, float] | None:
-    """Return (phase, share) in which the slowest subject of each step loses most; None where no phase holds half."""
+def lost_time(steps: AlignedSteps) -> LostTime | None:
+    """Return in which phase, and by whom, the slowest of each step loses most; None where there are no steps."""
     complete = impute(steps)
     if len(complete) == 0 or len(complete.subjects) < 2:
         return None
-    slowest = np.argmax(complete.lag, axis=1)
-    lost: Floats = np.array([_lost(plane, slowest) for plane in complete.phases[:-1]])
-    total = float(lost.clip(0.0).sum())
-    most = int(np.argmax(lost))
-    share = float(lost[most]) / total if total > 0 else 0.0
-    return (LAG_PHASES[most], share) if share >= _MAJORITY else None
-
-
-def _lost(plane: Floats, slowest: Floats) -> float:
-    """Return the mean seconds by which the slowest of each row exceeds the median of the others."""
-    rows = np.arange(len(plane))
-    return float((plane - others_median(plane))[rows, slowest].mean())
-
-
-def _describe(cost: float, begin: float, phase: tuple[str, float] | None) -> Diagnosis:
-    sentence = (
-        f"the slowest of each step costs the cluster {cost:.0%} of its throughput, but it is not always the same one: "
-        "uneven work or noisy hosts, nobody to repair"
+    rows, slowest = np.arange(len(complete)), np.argmax(complete.lag, axis=1)
+    lost = np.array([(plane - others_median(plane))[rows, slowest] for plane in complete.phases[:-1]])
+    by_phase = lost.mean(axis=1).clip(0.0)
+    by_subject = np.bincount(slowest, lost.sum(axis=0).clip(0.0), len(complete.subjects))
+    if not by_phase.sum() or not by_subject.sum():
+        return None
+    phase, subject = int(np.argmax(by_phase)), int(np.argmax(by_subject))
+    share = float(by_phase[phase] / by_phase.sum())
+    return LostTime(
+        LAG_PHASES[phase] if share >= _MAJORITY else None,
+        share,
+        complete.subjects[subject],
+        float(by_subject[subject] / by_subject.sum()),
+        len(complete.subjects),
     )
+
+
+def _describe(cost: float, begin: float, lost: LostTime) -> Diagnosis:
+    sentence = f"the slowest of each step costs the cluster {cost:.0%} of its throughput"
     evidence: dict[str, float | str | None] = {"cost": cost}
-    if phase is not None:
-        name, share = phase
-        sentence += f"; mostly in {name}"
-        cause = {"input": "input", "compute": "uneven"}.get(name, name)
-        evidence |= {"phase": name, "share": share, "cause": cause}
+    if lost.moves:
+        sentence += ", but it is not always the same one: uneven work or noisy hosts, nobody to repair"
+    elif lost.subject_share >= _MOSTLY:
+        sentence += f": mostly {lost.subject} ({lost.subject_share:.0%} of that), in some of its steps"
+        evidence |= {"mostly": lost.subject, "subject_share": lost.subject_share}
+    if lost.phase is not None:
+        sentence += f"; mostly in {lost.phase}"
+        cause = {"input": "input", "compute": "uneven"}.get(lost.phase, lost.phase)
+        evidence |= {"phase": lost.phase, "share": lost.phase_share, "cause": cause}
     severity = "warning" if cost >= 0.33 else "info"
     return Diagnosis("imbalance", CLUSTER, begin, None, severity, sentence, evidence)

@@ -21,6 +21,8 @@ _LARGEST_MEMORY = 0.98
 """Bound on the estimated correlation: at 1 the variance of the mean would not fall with more values at all."""
 _OUTLIER = 4 * 1.4826
 """Median absolute deviations, four standard deviations of a normal distribution, to which outliers are pulled in."""
+_RARE = 0.02
+"""Share of the blocks that may be outliers (chosen: of 20 blocks, one)."""
 
 
 def margin(levels: Floats, length: int, onset: int, chance: float) -> Floats:
@@ -91,21 +93,28 @@ def _mean_squares(differences: Floats) -> Floats:
 
 
 def _without_outliers(values: Floats) -> Floats:
-    """Pull outliers in to four robust standard deviations: single steps far out hardly move the middle of a window."""
+    """Pull rare outliers in to four robust standard deviations: single blocks far out hardly move a window's middle.
+
+    What is far out more often than that, as stalls in one step of seven, does move it, and stays as it is.
+    """
     if len(values) == 0:
         return values
     centre = np.median(values, axis=0)
-    reach = _OUTLIER * np.median(np.abs(values - centre), axis=0)
+    away = np.sort(np.abs(values - centre), axis=0)
+    often = away[len(away) - 1 - math.ceil(_RARE * (len(away) - 1))]
+    reach = np.maximum(_OUTLIER * away[len(away) // 2], often)
     return np.asarray(np.clip(values, centre - reach, centre + reach))
 
 
 def longest_spell(levels: Floats, column: int, onset: int, threshold: float, ignore: int) -> int:
     """Return for how many blocks in a row at most a subject was above the threshold: how long noise lasts here.
 
-    `column` counts up to its `onset` only. Spells of `ignore` blocks and more are left out: they were real slowdowns.
+    `column` counts up to its `onset` only, and the others up to the spell that they are in now: what has not passed
+    may be a slowdown as well. Spells of `ignore` blocks and more are left out: they were real slowdowns.
     """
     above = levels > threshold
     above[onset:, column] = False
     change = np.flatnonzero(np.diff(np.pad(above, ((1, 1), (0, 0))).astype(np.int8).T.ravel()))
-    lengths = change[1::2] - change[::2]
+    starts, stops = change[::2], change[1::2]
+    lengths = (stops - starts)[stops % (len(levels) + 1) != len(levels)]
     return int(lengths[lengths < ignore].max(initial=0))

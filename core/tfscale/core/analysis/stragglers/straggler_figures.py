@@ -1,30 +1,25 @@
-"""Figures of one straggler, all of them measured over the same steps.
+"""Figures of stragglers, all of them measured over the same steps: those since the newest of their onsets.
 
 A sentence about a straggler and its cause take every number from here: a ratio of one window next to an excess of
-another one would contradict each other as soon as the slowdown changes or ends.
+another one would contradict each other as soon as the slowdown changes or ends. What several cost is one number:
+repairing one of two that are equally slow gains nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tfscale.core.analysis.steps.phases import (
-    excess,
-    longest_lag,
-    others_median,
-    slowdown,
-    transfer,
-    with_medians_for_unknown,
-)
+from tfscale.core.analysis.steps.lost_time import even_sample, slowdown
+from tfscale.core.analysis.steps.phases import longest_lag, medians, transfer
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.records import LAG_PHASES
 
 
 @dataclass(frozen=True, slots=True)
 class StragglerFigures:
-    """Comparison of a straggler with its peers, in medians over one window of steps."""
+    """Comparison of a straggler with its peers, those not named, in medians over one window of steps."""
 
     ratio: float
     """Its lag over the median lag of its peers."""
@@ -32,10 +27,12 @@ class StragglerFigures:
     """The phase in which it exceeds the median of its peers most."""
     excess: Mapping[str, float]
     """Seconds a step beyond the median of its peers, by phase of the lag."""
+    own: Mapping[str, float]
+    """Its own seconds a step, by phase of the lag."""
     step: float
     """Seconds of a step of the cluster."""
     slowdown: float
-    """Time that the cluster takes over the time without this slowdown; >= 1."""
+    """Time that the cluster takes over the time without its stragglers, all together; >= 1."""
     measured_at: float
     """Unix seconds of the end of the newest step in the window."""
 
@@ -45,16 +42,20 @@ class StragglerFigures:
         return 1 - 1 / self.slowdown
 
 
-def straggler_figures(steps: AlignedSteps, column: int) -> StragglerFigures:
-    """Measure the subject in this column over `steps` (n >= 2 subjects, at least one step)."""
-    lag = steps.lag
-    relative = lag[:, column] / others_median(with_medians_for_unknown(lag))[:, column]
-    extra = dict(zip(LAG_PHASES, excess(steps.phases[:-1], column).tolist(), strict=True))
-    return StragglerFigures(
-        ratio=float(np.nanmedian(relative)),
-        phase=max(extra, key=extra.__getitem__),
-        excess=extra,
-        step=float(np.nanmedian(longest_lag(lag) + transfer(steps.reduce))),
-        slowdown=slowdown(lag, steps.reduce, [column]),
-        measured_at=float(steps.end[-1]),
-    )
+def straggler_figures(steps: AlignedSteps, culprits: Sequence[int]) -> list[StragglerFigures]:
+    """Measure the subjects in these columns over `steps` (a subject that is none of them, at least one step)."""
+    lag, own_phases = steps.lag, steps.phases[:-1]
+    peers = even_sample([column for column in range(lag.shape[1]) if column not in culprits])
+    usual = medians(lag[:, peers], axis=1)
+    usual_phases = medians(own_phases[:, :, peers], axis=2)
+    step = float(np.nanmedian(longest_lag(lag) + transfer(steps.reduce)))
+    lost, measured_at = slowdown(lag, steps.reduce, culprits), float(steps.end[-1])
+    figures = []
+    for column in culprits:
+        beyond = np.nanmedian(own_phases[:, :, column] - usual_phases, axis=1)
+        extra = dict(zip(LAG_PHASES, beyond.tolist(), strict=True))
+        ratio = float(np.nanmedian(lag[:, column] / usual))
+        own = dict(zip(LAG_PHASES, np.nanmedian(own_phases[:, :, column], axis=1).tolist(), strict=True))
+        phase = max(extra, key=extra.__getitem__)
+        figures.append(StragglerFigures(ratio, phase, extra, own, step, lost, measured_at))
+    return figures

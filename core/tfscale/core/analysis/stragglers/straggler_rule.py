@@ -3,6 +3,7 @@
 r_w(s) is the lag of worker w in step s over the median lag of the others. A worker straggles when, over a window,
   - the middle of r is at least 1.07; among two or three workers 1.07 to 1.15, by their noise,
   - 9 of 10 tenths of the window show it (a shorter burst of host noise does not),
+  - its newest blocks do not show that it is over,
   - it has lasted twice as long as any similar slowness that passed by itself,
   - it is twice as slow, or beyond what the noise of this cluster does by chance (module noise),
   - it exceeds its peers by at least 3 % of the step.
@@ -13,12 +14,13 @@ docs/how-it-works/diagnosis.md has the measurements behind the numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.core.analysis.steps.step_table import Floats
-from tfscale.core.analysis.stragglers.noise import longest_spell, margin
+from tfscale.core.analysis.stragglers.noise import longest_spell, margin, standard_error
 
 LENGTHS = (10, 15, 20, 30, 40, 60, 80, 120, 160)
 """Lengths of the windows that are tried, in blocks; fewer than 20 only where a block of one step takes longer."""
@@ -26,6 +28,18 @@ FEW = 3
 """Workers up to which one noisy host is half or all of what defines the usual lag."""
 MOST_PATIENCE = 4
 """Windows after which a slowdown is no burst of noise, whatever bursts were seen before (chosen)."""
+NEWEST = 6
+"""Newest blocks that must not contradict a slowdown: 1.5 s, 3 s among few, or 6 steps (chosen: a burst of a second or
+two at one of the peers ends no straggler)."""
+_DROP = 4.0
+"""Standard errors by which a straggler's level must have dropped for it to end before a whole window shows it (chosen:
+by chance once in 30,000 evaluations)."""
+_SETTLED = 20.0
+"""Seconds of history that show how far noise wanders (chosen: twice the 10 s that noise of real hosts lasts)."""
+_CLEAR = 2.0
+"""Factor over what the noise of the others reaches by chance from which on slowness is no part of it (chosen)."""
+_USUAL = 80
+"""Blocks before the drop, at most, from which the level and the noise of a straggler are estimated (chosen)."""
 POOL = 48
 """Other workers, at most, from which the noise of a cluster is estimated (chosen)."""
 
@@ -87,9 +101,7 @@ class Verdict:
     ratio: float
     """The r of the window. It decides; what is reported is measured over steps (module straggler_figures)."""
     begin: float
-    """Unix seconds of the onset."""
-    since: float
-    """Unix seconds at which the window begins."""
+    """Unix seconds of the onset: what is reported is measured over the steps since then."""
 
 
 def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
@@ -98,16 +110,35 @@ def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
     for length in LENGTHS:
         if not WINDOW / blocks.stretch <= length <= len(blocks):
             continue
-        for column in _slow_columns(blocks, length, rule):
-            if column not in verdicts and (verdict := _verdict(blocks, column, length, rule)):
+        slow = _slow_columns(blocks, length, rule)
+        clear = _clear_columns(blocks, slow, length, rule) if len(slow) > 1 else []
+        for column in slow:
+            if column not in verdicts and (verdict := _verdict(blocks, column, clear, length, rule)):
                 verdicts[column] = verdict
     return list(verdicts.values())
 
 
-def persists(blocks: Blocks, column: int, length: int, rule: Rule) -> bool:
-    """Decide whether a straggler is still slower than its peers over `length` blocks, and worth a repair."""
-    level = float(centre(blocks.level[-length:, column]))
-    return level >= np.log(rule.off) and _gain(blocks, column, level) >= rule.gain_off
+def recovery(blocks: Blocks, column: int, begin: float, length: int, rule: Rule) -> float | None:
+    """Return since when, Unix seconds, a straggler is as fast as its peers, or not worth a repair; None: it is slow.
+
+    It straggles since `begin`. A few blocks are enough where noise does not explain the drop; else `length` of them.
+    """
+    onset = min(int(np.searchsorted(blocks.end, begin, side="right")), len(blocks) - 1)
+    levels = blocks.level[onset:, column]
+    for count in (*(few for few in (NEWEST, *LENGTHS) if few < length), length):
+        level = float(centre(levels[-count:]))
+        if level >= np.log(rule.off) and _gain(blocks, column, level) >= rule.gain_off:
+            continue
+        before = levels[:-count][-_USUAL:]
+        usual = float(centre(before)) if len(before) else level
+        if count == length or (len(before) >= NEWEST and usual - level >= _DROP * _error(before, count)):
+            return blocks.begin(onset + change_point(usual - levels, max(usual, rule.off - 1)))
+    return None
+
+
+def _error(values: Floats, count: int) -> float:
+    """Return the standard error of the middle of `count` blocks of noise as in (k,) `values`."""
+    return float(standard_error(values[:, None], count, 0)[0][0])
 
 
 def _slow_columns(blocks: Blocks, length: int, rule: Rule) -> list[int]:
@@ -124,12 +155,29 @@ def _lasts(recent: Floats, level: float, noise: float, rule: Rule) -> bool:
     """Decide whether a column is slow throughout rather than at times, as far as the noise of blocks lets one see."""
     tenths = np.array([part.mean() for part in np.array_split(recent, 10)])
     shows = tenths >= max(0.0, level / 2 - noise / np.sqrt(len(recent) / 10))
-    return float(shows.mean()) >= rule.persistence
+    still = float(np.median(recent[-NEWEST:])) >= max(0.0, level / 2 - noise / np.sqrt(NEWEST))
+    return still and float(shows.mean()) >= rule.persistence
 
 
-def _verdict(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict | None:
-    """Judge a column that is slow over `length` blocks; None while it may be noise or is not worth a repair."""
-    levels = _pool(blocks.level, column)
+def _clear_columns(blocks: Blocks, slow: Sequence[int], length: int, rule: Rule) -> list[int]:
+    """Return those of the slow columns that the noise of all others explains by no means: it does not come from them.
+
+    To leave out whatever is slow would leave out the largest noise.
+    """
+    others = _sample([column for column in range(blocks.level.shape[1]) if column not in set(slow)])
+    if not others:
+        return []
+    chance = rule.chance * blocks.stretch / blocks.level.shape[1]
+    doubt = float(margin(blocks.level[:, others], length, len(blocks) - length, chance).max())
+    return [column for column in slow if float(centre(blocks.level[-length:, column])) >= _CLEAR * doubt]
+
+
+def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rule: Rule) -> Verdict | None:
+    """Judge a column that is slow over `length` blocks; None while it may be noise or is not worth a repair.
+
+    The `clear` columns are left out of the noise: a second straggler is none.
+    """
+    levels = _pool(blocks.level, column, clear)
     level = float(centre(levels[-length:, 0]))
     if _gain(blocks, column, level) < rule.gain_on:
         return None
@@ -138,20 +186,28 @@ def _verdict(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict | 
     if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
         return None
     chance = rule.chance * blocks.stretch / blocks.level.shape[1]
-    if level < math.log(rule.certain) and not _is_beyond_chance(levels, length, level, onset, chance):
+    if level < math.log(rule.certain) and not _is_beyond_chance(levels, length, level, onset, chance, _wander(blocks)):
         return None
-    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), blocks.begin(len(blocks) - length))
+    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset))
 
 
-def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float) -> bool:
-    """Decide whether the first column is slower than its peers, or than its own past, by more than chance explains."""
-    doubt = margin(levels, length, onset, chance)[0]
+def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float, wander: float) -> bool:
+    """Decide whether the first column is slower than its peers, or than its own past, by more than chance explains.
+
+    `wander` is a factor on what the noise reaches.
+    """
+    doubt = wander * margin(levels, length, onset, chance)[0]
     if level >= doubt:
         return True
     past = levels[:-length, 0][-2 * length :]
     if len(past) < length:
         return False
     return level - float(centre(past)) >= math.sqrt(1 + length / len(past)) * float(doubt)
+
+
+def _wander(blocks: Blocks) -> float:
+    """Return the factor by which noise may reach further than a short history shows: some of it lasts for 10 s."""
+    return max(1.0, math.sqrt(_SETTLED / max(float(blocks.end[-1]) - blocks.begin(0), 1e-9)))
 
 
 def centre(values: Floats) -> Floats:
@@ -172,10 +228,15 @@ def _gain(blocks: Blocks, column: int, level: float) -> float:
     return float((1 - np.exp(-level)) * blocks.part(column))
 
 
-def _pool(levels: Floats, column: int) -> Floats:
-    """Return the column followed by the others from which the noise is estimated; of very many, an even sample."""
-    others = [other for other in range(levels.shape[1]) if other != column]
-    return levels[:, [column, *others[:: -(-len(others) // POOL)]]]
+def _pool(levels: Floats, column: int, clear: Sequence[int]) -> Floats:
+    """Return the column followed by the others from which the noise is estimated."""
+    left_out = {column, *clear}
+    return levels[:, [column, *_sample([other for other in range(levels.shape[1]) if other not in left_out])]]
+
+
+def _sample(columns: Sequence[int]) -> Sequence[int]:
+    """Return the columns, of very many an even sample."""
+    return columns[:: -(-len(columns) // POOL) or 1]
 
 
 def change_point(values: Floats, level: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tfscale.core.analysis.steps.blocks import Blocks
@@ -13,6 +13,7 @@ from tfscale.core.analysis.stragglers.named_stragglers import (
     ReportedStraggler,
     evidence_of,
     slower_than_peers,
+    what_is_lost,
 )
 from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
 from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdict, severity_of
@@ -38,7 +39,7 @@ class StragglerWatch:
     def restart(self, subjects: set[str]) -> None:
         """Forget the history, and the stragglers among `subjects`: a new attempt of these began, or they ended."""
         self.named.drop(subjects)
-        self._blocks, self._imbalance.diagnosis = None, None
+        self._blocks, self._imbalance = None, ImbalanceWatch()
 
     def follow(self, subjects: tuple[str, ...]) -> int:
         """Watch these subjects from now on.
@@ -66,9 +67,11 @@ class StragglerWatch:
         return [*self.named.diagnoses, imbalance] if imbalance else self.named.diagnoses
 
     def _judge(self, blocks: Blocks, steps_since: StepsSince) -> None:
-        self.named.judge(blocks, lambda verdict: report(blocks.subjects, verdict, steps_since(verdict.since)))
+        self.named.judge(
+            blocks, lambda verdicts: report(blocks.subjects, verdicts, steps_since(newest_onset(verdicts)))
+        )
         if self.named:
-            self._imbalance.diagnosis = None
+            self._imbalance.interrupt(float(blocks.end[-1]))
         else:
             self._imbalance.judge(blocks, steps_since)
 
@@ -86,16 +89,23 @@ def keep_only(blocks: Blocks, subjects: tuple[str, ...], rule: Rule) -> bool:
     return True
 
 
-def report(subjects: tuple[str, ...], verdict: Verdict, steps: AlignedSteps) -> ReportedStraggler | None:
-    """Measure a straggler over the steps of its window, and describe it; None where no steps of it are left."""
+def newest_onset(verdicts: Sequence[Verdict]) -> float:
+    """Return since when, Unix seconds, all of these straggle: the figures are measured over the steps since then."""
+    return max(verdict.begin for verdict in verdicts)
+
+
+def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], steps: AlignedSteps) -> list[ReportedStraggler]:
+    """Measure the stragglers together over these steps, and describe each; empty where there are no steps."""
     if not len(steps):
-        return None
-    figures = straggler_figures(steps, verdict.column)
-    sentence = (
-        f"{slower_than_peers(subjects, verdict, figures)}; it costs the cluster {figures.cost:.0%} of its throughput"
-    )
-    subject, severity = subjects[verdict.column], severity_of(figures.ratio)
-    evidence = evidence_of(figures)
-    return ReportedStraggler(
-        Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence), figures
-    )
+        return []
+    measured = straggler_figures(steps, [verdict.column for verdict in verdicts])
+    reported = []
+    for verdict, figures in zip(verdicts, measured, strict=True):
+        comparison = slower_than_peers(subjects, verdict, figures)
+        lost = what_is_lost(subjects, verdict, verdicts, figures.cost)
+        sentence = f"{comparison}. {lost[0].upper()}{lost[1:]}."
+        subject, severity = subjects[verdict.column], severity_of(figures.ratio)
+        evidence = evidence_of(figures, subjects, verdict, verdicts)
+        diagnosis = Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence)
+        reported.append(ReportedStraggler(diagnosis, figures))
+    return reported

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 from tfscale.core.analysis.findings import SubjectSummary
-from tfscale.core.analysis.steps.phases import longest_lag, slowdown, transfer
+from tfscale.core.analysis.steps.phases import longest_lag, transfer
 from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
@@ -18,6 +19,9 @@ from tfscale.core.records import Diagnosis
 
 SILENT_SECONDS, SILENT_STEPS = 5.0, 50
 """Distance to the newest step beyond which a subject is not waited for: its frames do not arrive (both; chosen)."""
+MOST_SECONDS, MOST_STEPS = 20.0, 40
+"""The longer of these two bounds the steps over which stragglers are measured: their numbers are those of now, and four
+times what a window has, in which noise is half as large (chosen)."""
 COMPLETE = 0.75
 """Share of the subjects that must have reported a step for it to count: a lost frame costs the others nothing."""
 
@@ -53,14 +57,12 @@ class SynchronousSubjects:
         return known_median(np.diff(self.ends)) if len(self.ends) > 1 else None
 
     def slowdown(self) -> float | None:
-        """Return the cost of the open stragglers (see `phases.slowdown`), None while no steps are aligned."""
-        window = self.window
-        culprits = [window.subjects.index(name) for name in self.watch.named if name in window.subjects]
-        return slowdown(window.lag, window.reduce, culprits) if len(window) else None
+        """Return the cost of the open stragglers (see `lost_time.slowdown`), None while no steps are aligned."""
+        return self.watch.named.slowdown if len(self.window) else None
 
-    def rate(self) -> float | None:
-        """Return steps a second of the subject that is furthest, None while no subject runs."""
-        return steps_per_second(self.ends)
+    def rate(self, since: float = -math.inf) -> float | None:
+        """Return steps a second of the subject that is furthest, of those after `since`; None for fewer than two."""
+        return steps_per_second(self.ends[self.ends >= since])
 
     def summaries(self) -> dict[str, SubjectSummary]:
         return summaries(self.table, self.window, max(STEPS, len(self.ends)))
@@ -77,10 +79,12 @@ class SynchronousSubjects:
         self.diagnoses = self.watch.diagnose(self.table.aligned(reporting, first, COMPLETE), self._steps_since)
 
     def _steps_since(self, at: float) -> AlignedSteps:
-        """Return the window's subjects' steps that ended after `at` and are kept; of very many, an even sample."""
+        """Return the window's subjects' steps that ended after `at`, of the newest seconds; an even sample of many."""
         window = self.window
         seconds = float(window.end[-1]) - at if len(window) else 0.0
-        return self.table.window(window.subjects, WARM_UP_STEPS, seconds, 1, COMPLETE).since(at)
+        steps = MOST_STEPS if seconds > MOST_SECONDS else 1
+        newest = self.table.window(window.subjects, WARM_UP_STEPS, min(seconds, MOST_SECONDS), steps, COMPLETE)
+        return newest.since(at)
 
     def _still_reporting(self, running: list[str]) -> list[str]:
         """Return the subjects whose frames still arrive."""

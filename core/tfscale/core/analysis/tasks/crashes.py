@@ -7,10 +7,13 @@ The first failure is the culprit; the others are reported as its consequences.
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from tfscale.core.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing
 from tfscale.core.analysis.tasks.observed_task import ALIVE, ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import how_it_left, left_early
+from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.log_clues import EXPLAINED, OUT_OF_STEP, PEER, Clue, find_clue
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
 from tfscale.core.text import clock, duration, listing, signal_name
@@ -25,6 +28,11 @@ CLOCK_DOUBT = 2.0
 
 _IN_SENTENCE = 160
 """Characters of a log's line that a sentence shows."""
+_MOST_REASONS = 2
+"""Tasks with reasons of their own that a sentence tells beside the first."""
+_CUT_FELT = 30.0
+"""Seconds after the end of a time out of contact for which others may still fail for it (chosen: TensorFlow gives a
+peer up some ten seconds after its last heartbeat)."""
 
 _PRIMARY = {signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
@@ -54,6 +62,11 @@ class Failure:
         """True where it ended, by its own log, because another task had died."""
         return self.clue is not None and self.clue.kind == PEER and self.signal not in _PRIMARY
 
+    def has_lost_a_peer(self, earliest: float) -> bool:
+        """Decide whether it ended because another task had, by its own log; killed long after the others, too."""
+        is_late = self.at > earliest + CLOCK_DOUBT
+        return self.followed or (is_late and self.clue is not None and self.clue.kind == PEER)
+
     @property
     def how(self) -> str:
         if self.signal is not None:
@@ -79,7 +92,8 @@ def culprit(failures: list[Failure]) -> Failure:
 
     Among failures too close in time to be ordered, a primary one goes first.
     """
-    failures = [failure for failure in failures if not failure.followed] or failures
+    earliest = min(failure.at for failure in failures)
+    failures = [failure for failure in failures if not failure.has_lost_a_peer(earliest)] or failures
     first = min(failures, key=lambda failure: failure.at)
     close = [failure for failure in failures if failure.primary and failure.at <= first.at + CLOCK_DOUBT]
     return first if first.primary or not close else min(close, key=lambda failure: failure.at)
@@ -108,10 +122,12 @@ class CrashWatch:
         for task in tasks.values():
             self._note(task, now)
         self._incidents = [one for one in self._incidents if not (one.is_reported and _is_over(one, tasks))]
-        settled = [incident for incident in self._incidents if now - incident.noticed >= SETTLE]
+        # Where every task has ended no report is missing.
+        is_all = all(task.state in (TaskState.EXITED, TaskState.LOST) for task in tasks.values())
+        settled = [incident for incident in self._incidents if is_all or now - incident.noticed >= SETTLE]
         for incident in settled:
             incident.is_reported = True
-        return [_described(incident, tasks) for incident in settled if not _was_requested(incident, tasks)]
+        return [_described(incident, tasks, now) for incident in settled if not _was_requested(incident, tasks)]
 
     def _note(self, task: ObservedTask, now: float) -> None:
         if task.status is None or task.at is None or self._seen.get(task.name) == task.attempt:
@@ -141,43 +157,84 @@ def _was_requested(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
     return not first.primary and any(first.at - TOGETHER <= at <= first.at + CLOCK_DOUBT for at in asked)
 
 
-def _described(incident: _Incident, tasks: dict[str, ObservedTask]) -> Diagnosis:
+def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -> Diagnosis:
     """Return the crash; a worker that left well is its cause where the others failed for want of it."""
-    crash, first = _describe(incident), culprit(incident.failures)
+    first = culprit(incident.failures)
     left = left_early(list(tasks.values()))
     if left is None or first.primary or not first.followed or left.attempt[0] != first.generation:
-        return crash
+        return _describe(incident, tasks, now)
     failures = sorted(incident.failures, key=lambda failure: failure.at)
     sentence = f"{how_it_left(left)}; {listing([f'{failure.task} {failure.how}' for failure in failures])} for that"
-    followers = ", ".join(failure.task for failure in failures)
-    evidence = {**crash.evidence, "code": 0, "signal": None, "followers": followers, "reason": OUT_OF_STEP}
-    return replace(crash, subject=left.name, sentence=sentence, evidence=evidence)
+    crash = _crash(left.name, first, failures, sentence)
+    return replace(crash, evidence={**crash.evidence, "code": 0, "signal": None, "reason": OUT_OF_STEP})
 
 
-def _describe(incident: _Incident) -> Diagnosis:
+def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -> Diagnosis:
     first = culprit(incident.failures)
-    named = first.clue.culprit if first.followed and first.clue else None
-    elsewhere = named if named not in {failure.task for failure in incident.failures} else None
-    followers = [failure for failure in incident.failures if elsewhere or failure is not first]
-    followers.sort(key=lambda failure: failure.at)
-    how = (
-        f"{elsewhere} has died, how it does not say" if elsewhere else f"{first.task} {first.how} at {clock(first.at)}"
-    )
-    sentence = f"{how}{'' if elsewhere else _why(first)}"
-    alike = [failure for failure in followers if _is_alike(first, failure)]
-    rest = [failure for failure in followers if failure not in alike]
-    for others, why in ((alike, "for the same reason"), (rest, _peers_gone(rest))):
-        if others:
-            sentence += f"; {_followed(first, others)}, {why}"
+    others = sorted((each for each in incident.failures if each is not first), key=lambda failure: failure.at)
+    begin = f"{first.task} {first.how} at {clock(first.at)}"
+    if others and all(_is_alike(first, other) for other in others) and len(incident.failures) == len(tasks):
+        whole = "both tasks" if len(tasks) == 2 else f"all {len(tasks)} tasks"
+        return _crash(CLUSTER, first, others, f"{whole} failed alike at {clock(first.at)}{_why(first)}")
+    if not first.followed or (gone := _gone(incident, first, tasks, now)) is None:
+        return _crash(first.task, first, others, f"{begin}{_why(first)}{_rest(first, others)}")
+    subject, what = gone
+    if subject == first.task:
+        rest = [other for other in others if first.clue is None or other.task != first.clue.culprit]
+        return _crash(subject, first, others, f"{begin}: {what}{_rest(first, rest)}")
+    lost = [first, *others]
+    return _crash(subject, first, lost, f"{what}; {_together(first, lost)}, {_peers_gone(lost)}")
+
+
+def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], now: float) -> tuple[str, str] | None:
+    """Return (subject, what is known) of the task that was gone for those that failed; None where nothing is known.
+
+    A log says that a connection was lost. Whether the task behind it died, its own agent knows.
+    """
+    failed = {failure.task: failure for failure in incident.failures}
+    if (cut := _cut_off(incident, first, tasks)) is not None:
+        return cut.name, f"the agent of {cut.name} was out of contact {_span(cut.cut)}"
+    named = first.clue.culprit if first.clue else None
+    if named in failed:
+        later = failed[named].at - first.at
+        how = f"which {failed[named].how} only {duration(later)} later"
+        return (first.task, f"it lost the connection to {named}, {how}") if later > CLOCK_DOUBT else None
+    if named is None:
+        return None
+    task = tasks.get(named)
+    if task is None:
+        return named, f"{named} has died, how it does not say"
+    does = doing(task, now)
+    if does.kind == SILENT:
+        since = f" since {clock(does.since)}" if does.since is not None else ""
+        return named, f"{named} has died, or its host is cut off: nothing is heard from its agent{since}"
+    runs = does.clause if does.kind == ENDED else "runs" + (f": {does.clause}" if does.kind == STOPPED else "")
+    return first.task, f"it lost the connection to {named}, which {runs}"
+
+
+def _cut_off(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> ObservedTask | None:
+    """Return the task whose agent was out of contact for some time before the others failed, and is back."""
+    if any(not failure.followed for failure in incident.failures):
+        return None
+    cuts = [task for task in tasks.values() if task.cut and task.cut[0] <= first.at <= task.cut[1] + _CUT_FELT]
+    return cuts[0] if len(cuts) == 1 else None
+
+
+def _span(cut: tuple[float, float] | None) -> str:
+    return f"from {clock(cut[0])} to {clock(cut[1])}" if cut else ""
+
+
+def _crash(subject: str, first: Failure, followers: Sequence[Failure], sentence: str) -> Diagnosis:
+    is_first = subject in (first.task, CLUSTER)
     return Diagnosis(
         kind="crash",
-        subject=elsewhere or first.task,
+        subject=subject,
         begin=first.at,
         end=None,
         severity="critical",
         sentence=sentence,
         evidence={
-            "code": None if elsewhere else first.code,
+            "code": first.code if is_first else None,
             "signal": None if first.signal is None else signal_name(first.signal),
             "followers": ", ".join(failure.task for failure in followers) or None,
             "reason": first.clue.kind if first.clue else None,
@@ -187,32 +244,48 @@ def _describe(incident: _Incident) -> Diagnosis:
     )
 
 
-def _why(first: Failure) -> str:
+def _why(failure: Failure) -> str:
     """Return the line of its log that explains the failure, as the next part of the sentence."""
-    clue = first.clue
-    if clue is None:
+    clue = failure.clue
+    if clue is None or (clue.kind == PEER and failure.signal in _PRIMARY):
         return ""
     if clue.kind == "explained":
         return f": {clue.line.removeprefix(EXPLAINED)}"
-    line = clue.line if len(clue.line) <= _IN_SENTENCE else f"{clue.line[:_IN_SENTENCE]}..."
+    line = clue.message if len(clue.message) <= _IN_SENTENCE else f"{clue.message[:_IN_SENTENCE]}..."
     return f": {line}" if clue.kind == "exception" else f", {clue.words}: {line}"
+
+
+def _rest(first: Failure, others: Sequence[Failure]) -> str:
+    """Return how the others failed: for the same reason, for one of their own, or for want of their peer."""
+    alike = [failure for failure in others if _is_alike(first, failure)]
+    own = [failure for failure in others if failure not in alike and _has_own_reason(failure)]
+    rest = [failure for failure in others if failure not in (*alike, *own)]
+    told = f"; {_together(first, alike)}, for the same reason" if alike else ""
+    told += "".join(f"; {_together(first, [failure])}{_why(failure)}" for failure in own[:_MOST_REASONS])
+    if more := own[_MOST_REASONS:]:
+        told += f"; {_together(first, more)}, for reasons of their own"
+    return f"{told}; {_together(first, rest)}, {_peers_gone(rest)}" if rest else told
+
+
+def _has_own_reason(failure: Failure) -> bool:
+    return failure.clue is not None and failure.clue.is_own
 
 
 def _is_alike(first: Failure, other: Failure) -> bool:
     """Decide whether a task failed by itself as the first one did: all run the same script."""
     if first.clue is None or other.clue is None or first.clue.kind != other.clue.kind:
         return False
-    same = first.clue == other.clue and first.clue.kind in ("explained", "exception")
+    same = first.clue.message == other.clue.message and first.clue.is_own
     # Each of them names its own shapes.
     return same or first.clue.kind == OUT_OF_STEP
 
 
-def _peers_gone(followers: list[Failure]) -> str:
+def _peers_gone(followers: Sequence[Failure]) -> str:
     return f"because {'its peer was' if len(followers) == 1 else 'their peer was'} gone"
 
 
-def _followed(first: Failure, followers: list[Failure]) -> str:
-    later = max(0.0, followers[-1].at - first.at)
+def _together(first: Failure, failures: Sequence[Failure]) -> str:
+    """Return how these tasks ended, and how much later than the first."""
+    later = max(0.0, failures[-1].at - first.at)
     when = f"{duration(later)} later" if later >= 0.05 else "at once"
-    victims = listing([f"{failure.task} {failure.how}" for failure in followers])
-    return f"{victims}, {when}"
+    return f"{listing([f'{failure.task} {failure.how}' for failure in failures])}, {when}"

@@ -1,94 +1,112 @@
-"""Hangs: no step for far longer than is normal, though the tasks run."""
+"""Stillness that is no passing pause: `still`, and `hang` once it has lasted far longer than is normal.
+
+Where the reason is plain, as where a signal has stopped a process, nobody need wait a minute to call it a hang.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfscale.core.analysis.condition.cluster_condition import ClusterCondition
+from tfscale.core.analysis.condition.process_doing import ENDED, SILENT, STARTING, STOPPED, Doing
+from tfscale.core.analysis.condition.stillness import Stillness
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.analysis.tasks.out_of_step import alone_in_evaluation, how_it_evaluates
 from tfscale.core.cluster.task import CLUSTER
-from tfscale.core.records import ActivityKind, Diagnosis
-from tfscale.core.text import clock, duration, listing, plural
+from tfscale.core.records import Diagnosis
+from tfscale.core.text import clock, duration, listing
 
+EVENT = 10.0
+"""Seconds without a step from which on it is an event (chosen)."""
+STEPS = 10.0
+"""Multiple of the usual step from which on it is one (chosen)."""
+PAUSES = 2.0
+"""Multiple of a usual pause from which on it is one (chosen)."""
 SHORTEST = 60.0
-"""Seconds without a step up to which nothing is a hang (chosen)."""
+"""Seconds without a step up to which nothing is a hang for whose reason there is only an inference (chosen)."""
 BUSY = 600.0
 """Seconds without a step up to which nothing is a hang while some task compiles, saves or evaluates (chosen)."""
 GAPS = 5.0
 """Multiple of the longest normal gap between two steps after which it is a hang (chosen)."""
 
-
-def limit(tasks: Sequence[ObservedTask]) -> float:
-    """Return the seconds without a step after which it is a hang."""
-    # A stuck process is idle, too: being idle is no reason to wait longer.
-    is_busy = any(task.activity not in (None, ActivityKind.IDLE) for task in tasks) and not alone_in_evaluation(tasks)
-    shortest = BUSY if is_busy else SHORTEST
-    return max(shortest, GAPS * max((task.longest_gap for task in tasks), default=0.0))
+_MANY = 8
+"""Tasks beyond which a stillness is one finding of the cluster, and not one of each (chosen)."""
 
 
-def hangs(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
-    """Return one diagnosis for each task that keeps the others waiting, or one of the cluster.
+def hangs(tasks: Sequence[ObservedTask], condition: ClusterCondition) -> list[Diagnosis]:
+    """Return one diagnosis for each task that keeps the others waiting, or one of the cluster; none while it trains.
 
-    Hangs are judged only while every task that takes part in the collectives runs, is in contact and has made a step.
+    Nothing is said of tasks that have failed: their crash is.
     """
-    tasks = [task for task in tasks if task.meets]
-    still = [stillness(task) for task in tasks]
-    if not tasks or any(seconds is None for seconds in still):
+    still = condition.stillness
+    if still is None or still.is_ending or _has_failed(tasks, still) or not (kind := _kind(tasks, still, condition)):
         return []
-    quiet = min(seconds for seconds in still if seconds is not None)
-    if quiet <= limit(tasks):
-        return []
-    begin = max(task.active or 0.0 for task in tasks)
-    if alone := alone_in_evaluation(tasks):
-        return [_of_evaluation(task, alone, tasks, begin, quiet) for task in alone]
-    culprits = [task for task in tasks if task.name in missing(tasks)]
-    if not culprits:
-        return [_of_cluster(tasks, begin, quiet)]
-    waiting = [task.name for task in tasks if task not in culprits]
-    return [_of_task(task, waiting, begin, quiet) for task in culprits]
+    if still.is_expected or not 0 < len(still.late) <= _MANY:
+        return [_of_cluster(kind, still)]
+    return [_of_task(kind, name, does, still) for name, does in still.late.items()]
 
 
-def stillness(task: ObservedTask) -> float | None:
-    """Return the seconds since the task's last step or activity, on its own host's clock; None unknown."""
-    if not (task.up and task.running) or task.active is None or task.at is None:
-        return None
-    return task.at - task.active
+def _kind(tasks: Sequence[ObservedTask], still: Stillness, condition: ClusterCondition) -> str:
+    """Return `hang`, `still`, or an empty string for a pause that is too short to be told as an event."""
+    event = max(EVENT, STEPS * (condition.usual_step or 0.0), PAUSES * condition.usual_pause)
+    if still.seconds <= (BUSY if still.is_expected else event):
+        return ""
+    kind = _kind_of_event(tasks, still)
+    return "" if kind == "still" and still.is_own_work else kind
 
 
-def missing(tasks: Sequence[ObservedTask]) -> set[str]:
-    """Return the tasks that have not entered the collective in which the others wait; none where that is unknown."""
-    counts = {task.name: task.collective.entered for task in tasks if task.collective}
-    if len(counts) < len(tasks):
-        return set()
-    newest = max(counts.values())
-    return {name for name, entered in counts.items() if entered < newest}
+def _kind_of_event(tasks: Sequence[ObservedTask], still: Stillness) -> str:
+    kinds = {does.kind for does in still.late.values()}
+    if STOPPED in kinds:
+        return "hang"
+    longest = max((task.longest_gap for task in tasks if task.meets), default=0.0)
+    # Of a task that is not heard nobody knows whether it hangs; one that has left, or is only starting, does not.
+    is_long = still.seconds > max(SHORTEST, GAPS * longest) and not kinds & {SILENT, ENDED, STARTING}
+    return "hang" if is_long else "still"
 
 
-def _of_task(task: ObservedTask, waiting: list[str], begin: float, quiet: float) -> Diagnosis:
-    sentence = (
-        f"{task.name} is stuck since {clock(begin)} ({duration(quiet)}): it has not entered the all-reduce in which "
-        f"{listing(waiting)} {'waits' if len(waiting) == 1 else 'wait'}; see its log and its stack"
+def _has_failed(tasks: Sequence[ObservedTask], still: Stillness) -> bool:
+    return any(
+        does.kind == ENDED and not _ended_well(task)
+        for task in tasks
+        if (does := still.late.get(task.name)) is not None
     )
-    return Diagnosis("hang", task.name, begin, None, "critical", sentence, {"quiet": quiet})
 
 
-def _of_evaluation(
-    task: ObservedTask, alone: Sequence[ObservedTask], tasks: Sequence[ObservedTask], begin: float, quiet: float
-) -> Diagnosis:
-    sentence = (
-        f"{how_it_evaluates(alone, tasks)}: no step since {clock(begin)} ({duration(quiet)}); all workers evaluate, or "
-        "none of them under the strategy"
+def _ended_well(task: ObservedTask) -> bool:
+    return bool(task.status and task.status.exit and task.status.exit.well)
+
+
+def _of_task(kind: str, name: str, does: Doing, still: Stillness) -> Diagnosis:
+    """Describe one task that keeps the others waiting."""
+    is_inferred = not (does.is_certain or does.kind == SILENT or still.is_evaluating_alone)
+    sentence = _stuck(name, does, still) if kind == "hang" else still.sentence
+    if kind == "hang" and is_inferred:
+        sentence += "; see its log and its stack"
+    return _diagnosis(kind, name, still, sentence, does.kind)
+
+
+def _stuck(name: str, does: Doing, still: Stillness) -> str:
+    if still.is_evaluating_alone:
+        quiet = f"no step for {duration(still.seconds)} (since {clock(still.since)})"
+        return f"{still.explanation}: {quiet}; all workers evaluate, or none of them under the strategy"
+    others = f"{listing(list(still.waiting))} {'waits' if len(still.waiting) == 1 else 'wait'}"
+    why = (
+        f"{does.clause}; {others}"
+        if does.kind == STOPPED
+        else f"it has not entered the all-reduce in which {others}" + (f"; {does.clause}" if does.clause else "")
     )
-    return Diagnosis("hang", task.name, begin, None, "critical", sentence, {"quiet": quiet})
+    return f"{name} has been stuck for {duration(still.seconds)} (since {clock(still.since)}): {why}"
 
 
-def _of_cluster(tasks: Sequence[ObservedTask], begin: float, quiet: float) -> Diagnosis:
-    inside = [task.name for task in tasks if task.collective and task.collective.entered > task.collective.left]
-    if any(task.collective is None for task in tasks):
-        where = "who waits for whom is not known"
-    elif len(inside) == len(tasks):
-        where = f"all {plural(len(tasks), 'task')} are inside the all-reduce: look at the network between them"
-    else:
-        where = "nobody is inside the all-reduce: look at what they share (storage, input, the chief's services)"
-    sentence = f"no step since {clock(begin)} ({duration(quiet)}); {where}"
-    return Diagnosis("hang", CLUSTER, begin, None, "critical", sentence, {"quiet": quiet})
+def _of_cluster(kind: str, still: Stillness) -> Diagnosis:
+    return _diagnosis(kind, CLUSTER, still, still.sentence, next((does.kind for does in still.late.values()), None))
+
+
+def _diagnosis(kind: str, subject: str, still: Stillness, sentence: str, does: str | None) -> Diagnosis:
+    severity = "critical" if kind == "hang" else "warning"
+    evidence: dict[str, float | str | None] = {
+        "quiet": still.seconds,
+        "doing": does,
+        "waiting": ", ".join(still.waiting) or None,
+    }
+    return Diagnosis(kind, subject, still.since, None, severity, sentence, evidence)

@@ -28,7 +28,7 @@ def not_finite(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
     subject = first.name if len(lost) == 1 else CLUSTER
     where = "" if step is None else f", seen at step {step:,}"
     whose = f"the loss of {subject}" if len(lost) == 1 else "the loss"
-    sentence = f"{whose} is not a number since {clock(begin)}{where}: what is trained from here on is lost"
+    sentence = f"{whose} has not been a number since {clock(begin)}{where}: what is trained from here on is lost"
     return [Diagnosis("not_finite", subject, begin, None, "serious", sentence, {"global_step": step})]
 
 

@@ -39,7 +39,7 @@ def why_missing(task: ObservedTask) -> str | None:
 def not_started(tasks: Sequence[ObservedTask], now: float) -> list[Diagnosis]:
     """Return one diagnosis for each task that the others wait for, while no task has made a step."""
     needed = [task for task in tasks if task.task.role is not Role.EVALUATOR]
-    waiting = [task for task in needed if joined(task)]
+    waiting = [task for task in needed if why_missing(task) is None]
     if not waiting or any(task.progressed is not None for task in needed):
         return []
     begin = min(

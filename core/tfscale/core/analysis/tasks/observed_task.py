@@ -12,12 +12,14 @@ from tfscale.core.records import (
     ActivityKind,
     Collective,
     Coordinator,
+    Counters,
     Frame,
     ProbeStatus,
     StepBatch,
     TaskState,
     TaskStatus,
 )
+from tfscale.core.report_schedule import PERIOD
 from tfscale.core.validation import is_moment
 
 WARM_UP_STEPS = 5
@@ -26,8 +28,19 @@ WARM_UP_STEPS = 5
 _GAP = 1.0
 """Seconds of a batch below which its steps are not read one by one: shorter gaps decide no hang."""
 
+_CLOCK_SET = 30.0
+"""Seconds by which the time from one frame to the next may differ from its usual: beyond it the clock was set, or the
+host was suspended (chosen: an agent that is held up is late by seconds)."""
+
 _GPU_FRAMES = 16
 """Frames of which one is asked for the number of the host's GPUs; NVML may answer late."""
+
+IDLE_CORES = 0.05
+"""Cores up to which a process that makes no step counts as idle (chosen: a process that waits took 0.00 to 0.02)."""
+
+SILENT = 3.0
+"""Seconds without a frame after which an agent counts as silent, and nothing of its task is told as of now (chosen: an
+agent sends one a second)."""
 
 ALIVE = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
 
@@ -44,22 +57,40 @@ class ObservedTask:
     """True while there is a connection to the agent."""
     since: float | None = None
     """Time at which the connection came or went, on the observer's clock."""
+    cut: tuple[float, float] | None = None
+    """Begin and end of the last time without a connection, on the observer's clock."""
     at: float | None = None
     """Time of the newest frame."""
+    sequence: int | None = None
+    """Sequence of the newest frame."""
+    heard: float | None = None
+    """Time of the evaluation to which its newest frame was new, on the observer's clock."""
+    is_news: bool = False
+    """True where a frame has come since that evaluation."""
     status: TaskStatus | None = None
     probe: ProbeStatus | None = None
     collective: Collective | None = None
     coordinator: Coordinator | None = None
     stopped: bool = False
     """True while a signal has stopped its process."""
+    held: Counters | None = None
+    """Counters of its host where they tell what keeps its process from going on, or where its program stands."""
+    cores: float | None = None
+    """Cores that its processes use."""
+    idle_since: float | None = None
+    """Time since which they use next to none; None while they do, or where that is not known."""
     progressed: float | None = None
     """End of its newest step in this attempt."""
     steps: int = 0
     """Steps that it has made in this attempt."""
     longest_gap: float = 0.0
-    """The longest time from one step to the next, after the warm-up, seconds."""
+    """The longest normal time from one step to the next, after the warm-up, seconds."""
+    is_held_up: bool = False
+    """True from a stillness on that is not normal, until its next step: the gap is not learnt."""
     activity: ActivityKind | None = None
     """Its present activity, None while it makes steps."""
+    activity_since: float | None = None
+    """Begin of its present activity."""
     occupied: float | None = None
     """End of the last compile, checkpoint or evaluation of this attempt."""
     not_finite_since: float | None = None
@@ -93,11 +124,29 @@ class ObservedTask:
         """
         return None if self.progressed is None else max(self.progressed, self.occupied or self.progressed)
 
+    def note_link(self, up: bool, at: float) -> None:
+        """Note that the connection to its agent came or went, at `at` on the observer's clock."""
+        if up and self.since is not None and not self.up and self.at is not None:
+            self.cut = (self.since, at)
+        if self.since is None or self.up != up:
+            self.up, self.since = up, at
+
+    def note_heard(self, now: float) -> None:
+        """Note at an evaluation, at `now` on the observer's clock, whether a frame has come since the one before."""
+        if self.is_news:
+            self.heard, self.is_news = now, False
+
+    def is_silent(self, now: float) -> bool:
+        """Decide whether its agent is out of contact: its newest frame does not tell how the task is at `now`."""
+        return not self.up or self.at is None or (self.heard is not None and now - self.heard > SILENT)
+
     def fold(self, frame: Frame) -> None:
         """Take in a frame of the task's agent."""
+        self.is_news = True
         before, attempt = self.attempt, (frame.status.generation, frame.status.attempt)
         self._count_gpus(frame)
-        self.at, self.status, self.probe = frame.at, frame.status, frame.probe
+        was_set = self._follow_clock(frame)
+        self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
         if attempt != before:
             self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
             self.not_finite_since = self.not_finite_step = self.occupied = None
@@ -107,9 +156,13 @@ class ObservedTask:
             self.progressed = frame.at
         self.collective, self.coordinator = frame.collective, frame.coordinator
         self.stopped = frame.is_stopped
+        self.held = frame.counters if frame.is_held else None
+        self.cores = frame.host.task.cpu if frame.host and frame.host.task else None
+        is_idle = self.cores is not None and self.cores <= IDLE_CORES
+        self.idle_since = (self.idle_since or frame.at) if is_idle else None
         for batch in frame.steps:
             if (batch.generation, batch.attempt) == attempt and len(batch.end):
-                self._fold_steps(batch)
+                self._fold_steps(batch, learns_gaps=not was_set)
 
     def _count_gpus(self, frame: Frame) -> None:
         """Count the host's GPUs, in few frames: to decode them in each would be work for nothing."""
@@ -119,9 +172,10 @@ class ObservedTask:
 
     def _fold_activities(self, frame: Frame) -> None:
         if not frame.activities:
-            self.activity = None
+            self.activity = self.activity_since = None
             return
-        self.activity = next((activity.kind for activity in frame.activities if activity.end is None), None)
+        lasting = next((activity for activity in frame.activities if activity.end is None), None)
+        self.activity, self.activity_since = (lasting.kind, lasting.begin) if lasting else (None, None)
         busy = (activity for activity in frame.activities if activity.kind is not ActivityKind.IDLE)
         ends = [activity.end for activity in busy if activity.end is not None]
         self.occupied = max([*ends, self.occupied or 0.0]) or None
@@ -134,14 +188,29 @@ class ObservedTask:
         elif self.not_finite_since is None:
             self.not_finite_since, self.not_finite_step = frame.at, frame.training.global_step
 
-    def _fold_steps(self, batch: StepBatch) -> None:
+    def _follow_clock(self, frame: Frame) -> bool:
+        """Move what is known onto the host's clock of now, and return True where that was set since the last frame.
+
+        A clock that is set by an hour is no hour without a step: it lies between two frames that follow each other.
+        """
+        if self.at is None or self.sequence is None or frame.sequence != self.sequence + 1:
+            return False
+        jump = frame.at - self.at - PERIOD
+        if abs(jump) <= _CLOCK_SET:
+            return False
+        self.progressed = self.progressed + jump if self.progressed is not None else None
+        self.occupied = self.occupied + jump if self.occupied is not None else None
+        return True
+
+    def _fold_steps(self, batch: StepBatch, learns_gaps: bool) -> None:
         self.steps = max(self.steps, int(batch.sequence[-1]) + 1)
         ends: Sequence[float] = batch.end
         if not (is_moment(ends[0]) and is_moment(ends[-1])):
             ends = _valid(ends)
         if not len(ends):
             return
-        if batch.sequence[0] >= WARM_UP_STEPS:
+        was_held_up, self.is_held_up = self.is_held_up, False
+        if batch.sequence[0] >= WARM_UP_STEPS and learns_gaps and not was_held_up:
             before = ends[0] - self.progressed if self.progressed is not None else 0.0
             self.longest_gap = max(self.longest_gap, before)
             if ends[-1] - ends[0] > _GAP:

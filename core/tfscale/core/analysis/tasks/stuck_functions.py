@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfscale.core.analysis.condition import process_doing
+from tfscale.core.analysis.condition.process_doing import UNKNOWN
 from tfscale.core.analysis.tasks.hangs import BUSY, SHORTEST
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.task import CLUSTER, Role
@@ -67,29 +69,33 @@ def _age(functions: WorkerFunctions, coordinator: Coordinator) -> float:
 def _of_worker(functions: WorkerFunctions, coordinator: Coordinator, stopped: bool) -> Diagnosis:
     begin = functions.since or 0.0
     age = _age(functions, coordinator)
-    why = "a signal has stopped its process" if stopped else "see its log and its stack"
-    sentence = (
-        f"{functions.worker} is stuck since {clock(begin)} ({duration(age)}): it does not answer the chief, and "
-        f"TensorFlow waits for ever; {why}, or restart it"
-    )
-    return Diagnosis("hang", functions.worker, begin, None, "critical", sentence, {"quiet": age})
+    silent = "it does not answer the chief, and TensorFlow waits for ever"
+    why = f"a signal has stopped its process; {silent}" if stopped else f"{silent}; see its log and its stack"
+    sentence = f"{_stuck(functions.worker, begin, age)}: {why}"
+    return _diagnosis(functions.worker, begin, sentence, age, process_doing.STOPPED if stopped else UNKNOWN)
 
 
 def _of_server(name: str, old: Sequence[WorkerFunctions], coordinator: Coordinator) -> Diagnosis:
     begin = min(pending.since or 0.0 for pending in old)
     age = coordinator.at - begin
-    sentence = (
-        f"{name} is stuck since {clock(begin)} ({duration(age)}): a signal has stopped its process, and "
-        f"{listing([pending.worker for pending in old])} {'waits' if len(old) == 1 else 'wait'} for its variables"
-    )
-    return Diagnosis("hang", name, begin, None, "critical", sentence, {"quiet": age})
+    wait = f"{listing([pending.worker for pending in old])} {'waits' if len(old) == 1 else 'wait'}"
+    sentence = f"{_stuck(name, begin, age)}: a signal has stopped its process, and {wait} for its variables"
+    return _diagnosis(name, begin, sentence, age, process_doing.STOPPED)
+
+
+def _stuck(name: str, begin: float, age: float) -> str:
+    return f"{name} has been stuck for {duration(age)} (since {clock(begin)})"
+
+
+def _diagnosis(subject: str, begin: float, sentence: str, age: float, does: str) -> Diagnosis:
+    return Diagnosis("hang", subject, begin, None, "critical", sentence, {"quiet": age, "doing": does})
 
 
 def _of_cluster(old: Sequence[WorkerFunctions], coordinator: Coordinator, servers: Sequence[str]) -> Diagnosis:
     begin = max(pending.since or 0.0 for pending in old)
     age = coordinator.at - begin
     sentence = (
-        f"none of {plural(len(old), 'worker')} answers the chief since {clock(begin)} ({duration(age)}): look at "
-        f"{listing(list(servers))}, and at the network"
+        f"none of {plural(len(old), 'worker')} has answered the chief for {duration(age)} (since {clock(begin)}): look "
+        f"at {listing(list(servers))}, and at the network"
     )
-    return Diagnosis("hang", CLUSTER, begin, None, "critical", sentence, {"quiet": age})
+    return _diagnosis(CLUSTER, begin, sentence, age, UNKNOWN)

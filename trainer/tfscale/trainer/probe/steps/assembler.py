@@ -34,7 +34,7 @@ class _Part(NamedTuple):
     done: float
     in_run: bool
     begun: float = UNKNOWN
-    """Begin of its run, where the program brings the batch itself."""
+    """Begin of its run, where Python starts it."""
     earlier: tuple[float, ...] = ()
     passes: int = 1
     """Micro-batches in it, where a loop of the graph computes several."""
@@ -362,10 +362,15 @@ def _begin_of(run: Span) -> float:
 
 
 def _fetch(line: Timeline, batches: list[Span], begun: float) -> None:
-    """Go on to the end of these batches or, without any, to `begun`: the program has brought the batch itself."""
+    """Go on to the end of these batches or, without any, to `begun`: the program has brought the batch itself.
+
+    Between a batch that Python has fetched and the run that takes it, Python prepares it: that is on the host, too.
+    """
     if not batches:
         line.go(HOST, begun)
         line.go(INPUT, begun)
     for batch in batches:
         line.go(HOST, batch.begin)
         line.go(INPUT, batch.end)
+    if batches and batches[-1].site.eager and not math.isnan(begun):
+        line.go(HOST, begun)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tfscale.console.engine.events import LinkState
 from tfscale.console.engine.model import TaskView
 from tfscale.console.tui.widgets.appearance.theme import Glyphs
+from tfscale.core.analysis.condition.process_doing import Doing
+from tfscale.core.analysis.findings import PACE
 from tfscale.core.records import ActivityKind, Diagnosis, Exit, TaskState
 from tfscale.core.text import elapsed_briefly, exit_phrase, signal_name
 
@@ -30,6 +32,8 @@ def state_text(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
         return f"{glyphs.lost} {_LINK_STATES[view.link.state]}", severity
     status = view.status
     match status.state if status else None:
+        case TaskState.RUNNING if view.frame is not None and view.frame.is_stopped:
+            return f"{glyphs.waiting} stopped (T)", "warning"
         case TaskState.RUNNING:
             return f"{glyphs.running} {_activity(view)}", "good"
         case TaskState.EXITED:
@@ -42,12 +46,6 @@ def state_text(view: TaskView, glyphs: Glyphs) -> tuple[str, str]:
             return f"{glyphs.waiting} not started", "info"
         case _:
             return f"{glyphs.lost} unknown", "info"
-
-
-def is_busy(view: TaskView) -> bool:
-    """Decide whether the task compiles, saves or evaluates, so that no step is expected."""
-    activities = view.frame.activities if view.frame else ()
-    return any(activity.end is None and activity.kind is not ActivityKind.IDLE for activity in activities)
 
 
 def _activity(view: TaskView) -> str:
@@ -73,12 +71,20 @@ def flag_text(view: TaskView, now: float, glyphs: Glyphs) -> tuple[str, str]:
     if view.link.state in (LinkState.REFUSED, LinkState.VERSION):
         return view.link.reason, "warning"
     worst = next(iter(view.diagnoses), None)
+    if view.awaited is not None and (worst is None or worst.kind in (*PACE, "hang", "still")):
+        return _waited_for(view, view.awaited, glyphs)
     if worst is not None:
         return _flag(worst, view, glyphs), worst.severity
     probe = view.frame.probe if view.frame else None
     if view.is_up and probe is not None and probe.state == "disabled":
         return f"not measured: {probe.message}", "info"
     return "", "info"
+
+
+def _waited_for(view: TaskView, does: Doing, glyphs: Glyphs) -> tuple[str, str]:
+    """Return the flag of a task that keeps the others waiting, and its severity."""
+    severity = next((each.severity for each in view.diagnoses if each.kind in ("hang", "still")), "warning")
+    return f"{glyphs.alarm} {'stuck' if severity == 'critical' else 'waited for'}: {does.brief}".rstrip(": "), severity
 
 
 def _flag(diagnosis: Diagnosis, view: TaskView, glyphs: Glyphs) -> str:

@@ -66,9 +66,11 @@ def goodput(findings: Findings) -> float | None:
 
 
 def loss(snapshot: Snapshot) -> str:
-    """Return the loss of the first task that reports one."""
+    """Return the loss of the first task that reports one; of a cluster that does not train only that it is lost."""
     trainings: list[Training] = [view.frame.training for view in snapshot.tasks if view.frame and view.frame.training]
     if any(training.finite is False for training in trainings):
         return "NaN"
+    if not snapshot.findings.condition.may_be_judged:
+        return UNKNOWN
     value = next((training.loss for training in trainings if training.loss is not None), None)
     return four_digits(value)

@@ -10,10 +10,9 @@ from rich.text import Text
 from tfscale.console.engine.events import CommandProgressed, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well
-from tfscale.console.tui.widgets.appearance.state_text import is_busy
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
-from tfscale.core.analysis.remedies import first_step
+from tfscale.core.analysis.remedies import first_step, still_advice
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import Diagnosis, Stage
 from tfscale.core.text import clock, duration, no_contact
@@ -67,6 +66,8 @@ def _advice(snapshot: Snapshot) -> str | None:
     diagnoses = open_diagnoses(snapshot)
     if snapshot.command is not None or _end(snapshot) is not None:
         return None
+    if (still := snapshot.findings.condition.stillness) is not None and snapshot.findings.headline == still.sentence:
+        return still_advice(still)
     if not diagnoses or diagnoses[0].sentence != snapshot.findings.headline:
         return _WHERE_TO_LOOK if any(view.link.state is LinkState.DOWN for view in snapshot.tasks) else None
     advice = first_step(diagnoses[0])
@@ -101,7 +102,7 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
     diagnoses = open_diagnoses(snapshot)
     sentence = snapshot.findings.headline
     worst = next((diagnosis.severity for diagnosis in diagnoses if diagnosis.sentence == sentence), None)
-    if worst is None and silent:
+    if worst is None and silent and snapshot.findings.condition.stillness is None:
         return "warning", _silence(silent, snapshot.at)
     return worst or _calm(snapshot), sentence
 
@@ -123,12 +124,12 @@ def _end(snapshot: Snapshot) -> tuple[str, str] | None:
 
 def _calm(snapshot: Snapshot) -> str:
     """Return the severity of a top line without a diagnosis."""
+    condition = snapshot.findings.condition
+    if condition.stillness is not None:
+        return "info" if condition.stillness.is_expected or condition.stillness.is_own_work else "warning"
     if snapshot.up < len(snapshot.tasks):
         return "info"
-    if snapshot.findings.steps_per_second is not None:
-        return "good"
-    has_stopped = any(view.summary and view.summary.step_time for view in snapshot.tasks)
-    return "warning" if has_stopped and not any(is_busy(view) for view in snapshot.tasks) else "info"
+    return "good" if snapshot.findings.steps_per_second is not None else "info"
 
 
 def _silence(silent: Sequence[TaskView], now: float) -> str:

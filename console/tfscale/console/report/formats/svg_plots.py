@@ -118,7 +118,7 @@ def worker_legend(group: RunGroup) -> list[tuple[str, str]]:
 
 def events(report: RunReport, group: RunGroup) -> str:
     """Draw a bar for each diagnosis, from its beginning to its end."""
-    own = [event for event in report.diagnoses if not group.name or event.evidence.get("group") == group.name]
+    own = [finding.diagnosis for finding in group.findings]
     if not own or not group.end > group.begin:
         return ""
     height = TOP + BOTTOM + 22 * len(own)
@@ -179,7 +179,7 @@ def measured_scaling(measured: MeasuredScaling) -> str:
             f'<circle cx="{axes.across(size):.1f}" cy="{axes.up(rate):.1f}" r="4" fill="#0072B2">{title}</circle>'
         )
     if prediction:
-        x, title = f"{axes.across(prediction.workers):.1f}", f"<title>forecast, {prediction.model}</title>"
+        x, title = f"{axes.across(prediction.workers):.1f}", "<title>forecast</title>"
         band = f'y1="{axes.up(prediction.low):.1f}" y2="{axes.up(prediction.high):.1f}"'
         parts.append(f'<line x1="{x}" x2="{x}" {band} stroke="#D55E00" stroke-width="3"/>')
         parts.append(
@@ -206,7 +206,7 @@ def _frame(report: RunReport, axes: Axes) -> str:
 def _time_axis(report: RunReport, axes: Axes) -> str:
     low, high = axes.x
     times = [low + (high - low) * sixth / 6 for sixth in range(7)]
-    return "".join(_tick_below(axes, at, report.when(at)) for at in times)
+    return "".join(_tick_below(axes, at, report.tick(at)) for at in times)
 
 
 def _tick_left(axes: Axes, value: float, label: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,8 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from tfscale.core.cluster.runtime_folder import is_private, make_private, runtime_folders
+from tfscale.core.cluster.local.runtime_folder import is_private, make_private, runtime_folders
 
+_logger = logging.getLogger(__name__)
 _FOLDER = "agents"
 _SUFFIX = ".json"
 
@@ -44,12 +46,14 @@ class LocalAgent:
 
 @contextlib.contextmanager
 def announced(agent: LocalAgent, environment: Mapping[str, str]) -> Iterator[None]:
-    """Announce this agent for as long as the block lasts; without a private folder nobody is told of it."""
-    folder = next((folder for folder in runtime_folders(environment) if make_private(folder)), None)
+    """Announce this agent for as long as the block lasts; without a private folder with room nobody is told of it."""
     with contextlib.ExitStack() as stack:
-        if folder is not None:
+        for folder in filter(make_private, runtime_folders(environment)):
             with contextlib.suppress(OSError):
                 stack.enter_context(_announcement(folder / _FOLDER, agent))
+                break
+        else:
+            _logger.warning("consoles do not find this agent by themselves: no folder takes its announcement")
         yield
 
 
@@ -69,17 +73,18 @@ def _announcement(folder: Path, agent: LocalAgent) -> Iterator[None]:
     folder.mkdir(mode=0o700, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(dir=folder)
     path = Path(draft + _SUFFIX)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        json.dump(asdict(agent), file)
-        file.flush()
-        # It has its name only now: without its lock it would be taken for that of an agent that was killed.
-        Path(draft).rename(path)
-        try:
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            json.dump(asdict(agent), file)
+            file.flush()
+            # It has its name only now: without its lock it would be taken for that of an agent that was killed.
+            Path(draft).rename(path)
             yield
-        finally:
+    finally:
+        for name in (path, Path(draft)):
             with contextlib.suppress(OSError):
-                path.unlink()
+                name.unlink()
 
 
 def _read(path: Path) -> LocalAgent | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
-from tfscale.console.report import svg_plots
+from tfscale.console.report.formats import svg_plots
+from tfscale.console.report.formats.report_text import COLUMNS, RANGE_COLUMNS, cells, details, training_rows
 from tfscale.console.report.measured_scaling import scaling_over_runs
-from tfscale.console.report.report_text import COLUMNS, RANGE_COLUMNS, cells, training_rows
 from tfscale.console.report.run_report import RunGroup, RunReport
+from tfscale.console.report.verdict import verdict
 
 
 def as_html(report: RunReport) -> str:
@@ -25,6 +26,8 @@ def as_html(report: RunReport) -> str:
         range_columns=RANGE_COLUMNS,
         training_rows=training_rows,
         shares=shares,
+        verdict=verdict,
+        details=details,
         measured=scaling_over_runs(report.groups) if report.has_clock else None,
     )
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfscale.console.report.finding_ledger import ReportedFinding
 from tfscale.console.report.measured_scaling import MeasuredScaling, scaling_over_runs
 from tfscale.console.report.run_report import RunGroup, RunReport
+from tfscale.console.report.verdict import length, verdict
 from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.run.goodput import PRODUCTIVE
 from tfscale.core.records import TRAINING_DISPLAYS
@@ -24,6 +26,9 @@ def as_text(report: RunReport) -> str:
 
 def _lines(report: RunReport) -> Iterator[str]:
     yield report.title
+    for group in report.groups:
+        yield f"  {f'{group.name}: ' if group.name else ''}{verdict(group)}"
+    yield ""
     yield from (f"  {name:<8} {value}" for name, value in report.facts.items())
     yield ""
     yield "What happened"
@@ -46,12 +51,25 @@ def _lines(report: RunReport) -> Iterator[str]:
 
 
 def _events(report: RunReport) -> Iterator[str]:
-    if not report.diagnoses:
+    if not report.findings:
         yield "  nothing: nobody straggled, crashed or hung, and no limit was reached"
-    for diagnosis in report.diagnoses:
-        until = report.when(diagnosis.end) if diagnosis.end is not None else "the end"
-        yield f"  {diagnosis.severity:<8} {report.when(diagnosis.begin)} to {until}  {diagnosis.kind}"
-        yield f"           {diagnosis.sentence}"
+    for group, finding in report.findings:
+        told = finding.diagnosis
+        until = report.when(told.end) if told.end is not None else "the end"
+        yield f"  {told.severity:<8} {report.when(told.begin)} to {until}  {told.kind}"
+        yield f"           {told.sentence}"
+        yield from (f"           {line}" for line in details(report, group, finding))
+
+
+def details(report: RunReport, group: RunGroup, finding: ReportedFinding) -> Iterator[str]:
+    """Yield what a finding cost, when most, and what to do."""
+    if finding.lost >= 1.0 and finding.worst_at is not None:
+        price = group.price_of(finding.lost)
+        share = min(finding.worst_share, 1.0)
+        worst = f"worst in the minute from {report.when(finding.worst_at)}, {share:.0%} of it"
+        yield f"cost {length(finding.lost)}{f' ({price})' if price else ''}; {worst}"
+    if finding.remedy:
+        yield f"what to do: {finding.remedy}"
 
 
 def _workers(group: RunGroup) -> Iterator[str]:
@@ -105,7 +123,7 @@ def _scaling_over_runs(measured: MeasuredScaling) -> Iterator[str]:
         yield f"  {workers:>5} workers  {throughput:>10.4g}  efficiency {share:.0%}"
     if (best := measured.forecast) is not None:
         band = f"{best.low:.4g} to {best.high:.4g}"
-        yield f"  {best.workers:>5.0f} workers  {best.throughput:>10.4g}  forecast, {band}, by the {best.model} model"
+        yield f"  {best.workers:>5.0f} workers  {best.throughput:>10.4g}  forecast, {band}"
     else:
         yield "  a forecast needs three sizes"
     yield f"  published: {measured.published}"

@@ -1,0 +1,143 @@
+"""Ledger of a run's findings: what each was at its worst, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tfscale.core.analysis.findings import SEVERITIES, Findings, by_severity, has_become_a_hang
+from tfscale.core.analysis.remedies import first_step
+from tfscale.core.records import Diagnosis
+
+_MINUTE = 60.0
+_LONGEST = 10.0
+"""Seconds between two evaluations beyond which nobody watched, and nothing is known to be lost (chosen)."""
+_STANDSTILLS = ("crash", "hang", "still", "not_started")
+"""Kinds that cost all of the time while no step is made."""
+
+Key = tuple[str, str, float]
+"""(kind, subject, begin) of a diagnosis."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFinding:
+    """A diagnosis over its whole time, as it was at its worst."""
+
+    diagnosis: Diagnosis
+    lost: float = 0.0
+    """Seconds of the cluster that it cost; 0 where nothing of it can be measured in time."""
+    worst_at: float | None = None
+    """Begin of the minute in which it cost most, Unix seconds; None where it cost nothing."""
+    worst_share: float = 0.0
+    """Share of that minute that it cost, 0 to 1."""
+
+    @property
+    def remedy(self) -> str | None:
+        """The first thing to do about it; None where its sentence says so."""
+        return first_step(self.diagnosis)
+
+
+@dataclass(slots=True)
+class _Entry:
+    worst: Diagnosis
+    share: float
+    """Share of the time that it cost when it was `worst`."""
+    last: Diagnosis
+    lost_by_minute: dict[float, float] = field(default_factory=dict)
+    """Seconds lost by the begin of the minute: the present one, and the worst so far."""
+    lost: float = 0.0
+    worst_at: float | None = None
+    worst_lost: float = 0.0
+
+    def lose(self, begin: float, end: float, share: float) -> None:
+        """Note that this share of the time from `begin` to `end`, Unix seconds, was lost."""
+        while begin < end and share > 0:
+            minute = begin // _MINUTE * _MINUTE
+            until = min(end, minute + _MINUTE)
+            seconds = share * (until - begin)
+            self.lost += seconds
+            self.lost_by_minute = {minute: self.lost_by_minute.get(minute, 0.0) + seconds}
+            if self.lost_by_minute[minute] > self.worst_lost:
+                self.worst_at, self.worst_lost = minute, self.lost_by_minute[minute]
+            begin = until
+
+    def reported(self) -> ReportedFinding:
+        ended = self.last.end is not None
+        told = replace(self.last, severity=self.worst.severity) if ended else self.worst
+        return ReportedFinding(told, self.lost, self.worst_at, self.worst_lost / _MINUTE)
+
+
+@dataclass(slots=True)
+class FindingLedger:
+    """Fold of the findings of each second of a run."""
+
+    _entries: dict[Key, _Entry] = field(default_factory=dict)
+    _at: float | None = None
+    """Time of the last evaluation, Unix seconds."""
+
+    def add(self, at: float, findings: Findings) -> None:
+        """Take in the findings at `at`, Unix seconds."""
+        shares = dict(_shares(findings))
+        watched = self._at if self._at is not None and at - self._at <= _LONGEST else at
+        for diagnosis in findings.diagnoses:
+            key, share = _key(diagnosis), shares.get(_key(diagnosis), 0.0)
+            if has_become_a_hang(diagnosis, findings.diagnoses):
+                self._entries.pop(key, None)
+                continue
+            entry = self._entries.get(key)
+            if entry is None:
+                # It is noticed some time after it began.
+                entry = self._entries[key] = _Entry(diagnosis, share, diagnosis)
+                entry.lose(min(diagnosis.begin, at), at, share)
+            else:
+                entry.lose(watched, at, share)
+                if diagnosis.end is None and _gravity(diagnosis, share) >= _gravity(entry.worst, entry.share):
+                    entry.worst, entry.share = diagnosis, share
+                entry.last = _ended(diagnosis, entry)
+        self._at = at
+
+    @property
+    def findings(self) -> tuple[ReportedFinding, ...]:
+        """All findings, the oldest first; of the same moment, the most severe."""
+        reported = [entry.reported() for entry in self._entries.values()]
+        return tuple(sorted(reported, key=lambda each: (each.diagnosis.begin, by_severity(each.diagnosis))))
+
+
+def _ended(diagnosis: Diagnosis, entry: _Entry) -> Diagnosis:
+    """Return a diagnosis as it is now; one whose rule does not tell it at its end is as it was at its worst."""
+    if entry.last.end is not None:
+        return entry.last
+    if diagnosis.end is not None and diagnosis.sentence == entry.last.sentence:
+        return replace(entry.worst, end=diagnosis.end)
+    return diagnosis
+
+
+def _key(diagnosis: Diagnosis) -> Key:
+    return diagnosis.kind, diagnosis.subject, diagnosis.begin
+
+
+def _gravity(diagnosis: Diagnosis, share: float) -> tuple[int, float]:
+    return SEVERITIES.index(diagnosis.severity), share
+
+
+def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
+    """Yield the share of the time that each open diagnosis costs now; together at most 1, or what they cost jointly."""
+    diagnoses = [diagnosis for diagnosis in findings.diagnoses if diagnosis.end is None]
+    if findings.steps_per_second is None:
+        stop = next((diagnosis for diagnosis in diagnoses if diagnosis.kind in _STANDSTILLS), None)
+        if stop is not None:
+            yield _key(stop), 1.0
+        return
+    stragglers = [diagnosis for diagnosis in diagnoses if diagnosis.kind == "straggler"]
+    joint = 1 - 1 / max(findings.slowdown or 1.0, 1.0)
+    weights = [max(_number(diagnosis.evidence, "slowdown") - 1, 1e-3) for diagnosis in stragglers]
+    for diagnosis, weight in zip(stragglers, weights, strict=True):
+        yield _key(diagnosis), joint * weight / sum(weights)
+    for diagnosis in diagnoses:
+        if diagnosis.kind in ("slowdown", "imbalance"):
+            yield _key(diagnosis), min(max(_number(diagnosis.evidence, "cost"), 0.0), 1.0)
+
+
+def _number(evidence: Mapping[str, float | str | None], name: str) -> float:
+    value = evidence.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,109 @@
+"""The first sentence of a report: how much of the time was productive, and what cost most of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tfscale.console.report.finding_ledger import ReportedFinding
+from tfscale.console.report.run_report import RunGroup
+from tfscale.core.analysis.run.goodput import PRODUCTIVE
+from tfscale.core.text import duration
+
+_CAUSES = {
+    "thermal": "overheated",
+    "power": "short of power",
+    "cpu": "short of CPU",
+    "memory": "short of memory",
+    "input": "waiting for its data",
+    "host": "held up by its Python",
+    "uneven": "with more work than the others",
+    "device": "with a slow GPU",
+}
+_NOUNS = {
+    "crash": ("crash", "crashes"),
+    "hang": ("hang", "hangs"),
+    "not_started": ("late task", "late tasks"),
+    "straggler": ("straggler", "stragglers"),
+    "slowdown": ("slowdown of all workers", "slowdowns of all workers"),
+    "imbalance": ("spell of uneven work", "spells of uneven work"),
+}
+"""Names of findings that cost time, one and several, by kind."""
+_BUCKETS = {
+    "start": "the start",
+    "compile": "compilation",
+    "input": "waiting for data",
+    "checkpoint": "writing checkpoints",
+    "evaluation": "evaluation",
+    "lost_progress": "steps made again after a restart",
+    "unknown": "what nothing explains, between the steps,",
+}
+"""Names of buckets of goodput; `stragglers` and `recovery` are the costs of findings."""
+_TOLD = 0.05
+"""Share of the time from which on a bucket of goodput is named (chosen)."""
+_LEAST = 1.0
+"""Seconds below which a loss is not worth a word (chosen)."""
+
+
+def verdict(group: RunGroup) -> str:
+    """Return the sentence about one run."""
+    total = sum(group.spent.values()) or group.end - group.begin
+    productive = f", {group.spent.get(PRODUCTIVE, 0.0) / total:.0%} productive" if group.spent and total else ""
+    costs = [*_costs(group), *_buckets(group, total)]
+    rest = "; ".join(costs) if costs else "nothing else cost it time worth a word"
+    return f"{length(total)}{productive}; {rest}"
+
+
+def length(seconds: float) -> str:
+    """Return a time as a manager reads it: `95 s`, `42 min`, `5 h 02 m`, `24 h`."""
+    if seconds < 3600:
+        return duration(seconds)
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02} m" if minutes else f"{hours} h"
+
+
+def _costs(group: RunGroup) -> Iterator[str]:
+    """Yield what the findings of each kind cost, the most expensive kind first."""
+    by_kind: dict[str, list[ReportedFinding]] = {}
+    for finding in group.findings:
+        if finding.lost >= _LEAST and finding.diagnosis.kind in _NOUNS:
+            by_kind.setdefault(finding.diagnosis.kind, []).append(finding)
+    for kind, findings in sorted(by_kind.items(), key=lambda item: -_lost(item[1])):
+        yield f"{_told(kind, findings)}{_price(group, _lost(findings))}"
+
+
+def _told(kind: str, findings: Sequence[ReportedFinding]) -> str:
+    lost = length(_lost(findings))
+    if kind in ("slowdown", "imbalance"):
+        return f"{_many(len(findings), kind)} cost {lost}"
+    subjects: dict[str, list[ReportedFinding]] = {}
+    for finding in findings:
+        subjects.setdefault(finding.diagnosis.subject, []).append(finding)
+    subject, own = max(subjects.items(), key=lambda item: _lost(item[1]))
+    worst = max(own, key=lambda finding: finding.lost)
+    cause = _CAUSES.get(str(worst.diagnosis.evidence.get("cause")), "")
+    named = ", ".join(filter(None, [subject, cause])) + ","
+    number = len(subjects) if kind == "straggler" else len(findings)
+    if number == 1:
+        return f"{_many(1, kind)}, {named} cost {lost}"
+    return f"{_many(number, kind)} cost {lost}, the worst {named} {length(_lost(own))}"
+
+
+def _many(number: int, kind: str) -> str:
+    one, several = _NOUNS[kind]
+    return f"{number} {one if number == 1 else several}"
+
+
+def _lost(findings: Sequence[ReportedFinding]) -> float:
+    return sum(finding.lost for finding in findings)
+
+
+def _price(group: RunGroup, seconds: float) -> str:
+    price = group.price_of(seconds)
+    return f" ({price})" if price else ""
+
+
+def _buckets(group: RunGroup, total: float) -> Iterator[str]:
+    """Yield what else took much of the time, the most first."""
+    for bucket, seconds in sorted(group.spent.items(), key=lambda item: -item[1]):
+        if bucket in _BUCKETS and seconds >= _TOLD * total:
+            yield f"{_BUCKETS[bucket]} took {length(seconds)}"

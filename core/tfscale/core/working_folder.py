@@ -1,0 +1,15 @@
+"""Folder in which a program was started, and which may have been removed since its shell went there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tfscale.core.errors import UsageError
+
+
+def check_working_folder() -> None:
+    """Raise UsageError where the working folder is there no more: a training could not be started in it."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the working folder was removed: change to one that is there") from None

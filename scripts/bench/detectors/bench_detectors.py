@@ -1,0 +1,213 @@
+"""Detectors of stragglers beside each other on the same simulated clusters: docs/how-it-works/yardstick.md.
+
+    scripts/bench_detectors [--seeds N] [--only WORDS] [--rule NAME]
+
+Each cell pools clusters of 2 to 256 workers with steps of 20 ms to 5 s, slowed 1.1 to 2 times. Every rule is asked once
+a second, or after each step where that takes longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from rivals import ChangePoint, Detector, Floats, Name, NVRx, TraceML
+from slow_clusters import FAULTS, NOISES, Cluster, cluster
+from tfscale.core.analysis.steps.step_table import AlignedSteps
+from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
+
+SHAPES = ((2, 0.1), (4, 0.02), (8, 0.2), (32, 0.5), (8, 2.0), (256, 1.0), (3, 5.0))
+RATIOS = (1.1, 1.3, 2.0, 1.5)
+SLOW_TO_BLAME = 20.0
+"""Seconds of slowness after which nobody must be told to be behind what is lost."""
+GRACE = 2.0
+"""Seconds, or steps, after the true end up to which a name counts as one of the slowness that is over."""
+
+
+@dataclass
+class TfScale:
+    """This project's rule."""
+
+    watch: StragglerWatch = field(default_factory=StragglerWatch)
+    blamed_nobody: bool = False
+    """True while it says that nobody is to repair."""
+
+    def judge(self, end: Floats, phases: Floats) -> Sequence[Name]:
+        subjects = tuple(f"worker:{column}" for column in range(phases.shape[2]))
+        steps = AlignedSteps(subjects, np.arange(len(end)), end, phases)
+        names, self.blamed_nobody = [], False
+        for found in self.watch.diagnose(steps.after(self.watch.follow(subjects)), steps.since):
+            if found.kind == "imbalance":
+                self.blamed_nobody = "nobody to repair" in found.sentence
+            else:
+                evidence = found.evidence
+                cost = 1 - 1 / float(evidence["slowdown"] or 1.0)
+                names.append(Name(subjects.index(found.subject), str(evidence["phase"]), cost, found.begin))
+        return names
+
+
+RULES: dict[str, Callable[[], Detector]] = {
+    "tfscale": TfScale,
+    "TraceML": TraceML,
+    "NVRx": NVRx,
+    "change point": ChangePoint,
+}
+
+
+@dataclass
+class Score:
+    """Sums over runs."""
+
+    right: int = 0
+    missed: int = 0
+    wrong: int = 0
+    blamed_nobody: int = 0
+    delays: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+    onsets: list[float] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+    phases: list[bool] = field(default_factory=list)
+
+    @property
+    def f1(self) -> float:
+        return 2 * self.right / max(1, 2 * self.right + self.missed + self.wrong)
+
+    def __str__(self) -> str:
+        told = [
+            f"{self.f1:.2f}",
+            f"{self.right}/{self.right + self.missed}",
+            str(self.wrong),
+            _middle(self.delays, "{:.0f} s"),
+            _middle(self.ends, "{:.0f} s"),
+            _middle(self.onsets, "{:.1f} s"),
+            f"{np.mean(self.phases):.0%}" if self.phases else "-",
+            f"{_middle(self.costs, '{:.1%}')} ({max(self.costs):.0%})" if self.costs else "-",
+        ]
+        return " | ".join(told)
+
+
+def _middle(values: Sequence[float], form: str) -> str:
+    return form.format(statistics.median(values)) if values else "-"
+
+
+def evaluations(run: Cluster, detector: Detector) -> Iterator[tuple[float, int, Sequence[Name]]]:
+    """Yield (time, steps up to then, names) at every evaluation."""
+    seen, second = 0, 1.0
+    while seen < len(run.end):
+        stop = int(np.searchsorted(run.end, second, side="right"))
+        if stop > seen:
+            yield second, stop, detector.judge(run.end[:stop], run.phases[:, :stop])
+            seen = stop
+        second += 1.0
+
+
+def judge_run(run: Cluster, detector: Detector, names_nobody: bool, score: Score) -> None:
+    """Add one run to the score. `names_nobody`: it is right to name no worker."""
+    culprits = set() if names_nobody else set(np.flatnonzero(run.slow.any(axis=0)).tolist())
+    onset = {column: float(run.end[int(np.argmax(run.slow[:, column])) - 1]) for column in culprits}
+    over = {column: float(run.end[np.flatnonzero(run.slow[:, column])[-1]]) for column in culprits}
+    first: dict[int, float] = {}
+    last: dict[int, tuple[int, Name]] = {}
+    ended: dict[int, float] = {}
+    wrong: set[int] = set()
+    nobody = False
+    for at, stop, names in evaluations(run, detector):
+        is_slow = any(onset[column] + SLOW_TO_BLAME < at < over[column] for column in culprits)
+        nobody = nobody or (is_slow and isinstance(detector, TfScale) and detector.blamed_nobody)
+        for name in names:
+            column = name.worker
+            is_late = column not in first and at > over.get(column, 0.0) + GRACE * max(1.0, float(run.step[stop - 1]))
+            if column not in culprits or at < onset[column] or is_late:
+                wrong.add(column)
+                continue
+            first.setdefault(column, at)
+            if at <= over[column]:
+                last[column] = (stop, name)
+            ended[column] = at
+    score.wrong += len(wrong)
+    score.right += len(first)
+    score.missed += len(culprits) - len(first)
+    score.blamed_nobody += nobody
+    passed = [column for column in first if over[column] < run.end[-1] - 1]
+    score.ends += [max(0.0, ended[column] - over[column]) for column in passed]
+    for column, at in first.items():
+        score.delays.append(at - onset[column])
+        if column in last:
+            _compare(run, onset[column], *last[column], score)
+
+
+def _compare(run: Cluster, onset: float, stop: int, name: Name, score: Score) -> None:
+    """Add how right phase, onset and cost of a name were when `stop` steps were known."""
+    if name.phase is not None:
+        score.phases.append(name.phase == run.phase)
+    if name.begin is not None:
+        score.onsets.append(abs(name.begin - onset))
+    if name.cost is not None:
+        since = run.end[:stop] > onset
+        true = 1 - float(run.without[:stop][since].mean() / run.step[:stop][since].mean())
+        score.costs.append(abs(name.cost - true))
+
+
+def false_names(run: Cluster, detector: Detector) -> int:
+    """Return how often a worker of a healthy cluster begins to be named."""
+    count, before = 0, set[int]()
+    for _, _, names in evaluations(run, detector):
+        now = {name.worker for name in names}
+        count, before = count + len(now - before), now
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--only", default="", help="noises and faults whose name contains this")
+    parser.add_argument("--rule", choices=RULES, action="append", help="may be repeated (all)")
+    arguments = parser.parse_args()
+    rules = arguments.rule or list(RULES)
+    print(
+        "| noise or slowness | rule | F1 | named | wrong | delay | end | onset off | phase | cost off: median (most) |"
+    )
+    print(f"| --- |{' --- |' * 9}")
+    pairs = [(noise, fault) for noise in NOISES for fault in FAULTS]
+    rows = [(f"noise: {noise}", [pair for pair in pairs if pair[0] == noise]) for noise in NOISES]
+    rows += [(f"slowness: {fault}", [pair for pair in pairs if pair[1] == fault]) for fault in FAULTS]
+    for row, cells in rows:
+        if arguments.only not in row:
+            continue
+        for rule in rules:
+            print(
+                f"| {row if rule == rules[0] else ''} | {rule} | {score_of(rule, cells, arguments.seeds)} |", flush=True
+            )
+    print("\n| false names in an hour | " + " | ".join(NOISES) + " |")
+    print(f"| --- |{' --- |' * len(NOISES)}")
+    for rule in rules:
+        print(f"| {rule} | " + " | ".join(hourly(rule, noise, arguments.seeds) for noise in NOISES) + " |", flush=True)
+
+
+def score_of(rule: str, cells: Sequence[tuple[str, str]], seeds: int) -> Score:
+    score = Score()
+    for noise, fault in cells:
+        for index, (workers, step) in enumerate(SHAPES * seeds):
+            if fault == "two at once" and workers < 4:
+                continue
+            number = 1000 * NOISES.index(noise) + 100 * FAULTS.index(fault) + index
+            ratio = RATIOS[(number // 100 + index) % len(RATIOS)]
+            run = cluster(workers, step, noise, 50_000 + number, fault, ratio)
+            judge_run(run, RULES[rule](), fault == "moving", score)
+    return score
+
+
+def hourly(rule: str, noise: str, seeds: int) -> str:
+    """Return the false names in an hour of healthy clusters."""
+    count, seconds = 0, 0.0
+    for index, (workers, step) in enumerate(SHAPES * seeds):
+        run = cluster(workers, step, noise, 90_000 + 100 * NOISES.index(noise) + index)
+        count, seconds = count + false_names(run, RULES[rule]()), seconds + float(run.end[-1])
+    return f"{count / seconds * 3600:.1f}"
+
+
+if __name__ == "__main__":
+    main()

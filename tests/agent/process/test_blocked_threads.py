@@ -1,0 +1,78 @@
+"""Threads in uninterruptible sleep: real ones that wait for a child of vfork, or are frozen, and busy ones."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tfscale.agent.process.blocked_threads import LOOK, BlockedThreads, BlockedThreadsWatch
+from tfscale.agent.telemetry.host_collector import HostCollector
+
+PROC = Path("/proc")
+WAITS = "import ctypes, time\nfork = ctypes.PyDLL(None).vfork\nprint(flush=True)\nfork()\ntime.sleep(60)"
+"""Program that waits in the kernel until the child that shares its memory ends."""
+PTRACE_ATTACH = 16
+
+
+def state_of(pid: int) -> str:
+    return (PROC / str(pid) / "stat").read_text().rpartition(") ")[2][0]
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_thread_that_waits_in_the_kernel_is_told_with_the_place() -> None:
+    child = subprocess.Popen([sys.executable, "-c", WAITS], start_new_session=True, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    try:
+        # Until then it may wait for its own files.
+        child.stdout.readline()
+        until(lambda: state_of(child.pid) == "D")
+        watch = BlockedThreadsWatch(PROC)
+        assert watch.sample(0.0, [child.pid]) == BlockedThreads(), "it may go on at once"
+        blocked = watch.sample(LOOK, [child.pid])
+        assert (blocked.count, blocked.seconds) == (1, LOOK)
+        assert watch.sample(5 * LOOK, [child.pid]).seconds == 5 * LOOK
+        if os.geteuid() == 0:
+            assert blocked.place.replace("_", "").isalnum()
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+    assert watch.sample(6 * LOOK, [child.pid]) == BlockedThreads()
+
+
+def test_a_thread_that_is_often_found_waiting_but_goes_on_is_not(tmp_path: Path) -> None:
+    folder = tmp_path / "7" / "task" / "8"
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text("8 (read (1)) D 1 2")
+    watch = BlockedThreadsWatch(tmp_path)
+    for switches in range(3):
+        (folder / "status").write_text(f"Name:\tx\nvoluntary_ctxt_switches:\t{switches}\n")
+        assert watch.sample(LOOK * switches, [7]) == BlockedThreads()
+    assert watch.sample(LOOK * 4, [7]) == BlockedThreads(1, LOOK * 2, "")
+
+
+def test_a_process_that_a_debugger_has_stopped_is_told() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    trace = ctypes.CDLL(None, use_errno=True).ptrace
+    try:
+        if trace(PTRACE_ATTACH, child.pid, None, None) != 0:
+            pytest.skip("this user may not trace a process")
+        until(lambda: state_of(child.pid) == "t")
+        usage = HostCollector().sample(child.pid).task
+    finally:
+        child.kill()
+        child.wait()
+    assert usage is not None and (usage.traced, usage.stopped) == (1, 0)

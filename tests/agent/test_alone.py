@@ -1,0 +1,144 @@
+"""A program that runs alone under an agent: the agent stands in front of its command, as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("source_roots")
+_AGENT = (sys.executable, "-m", "tfscale.agent.cli")
+_WAITS = "import time; print('up', flush=True); time.sleep(60)"
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Return a function that starts an agent, and with it a program of Python, in an empty folder."""
+    agents: list[subprocess.Popen[bytes]] = []
+
+    def start(program: str, *flags: str, **options: object) -> subprocess.Popen[bytes]:
+        words = [*_AGENT, "--grace", "1", *flags, "--", sys.executable, "-c", program]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path}
+        agents.append(subprocess.Popen(words, **{**pipes, **options}))  # type: ignore[call-overload]
+        return agents[-1]
+
+    yield start
+    for agent in agents:
+        agent.terminate()
+        agent.communicate(timeout=10)
+
+
+def _is_up(agent: subprocess.Popen[bytes]) -> bool:
+    assert agent.stdout is not None
+    return agent.stdout.readline() == b"up\n"
+
+
+def _said(agent: subprocess.Popen[bytes]) -> list[str]:
+    """Return what an agent that has ended says on stderr, without the time of its log."""
+    lines = agent.communicate(timeout=20)[1].decode().splitlines()
+    return [line.partition(" worker:0 ")[2] or line for line in lines]
+
+
+def test_the_output_is_that_of_the_program_to_the_last_byte(start: Start) -> None:
+    output, _ = start("import os; os.write(1, bytes(range(256)) * 1000); os.write(2, b'\\r 50 %')").communicate()
+    assert output == bytes(range(256)) * 1000 + b"\r 50 %"
+
+
+@pytest.mark.parametrize(
+    "redirection", [">&-", "2>&-", "<&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "| head -1"]
+)
+def test_a_stream_that_takes_nothing_harms_neither_program_nor_status(redirection: str, tmp_path: Path) -> None:
+    program = "import time, sys\nfor n in range(3): print(n, flush=True); time.sleep(0.3)\nsys.exit(3)"
+    words = shlex.join([*_AGENT, "--", sys.executable, "-c", program])
+    shell = f"{words} {redirection}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+    assert "tfscale" not in done.stdout
+    told = {">/dev/full": "stdout: No space left", "| head -1": "nobody reads stdout any more"}.get(redirection)
+    assert told is None or told in done.stderr
+    assert ("the task goes on, and its output is in" in done.stderr) is (told is not None)
+
+
+def test_a_terminal_that_is_closed_ends_the_program_as_without_an_agent(start: Start) -> None:
+    agent = start(_WAITS)
+    assert _is_up(agent)
+    agent.send_signal(signal.SIGHUP)
+    assert agent.wait(10) == 128 + signal.SIGTERM
+
+
+def test_nohup_keeps_the_program(start: Start) -> None:
+    agent = start(
+        "import time; print('up', flush=True); time.sleep(1)",
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    assert _is_up(agent)
+    agent.send_signal(signal.SIGHUP)
+    assert agent.wait(10) == 0
+
+
+def test_an_agent_that_joins_says_where_the_earlier_output_is(start: Start) -> None:
+    program = "import time; print('up', flush=True); time.sleep(3); print('later')"
+    first = start(program)
+    assert _is_up(first)
+    first.kill()
+    first.wait()
+    (again := start(program)).wait(20)
+    output, said = again.communicate()
+    assert output == b"later\n" and again.returncode == 0
+    assert b"joined the task, which an earlier agent had started; its earlier output is in" in said
+
+
+def test_a_program_that_ended_without_an_agent_is_told_and_not_repeated(start: Start) -> None:
+    program = "import time; print('up', flush=True); time.sleep(0.5); raise SystemExit(3)"
+    first = start(program)
+    assert _is_up(first)
+    first.kill()
+    time.sleep(1)
+    again = start(program)
+    said = _said(again)
+    assert again.returncode == 3
+    assert said[-1].startswith("the task exited with code 3 while no agent was there; give --restart to run it again")
+
+
+def test_the_same_command_twice_is_one_line(start: Start) -> None:
+    first = start(_WAITS)
+    assert _is_up(first)
+    (line,) = _said(again := start(_WAITS))
+    assert again.returncode == 1 and line.endswith("stop that first, or name this run otherwise: --run NAME")
+    assert f"pid {first.pid} already" in line
+
+
+def test_a_working_folder_that_was_removed_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    shell = f"rmdir $PWD; exec {shlex.join(_AGENT)} -- true"
+    words = ["bash", "-c", shell]
+    done = subprocess.run(words, cwd=tmp_path / "gone", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "tfscale-agent: the working folder was removed: change to one that is there\n",
+    )
+
+
+def test_a_state_that_cannot_be_written_is_one_line(start: Start, tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "worker-0.agent.lock").symlink_to("/dev/full")
+    (line,) = _said(agent := start("", "--state-dir", str(folder.parent), "--run", "mine"))
+    assert agent.returncode == 1 and "mine: cannot keep state there (" in line and line.endswith("give --state-dir")
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_ctrl_c_is_silent_while_a_program_is_imported(is_restored: bool) -> None:
+    restore = "early_interrupt.restore()" if is_restored else "pass"
+    code = f"import os; from tfscale.core import early_interrupt; {restore}; os.kill(os.getpid(), {signal.SIGINT:d})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False)
+    assert done.returncode == -signal.SIGINT and ("KeyboardInterrupt" in done.stderr) is is_restored

@@ -1,0 +1,53 @@
+"""The first sentence of a report."""
+
+from __future__ import annotations
+
+import pytest
+from tfscale.console.report.finding_ledger import ReportedFinding
+from tfscale.console.report.run_report import PhaseTimeline, RunGroup
+from tfscale.console.report.verdict import length, verdict
+from tfscale.core.analysis.run.goodput import BUCKETS
+from tfscale.core.cluster.gpu_price import GpuPrice
+from tfscale.core.records import Diagnosis
+
+DAY = 86400.0
+
+
+def finding(kind: str, subject: str, lost: float, cause: str = "") -> ReportedFinding:
+    return ReportedFinding(Diagnosis(kind, subject, 0.0, None, "serious", "", {"cause": cause}), lost)
+
+
+def day(*findings: ReportedFinding, **spent: float) -> RunGroup:
+    buckets = {**dict.fromkeys(BUCKETS, 0.0), "productive": DAY - sum(spent.values()), **spent}
+    return RunGroup("", PhaseTimeline(), {}, 10, 0.0, DAY, spent=buckets, findings=findings)
+
+
+def test_it_names_what_cost_most_and_whom() -> None:
+    stragglers = [finding("straggler", f"worker:{index}", 340.0, "input") for index in range(3)]
+    worst = finding("straggler", "worker:3", 2520.0, "thermal")
+    run = day(*stragglers, worst, finding("hang", "worker:1", 120.0), stragglers=0.39 * DAY)
+    assert verdict(run) == (
+        "24 h, 61% productive; 4 stragglers cost 59 min, the worst worker:3, overheated, 42 min; "
+        "1 hang, worker:1, cost 120 s"
+    )
+
+
+def test_it_names_what_else_took_much_of_the_time() -> None:
+    run = day(checkpoint=0.2 * DAY, start=0.01 * DAY, lost_progress=0.1 * DAY)
+    took = "writing checkpoints took 4 h 48 m; steps made again after a restart took 2 h 24 m"
+    assert verdict(run) == f"24 h, 69% productive; {took}"
+    assert verdict(day()) == "24 h, 100% productive; nothing else cost it time worth a word"
+
+
+def test_lost_time_is_gpu_hours_and_money_where_these_are_known() -> None:
+    run = RunGroup("", PhaseTimeline(), {}, 10, 0.0, 7200.0, findings=(finding("crash", "worker:1", 360.0),), gpus=8)
+    assert "1 crash, worker:1, cost 360 s (0.8 GPU-h)" in verdict(run)
+    priced = RunGroup("", PhaseTimeline(), {}, 10, 0.0, 7200.0, gpus=8, gpu_price=GpuPrice(2.5, "EUR"))
+    assert (priced.price_of(360.0), priced.price_of(7200.0)) == ("0.8 GPU-h, 2.00 EUR", "16 GPU-h, 40 EUR")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"), [(95.0, "95 s"), (2520.0, "42 min"), (3600.0, "1 h"), (18120.0, "5 h 02 m")]
+)
+def test_a_length_is_told_in_its_two_largest_units(seconds: float, says: str) -> None:
+    assert length(seconds) == says

@@ -1,0 +1,1 @@
+"""Incidents by kind; each module has its own as `INCIDENTS`."""
