@@ -14,7 +14,6 @@ import pytest
 from report_connection import connected
 from running_agents import W0, W1, W2, agent, command, frame_when, runs, status_when, stub
 from tfscale.agent.cluster.journal import Intent, Journal
-from tfscale.agent.daemon import DaemonError, sole_agent
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.host_collector import HostCollector
 from tfscale.core.records import HostSample, TaskState
@@ -157,10 +156,3 @@ async def test_a_sample_that_fails_is_told_once_and_ends_nothing(
         await frame_when(settings_of(W0), lambda frame: not frame.HasField("host"))
         await frame_when(settings_of(W0), lambda frame: frame.HasField("host"))
     assert caplog.text.count("sample failed, trying again in a second") == 1
-
-
-def test_a_second_agent_for_the_task_is_refused(settings_of: Callable[..., AgentSettings], tmp_path: Path) -> None:
-    settings = settings_of(W0)
-    with sole_agent(settings), pytest.raises(DaemonError, match="has an agent with pid"), sole_agent(settings):
-        pass
-    assert (tmp_path / "test" / "worker-0.agent.lock").exists()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import logging
 import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,10 +43,6 @@ _LEAD_PATIENCE = 20.0
 """Seconds for which a task waits for the lead's agent to name the generation, before it starts in its own."""
 _UNWATCHED = 10.0
 """Seconds without a console after which an agent that is to end unwatched ends: consoles connect again."""
-
-
-class DaemonError(TfscaleError):
-    """A reason for which the agent cannot start on this host."""
 
 
 class Daemon:
@@ -311,44 +305,6 @@ class Daemon:
             started=self._started,
             pid=os.getpid(),
         )
-
-
-@contextlib.contextmanager
-def sole_agent(settings: AgentSettings) -> Iterator[None]:
-    """Hold the task against a second agent. Raises DaemonError if there is one, or if no state can be kept."""
-    files = settings.files
-    try:
-        files.folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(files.agent_lock, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise _stateless(files.folder, error) from None
-    try:
-        _hold(lock, settings)
-        yield
-    finally:
-        os.close(lock)
-
-
-def _hold(lock: int, settings: AgentSettings) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.truncate(lock, 0)
-        os.write(lock, f"{os.getpid()}\n".encode())
-    except BlockingIOError:
-        other = f"agent with pid {os.read(lock, 20).decode().strip()}"
-        raise DaemonError(
-            f"{settings.task} of {settings.run} has an {other} already: stop that first{_twice(settings)}"
-        ) from None
-    except OSError as error:
-        raise _stateless(settings.files.folder, error) from None
-
-
-def _stateless(folder: Path, error: OSError) -> DaemonError:
-    return DaemonError(f"{folder}: cannot keep state there ({error.strerror}): give --state-dir")
-
-
-def _twice(settings: AgentSettings) -> str:
-    return ", or name this run otherwise: --run NAME" if settings.cluster.is_alone else ""
 
 
 def _announcement(settings: AgentSettings, started: float) -> LocalAgent:

@@ -56,3 +56,17 @@ async def test_a_journal_on_a_disk_that_hangs_is_an_error_and_changes_nothing(tm
         reader.read()
     await asyncio.sleep(0.2)
     assert journal.entry.generation == 0 and not (tmp_path / "j").exists()
+
+
+async def test_a_journal_is_for_its_user_alone_and_follows_no_link(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    before = os.umask(0)
+    try:
+        await journal.update(generation=3)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "j").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "j.new").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(JournalError, match="Too many levels of symbolic links"):
+        await journal.update(generation=4)
+    assert not (tmp_path / "elsewhere").exists()

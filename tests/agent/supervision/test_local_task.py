@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -53,3 +54,13 @@ async def test_an_agent_that_ends_starts_nothing_more(task: LocalTask) -> None:
     await task.drain()
     with pytest.raises(GangError, match="is ending: start it again"):
         await task.run(2, "test")
+
+
+async def test_an_agent_whose_journal_cannot_be_written_ends_its_task_all_the_same(
+    task: LocalTask, settings_of: Callable[..., AgentSettings], caplog: pytest.LogCaptureFixture
+) -> None:
+    await task.run(1, "test")
+    shutil.rmtree(settings_of(W1).files.folder)
+    await task.drain()
+    assert (await task.status()).state is TaskState.EXITED
+    assert "give --restart to have its next agent start it again" in caplog.text

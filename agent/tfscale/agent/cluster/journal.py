@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.private_file import open_private
 from tfscale.core.errors import TfscaleError
 
 _VERSION = 1
@@ -82,7 +83,7 @@ class Journal:
 
     def _write(self, entry: JournalEntry, given_up: threading.Event) -> None:
         temporary = self._path.with_name(self._path.name + ".new")
-        with temporary.open("w") as file:
+        with os.fdopen(open_private(str(temporary), os.O_WRONLY | os.O_TRUNC), "w") as file:
             json.dump({"version": _VERSION, **asdict(entry)}, file)
             file.flush()
             os.fsync(file.fileno())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from tfscale.agent.private_file import open_private
 from tfscale.core.errors import TfscaleError
 
 _TIMEOUT = 3.0
@@ -70,7 +71,7 @@ async def dump_stacks(listener: StackListener | None, task_pid: int | None, path
     if not _handles_signal(listener):
         raise StackUnavailable(f"process {listener.pid} listens no more: it is ending, or runs another program by now")
     try:
-        path.write_text("")
+        os.close(open_private(str(path), os.O_WRONLY | os.O_TRUNC))
         os.kill(listener.pid, listener.signal)
     except OSError as error:
         raise StackUnavailable(f"process {listener.pid} cannot be asked for its stack: {error.strerror}") from None

@@ -94,6 +94,7 @@ class ReportServer:
             self._path.chmod(0o600)
         except OSError:
             listening.close()
+            self._remove()
             raise ServerError(f"cannot serve the task's reports on {self._path}: look at that folder") from None
         listening.listen()
         listening.setblocking(False)
@@ -107,7 +108,10 @@ class ReportServer:
         await asyncio.wait([self._accepting])
         self._listening.close()
         self._reports.close()
-        # The next agent of this task makes it anew.
+        self._remove()
+
+    def _remove(self) -> None:
+        """Remove the socket, which the next agent of this task makes anew."""
         with contextlib.suppress(OSError):
             self._path.unlink()
 

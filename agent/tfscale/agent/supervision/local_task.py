@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from tfscale.agent.cluster.gang import GangError, Overtaken
-from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.journal import Journal, JournalError
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import Launch
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import report_socket, task_environment
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.records import TaskStatus
+
+_logger = logging.getLogger(__name__)
 
 
 def _never(_why: str) -> None:
@@ -92,7 +95,10 @@ class LocalTask:
         """End the task for good, and mark in the journal that the next agent starts cold."""
         self._leaving = True
         await self._supervisor.stop("its agent was asked to end")
-        await self._journal.update(drained=True)
+        try:
+            await self._journal.update(drained=True)
+        except JournalError as error:
+            _logger.error("%s; give --restart to have its next agent start it again", error)
 
     async def _accept(self, generation: int) -> None:
         newest = self._journal.entry.generation

@@ -10,6 +10,7 @@ import os
 import time
 from functools import partial
 
+from tfscale.agent.private_file import open_private
 from tfscale.agent.supervision.writer_thread import WriterThread
 
 _LONGEST_LINE = 1 << 16
@@ -78,9 +79,7 @@ class OutputLog:
 
     def _put(self, data: bytes) -> int:
         if self._fd is None:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._fd = os.open(self._path, flags, 0o600)
-            os.fchmod(self._fd, 0o600)
+            self._fd = open_private(self._path, os.O_WRONLY | os.O_APPEND)
             self._size = os.fstat(self._fd).st_size
         written = os.write(self._fd, data)
         self._size += written

@@ -9,6 +9,8 @@ import contextlib
 import errno
 import os
 
+from tfscale.agent.private_file import open_private
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO
@@ -56,5 +58,4 @@ class StateFile:
 
 
 def _private(path: str) -> IO[bytes]:
-    """Open a file of this user's alone for writing; a link in its place is not followed."""
-    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "wb")
+    return open(open_private(path, os.O_WRONLY | os.O_TRUNC), "wb")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.task_log import last_lines
+from tfscale.agent.private_file import open_private
 from tfscale.agent.supervision import sessions
 from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec
 from tfscale.agent.supervision.shim_state import ShimState, read_state
@@ -339,8 +340,12 @@ def _try_lock(path: Path) -> int | None:
     """Return a descriptor that holds the lock, None while another process holds it.
 
     The shim inherits the descriptor, and its copy keeps the lock from before its first instruction until its last.
+    Raises SupervisionError.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        descriptor = open_private(str(path), os.O_RDWR)
+    except OSError as error:
+        raise SupervisionError(f"{path}: cannot be opened ({error.strerror}): look at its folder") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from tfscale.core.cluster.local.runtime_folder import is_private, make_private, runtime_folders
+from tfscale.core.cluster.local.private_folder import is_private
+from tfscale.core.cluster.local.runtime_folder import made_runtime_folders, runtime_folders
 
 _logger = logging.getLogger(__name__)
 _FOLDER = "agents"
@@ -48,7 +49,7 @@ class LocalAgent:
 def announced(agent: LocalAgent, environment: Mapping[str, str]) -> Iterator[None]:
     """Announce this agent for as long as the block lasts; without a private folder with room nobody is told of it."""
     with contextlib.ExitStack() as stack:
-        for folder in filter(make_private, runtime_folders(environment)):
+        for folder in made_runtime_folders(environment):
             with contextlib.suppress(OSError):
                 stack.enter_context(_announcement(folder / _FOLDER, agent))
                 break

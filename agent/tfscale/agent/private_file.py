@@ -1,0 +1,19 @@
+"""Files that are this user's alone. Standard library alone, without pathlib: the shim opens its files so, too."""
+
+from __future__ import annotations
+
+import os
+
+
+def open_private(path: str, flags: int) -> int:
+    """Return the descriptor of a file that is made if it is not there, and that nobody else may read or write.
+
+    A link in its place is not followed, and the file of another user is not taken. Raises OSError.
+    """
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)  # whatever the umask, and whoever has made it
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
