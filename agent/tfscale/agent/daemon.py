@@ -19,19 +19,20 @@ from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
 from tfscale.agent.process.standstill import StandstillWatch
-from tfscale.agent.serving.servers import AgentServer, ReportServer
+from tfscale.agent.serving.agent_server import AgentServer
+from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.shim_process import TaskSpec
 from tfscale.agent.supervision.supervisor import Supervisor
-from tfscale.agent.supervision.task_environment import probe_site
+from tfscale.agent.supervision.task_environment import probe_site, report_socket
 from tfscale.agent.supervision.transitions import how_it_ended
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.agent.telemetry.sampler import Sampler
-from tfscale.core.cluster.local.local_agents import LocalAgent, announced
+from tfscale.core.cluster.local.local_agents import Announcement, LocalAgent, announced
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Description, Frame, ProbeStatus, TaskState, TaskStatus
@@ -84,8 +85,8 @@ class Daemon:
         except BaseException:
             await self._stop_servers()
             raise
-        with announced(_announcement(self._settings, self._started), os.environ):
-            ticks = asyncio.create_task(self._tick())
+        with announced(_local_agent(self._settings, self._started), os.environ) as announcement:
+            ticks = asyncio.create_task(self._tick(announcement))
             await self._leave.wait()
             await self._drain()
             ticks.cancel()
@@ -95,8 +96,9 @@ class Daemon:
     async def _startup(self) -> None:
         self._server = AgentServer(self._settings, self._service())
         status = await self._local.adopt()
-        self._report_server = ReportServer(Path(self._local.socket), self._reports)
+        self._report_server = ReportServer(Path(self._local.socket), self._reports, self._report_socket)
         await self._report_server.start()
+        self._local.socket = str(self._report_server.path)
         self._catch_signals()
         self._sampler.start()
         self._greetings.start()
@@ -109,14 +111,28 @@ class Daemon:
         if settings.cluster_file is not None:
             _logger.info("the cluster is that of %s", settings.cluster_file.absolute())
 
-    async def _tick(self) -> None:
+    async def _tick(self, announcement: Announcement) -> None:
         while True:
             await asyncio.sleep(until_next(time.time(), self._settings.position))
+            await self._keep_socket()
+            self._call_safely("announcement", announcement.keep)
             self._call_safely("sample", self._sample)
             self._call_safely("frame", self._publish)
             if self._settings.exit_unwatched and self._is_forgotten():
                 _logger.info("the task has ended, and no console watches")
                 self._leave.set()
+
+    def _report_socket(self) -> str:
+        return report_socket(self._settings)
+
+    async def _keep_socket(self) -> None:
+        """Have the next start of the task report where it can, also when the runtime folder was removed."""
+        assert self._report_server is not None
+        try:
+            await self._report_server.keep()
+        except TfscaleError as error:
+            self._log_once("socket", error)
+        self._local.socket = str(self._report_server.path)
 
     def _is_forgotten(self) -> bool:
         """Return whether the task has ended, and no console has watched for a while."""
@@ -133,9 +149,12 @@ class Daemon:
         try:
             function()
         except Exception as error:
-            if (kind := (operation, type(error))) not in self._logged_failures:
-                self._logged_failures.add(kind)
-                _logger.error("%s failed, trying again in a second: %r", operation, error)
+            self._log_once(operation, error)
+
+    def _log_once(self, operation: str, error: Exception) -> None:
+        if (kind := (operation, type(error))) not in self._logged_failures:
+            self._logged_failures.add(kind)
+            _logger.error("%s failed, trying again in a second: %r", operation, error)
 
     def _sample(self) -> None:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
@@ -307,7 +326,7 @@ class Daemon:
         )
 
 
-def _announcement(settings: AgentSettings, started: float) -> LocalAgent:
+def _local_agent(settings: AgentSettings, started: float) -> LocalAgent:
     file = settings.cluster_file
     return LocalAgent(
         run=settings.run,
