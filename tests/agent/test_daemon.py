@@ -128,6 +128,24 @@ async def test_a_clean_end_begins_anew_and_an_unattended_one_is_only_reported(
         assert (await status_when(settings, lambda s: ended(s) and s.generation == 3)).exit is not None
 
 
+@pytest.mark.parametrize("text", ["", "{", '{"generation": 1}'])
+async def test_a_run_whose_state_is_damaged_does_not_begin_again(
+    settings_of: Callable[..., AgentSettings], text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = settings_of(W0, command=(sys.executable, "-c", "pass"))
+    ended = lambda status: status.state is TaskState.EXITED  # noqa: E731
+    async with agent(settings):
+        await status_when(settings, ended)
+    await Journal(settings.files.journal).update(drained=False)
+    settings.files.shim_state.write_text(text)
+    async with agent(settings):
+        status = await status_when(settings, lambda status: status.state is TaskState.LOST)
+    assert status.generation == 1 and "is damaged: whether it has finished is not known" in status.reason
+    assert "give --restart to run it again" in caplog.text
+    async with agent(replace(settings, restart=True)):
+        assert (await status_when(settings, ended)).generation == 2
+
+
 async def test_an_agent_killed_just_before_it_started_its_task_goes_on_in_that_generation(
     settings_of: Callable[..., AgentSettings],
 ) -> None:

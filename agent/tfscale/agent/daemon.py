@@ -224,7 +224,7 @@ class Daemon:
         elif not cold and not self._supervisor.alive:
             _logger.warning(
                 "the task %s while no agent was there; give --restart to run it again; its log is %s",
-                "ended" if status.exit is None else how_it_ended(status.exit),
+                f"ended ({status.reason})" if status.exit is None else how_it_ended(status.exit),
                 log,
             )
 

@@ -17,3 +17,16 @@ def open_private(path: str, flags: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def replace_for_good(temporary: str, path: str) -> None:
+    """Put a file that was written and synced in another's place, so that a crash of the machine leaves one of both.
+
+    Raises OSError.
+    """
+    os.replace(temporary, path)  # noqa: PTH105
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

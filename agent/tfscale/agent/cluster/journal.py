@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tfscale.agent.file_thread import DiskHangs, FileThread
-from tfscale.agent.private_file import open_private
+from tfscale.agent.private_file import open_private, replace_for_good
 from tfscale.core.errors import TfscaleError
 
 _VERSION = 1
@@ -88,7 +88,7 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
         if not given_up.is_set():
-            temporary.replace(self._path)
+            replace_for_good(str(temporary), str(self._path))
 
     def _read(self) -> JournalEntry:
         try:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
+
+_MOST = 1 << 53
+"""Largest number that all programs that read JSON read alike."""
+_MOST_CODE = (1 << 31) - 1
+_MOST_SIGNAL = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +48,33 @@ class ShimState:
         try:
             given = json.loads(text)
             known = {field.name: given[field.name] for field in fields(cls) if field.name in given}
-            return cls(**{**known, "argv": tuple(given["argv"])})
+            state = cls(**{**known, "argv": tuple(given["argv"])})
         except (ValueError, TypeError, KeyError):
             return None
+        return state if _makes_sense(state) else None
+
+
+def _makes_sense(state: ShimState) -> bool:
+    """Return whether each field is of its type, and no number larger than any real one."""
+    numbers = (state.shim_pid, state.shim_started, state.generation, state.attempt, state.lost_output)
+    optional = (state.task_pid, state.task_started)
+    return (
+        all(isinstance(text, str) for text in (state.boot, state.message, *state.argv))
+        and isinstance(state.requested, bool)
+        and all(_is_whole(number, _MOST) for number in numbers)
+        and all(number is None or _is_whole(number, _MOST) for number in optional)
+        and all(at is None or _is_time(at) for at in (state.started, state.ended))
+        and (state.code is None or _is_whole(state.code, _MOST_CODE))
+        and (state.signal is None or _is_whole(state.signal, _MOST_SIGNAL))
+    )
+
+
+def _is_whole(number: object, most: int) -> bool:
+    return type(number) is int and 0 <= number <= most
+
+
+def _is_time(at: object) -> bool:
+    return isinstance(at, int | float) and math.isfinite(at)
 
 
 def read_state(path: Path) -> ShimState | None:

@@ -1,7 +1,7 @@
 """File with the state of a shim's task. Standard library alone."""
 
 # Importing pathlib would take a sixth of the time until the task starts.
-# ruff: noqa: PTH105, PTH108, PTH123
+# ruff: noqa: PTH108, PTH123
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 
-from tfscale.agent.private_file import open_private
+from tfscale.agent.private_file import open_private, replace_for_good
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ class StateFile:
                 if is_last:
                     file.flush()
                     os.fsync(file.fileno())
-            os.replace(self._path + ".new", self._path)
+            put = replace_for_good if is_last else os.replace
+            put(self._path + ".new", self._path)
         except OSError as error:
             if is_last and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 self._write_spare(text)
@@ -50,7 +51,7 @@ class StateFile:
                 spare.write(text.ljust(_SPARE))
                 spare.flush()
                 os.fsync(spare.fileno())
-            os.replace(self._spare, self._path)
+            replace_for_good(self._spare, self._path)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

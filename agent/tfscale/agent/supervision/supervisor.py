@@ -110,14 +110,16 @@ class Supervisor:
         """Take over from an earlier agent: a living shim of any attempt, or the end of the given attempt.
 
         Return a status of PENDING if there is neither. Raises SupervisionError when the process that holds the shim's
-        lock starts no task.
+        lock starts no task, and DiskHangs.
         """
         if _is_locked(self._spec.lock):
             self._take_over(await self._living_shim())
-        else:
-            state = await self._written_state()
-            if state is not None and (state.generation, state.attempt) == (generation, attempt):
-                await self._inherit(state)
+            return self._status
+        state = await self._files.call(lambda: read_state(self._spec.state))
+        if state is not None and (state.generation, state.attempt) == (generation, attempt):
+            await self._inherit(state)
+        elif state is None and generation and await self._files.call(self._spec.state.exists):
+            self._give_up(generation, attempt)
         return self._status
 
     def _take_over(self, state: ShimState) -> None:
@@ -132,6 +134,12 @@ class Supervisor:
             self._become(await self._exited(state))
         else:
             await self._lose()
+
+    def _give_up(self, generation: int, attempt: int) -> None:
+        """Become LOST: a task of which nothing is known may have finished, and a finished run must not begin again."""
+        self._begin(generation, attempt, "ended while no agent was there")
+        reason = f"{self._spec.state} is damaged: whether it has finished is not known"
+        self._become(replace(self._status, state=TaskState.LOST, reason=reason))
 
     async def stop(self, reason: str) -> TaskStatus:
         """End the task (SIGTERM, and after the grace period SIGKILL) and wait until it has ended.
