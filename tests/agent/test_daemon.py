@@ -101,6 +101,13 @@ async def test_what_the_probe_reports_is_in_the_frames(settings_of: Callable[...
     assert list(reply.frame.steps[0].reduce) == []
 
 
+async def test_a_very_long_command_is_cut_where_it_is_shown(settings_of: Callable[..., AgentSettings]) -> None:
+    command = (*settings_of(W0).command, *["x" * 100_000] * 10)
+    async with agent(settings := settings_of(W0, command=command)), stub(settings) as service:
+        await runs(settings)
+        assert (await service.Describe(agent_pb2.DescribeRequest())).ByteSize() < 10_000
+
+
 async def test_exit_with_task_answers_the_tasks_code(settings_of: Callable[..., AgentSettings]) -> None:
     settings = settings_of(W0, command=(sys.executable, "-c", "import sys; sys.exit(42)"), exit_with_task=True)
     async with agent(settings) as running, asyncio.timeout(5):

@@ -24,7 +24,7 @@ from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
-from tfscale.agent.supervision.shim_process import TaskSpec
+from tfscale.agent.supervision.shim_process import TaskSpec, shown_command
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import probe_site, report_socket
 from tfscale.agent.supervision.transitions import how_it_ended
@@ -318,7 +318,7 @@ class Daemon:
             lead=str(settings.cluster.lead),
             host=socket.gethostname(),
             cluster=settings.cluster.to_json(),
-            command=settings.command,
+            command=tuple(shown_command(settings.command)),
             log_path=str(settings.files.log),
             generation=self._journal.entry.generation,
             started=self._started,
@@ -335,7 +335,7 @@ def _local_agent(settings: AgentSettings, started: float) -> LocalAgent:
         pid=os.getpid(),
         started=started,
         directory=str(Path.cwd()),
-        command=settings.command,
+        command=tuple(shown_command(settings.command)),
         cluster=None if file is None else str(file.absolute()),
         insecure=settings.insecure,
     )

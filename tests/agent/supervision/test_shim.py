@@ -161,6 +161,11 @@ async def test_a_command_may_be_longer_than_one_argument_may(spec: TaskSpec) -> 
     assert spec.state.stat().st_size < 8000
 
 
+async def test_one_argument_that_the_kernel_does_not_take_is_one_line_with_what_helps(spec: TaskSpec) -> None:
+    state = await run_to_end(replace(spec, command=(*python("pass"), "x" * (128 << 10))))
+    assert state.code == 127 and "Argument list too long: no argument or variable may have 128 KiB" in state.message
+
+
 def test_the_shim_needs_the_standard_library_alone() -> None:
     source = f"import sys; sys.path.insert(0, {_ROOT!r}); import {shim.__name__}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-IS", "-c", source], capture_output=True, text=True, check=True)

@@ -60,6 +60,7 @@ _BY_INTERPRETER = "or write its interpreter before it, as in python train.py"
 _REMEDIES = {
     errno.ENOENT: f"give its path, {_BY_INTERPRETER}",
     errno.EACCES: f"make it executable with chmod +x, {_BY_INTERPRETER}",
+    errno.E2BIG: "no argument or variable may have 128 KiB, nor all together 2 MiB: put some in a file",
     errno.ENOEXEC: f"begin it with a line such as #!/bin/sh, {_BY_INTERPRETER}",
 }
 """Remedies where a program cannot be started, by the error's number."""

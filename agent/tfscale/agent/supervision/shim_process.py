@@ -81,7 +81,7 @@ class ShimProcess:
 
 
 def shown_command(command: Sequence[str]) -> list[str]:
-    """Return a command as the state file names it: cut where it is very long."""
+    """Return a command as state file, announcement and console name it: cut where it is very long."""
     shown, room = [], _MOST_SHOWN
     for word in command:
         shown.append(word[:room])
