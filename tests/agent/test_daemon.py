@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -16,6 +17,7 @@ from running_agents import W0, W1, W2, agent, command, frame_when, runs, status_
 from tfscale.agent.cluster.journal import Intent, Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.host_collector import HostCollector
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import HostSample, TaskState
 from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 
@@ -44,7 +46,7 @@ async def test_a_restart_brings_the_gang_to_the_next_generation(settings_of: Cal
     assert progress[-1].stage == agent_pb2.STAGE_DONE
     assert [status.generation for status in after] == [2, 2, 2]
     assert not {status.pid for status in before} & {status.pid for status in after}
-    assert progress[-1].at - progress[0].at < 3
+    assert progress[-2].at - progress[0].at < 3 < progress[-1].at - progress[0].at
 
 
 async def test_a_restart_goes_on_without_its_caller(settings_of: Callable[..., AgentSettings]) -> None:
@@ -58,6 +60,20 @@ async def test_a_restart_goes_on_without_its_caller(settings_of: Callable[..., A
                 break
         after = await asyncio.gather(*(status_when(each, lambda s: s.generation == 2 and s.pid) for each in settings))
     assert {status.state for status in after} == {TaskState.RUNNING}
+
+
+async def test_a_restart_whose_task_ends_at_once_is_no_success(
+    make_cluster: Callable[[int], ClusterSpec], make_settings: Callable[..., AgentSettings], tmp_path: Path
+) -> None:
+    path = tmp_path / "changed"
+    program = f"import os, sys, time; time.sleep(0.5 if os.path.exists({str(path)!r}) else 60); sys.exit(3)"
+    settings = make_settings(make_cluster(1), W0, command=(sys.executable, "-c", program))
+    async with agent(settings):
+        await runs(settings)
+        path.touch()
+        *_, running, last = await command(settings, "Restart", "worker:0")
+    assert (running.stage, last.stage) == (agent_pb2.STAGE_RUNNING, agent_pb2.STAGE_FAILED)
+    assert re.fullmatch(r"worker:0 exited with code 3 0\.\d s after its start; see its log", last.message)
 
 
 async def test_every_change_of_state_is_a_frame_at_once(settings_of: Callable[..., AgentSettings]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tfscale.agent.cluster.gang import OperationProgress
+from tfscale.agent.cluster.operation import OperationProgress
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines

@@ -3,12 +3,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, Operation, Overtaken, Verb
+from tfscale.agent.cluster import gang as gang_module
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.operation import Operation
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import Stage, TaskState, TaskStatus
+from tfscale.core.records import Exit, Stage, TaskState, TaskStatus
 
 
 class FakeMember:
@@ -21,6 +23,7 @@ class FakeMember:
         self.gate.set()
         self.absent = False
         self.failure: GangError | None = None
+        self.exit: Exit | None = None
 
     async def fence(self, generation: int, _reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
         await self._pass(unreachable)
@@ -47,7 +50,7 @@ class FakeMember:
         return None if self.absent else self.known
 
     async def status(self) -> TaskStatus | None:
-        return None if self.absent else TaskStatus(self.state, self.own)
+        return None if self.absent else TaskStatus(self.state, self.own, exit=self.exit, started=1.0)
 
 
 class Setup:
@@ -66,6 +69,11 @@ class Setup:
 
     def member(self, name: str) -> FakeMember:
         return self.members[Task.parse(name)]
+
+
+@pytest.fixture(autouse=True)
+def _proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gang_module, "_PROOF", 0.2)
 
 
 @pytest.fixture
@@ -161,6 +169,39 @@ async def test_a_newer_restart_takes_the_place_of_one_that_waits(setup: Setup) -
     peer.gate.set()
     assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "again", None)))[-1] is Stage.DONE
     assert {member.own for member in setup.members.values()} == {3}
+
+
+@pytest.mark.parametrize(
+    ("state", "end", "why"),
+    [
+        (TaskState.EXITED, Exit(1, None, 1.5), "worker:2 exited with code 1 0.5 s after its start; see its log"),
+        (TaskState.LOST, None, "worker:2 is lost"),
+        (TaskState.EXITED, Exit(0, None, 1.5), None),
+        (TaskState.EXITED, Exit(None, 15, 1.5, requested=True), None),
+    ],
+)
+async def test_a_start_is_done_only_when_its_tasks_have_lived_for_a_while(
+    setup: Setup, state: TaskState, end: Exit | None, why: str | None
+) -> None:
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    async for progress in operation.progress():
+        if progress.stage is Stage.RUNNING and progress.tasks == (Task.parse("worker:2"),):
+            setup.member("worker:2").state, setup.member("worker:2").exit = state, end
+    assert progress.stage is (Stage.DONE if why is None else Stage.FAILED)
+    assert (why or "") in progress.message
+    assert Journal(setup.path).entry.intent is None
+
+
+async def test_a_newer_command_does_not_wait_for_the_proof_of_a_start(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gang_module, "_PROOF", 60.0)
+    restart = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    await restart.carried_out.wait()
+    stop = await setup.gang.command(Verb.STOP, WORKER_1, "", None)
+    stages = [(progress.stage, progress.message) async for progress in restart.progress()]
+    assert stages[-1] == (Stage.DONE, "not watched for 60 s, since another command came")
+    assert (await told(stop))[-1] is Stage.DONE
 
 
 async def test_the_expected_generation_is_compared(setup: Setup) -> None:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
 
 from tfscale.agent.cluster.journal import Intent, Journal, JournalError
+from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.supervision.transitions import how_it_ended
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.restart import plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
@@ -26,6 +27,8 @@ from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Stage, TaskState, TaskStatus
 
 _logger = logging.getLogger(__name__)
+_PROOF = 3.0
+"""Seconds for which tasks must live after their start until the command is done: a wrong import ends one at once."""
 
 
 class GangError(TfscaleError):
@@ -48,17 +51,6 @@ class Verb(StrEnum):
     STOP = "stop"
 
 
-@dataclass(frozen=True, slots=True)
-class OperationProgress:
-    """One step of a command, at `at` (Unix seconds)."""
-
-    stage: Stage
-    tasks: tuple[Task, ...]
-    generation: int
-    message: str = ""
-    at: float = 0.0
-
-
 class GangMember(Protocol):
     """A task of the cluster as the lead's agent reaches it: its own task, or a peer through the peer's agent.
 
@@ -77,60 +69,6 @@ class GangMember(Protocol):
 
     async def status(self) -> TaskStatus | None:
         """Return the task's status, None if its agent does not answer at once."""
-
-
-class Operation:
-    """One command under way. It goes on whether or not anybody iterates over its progress."""
-
-    def __init__(self, intent: Intent, tasks: tuple[Task, ...]) -> None:
-        self.intent = intent
-        self.tasks = tasks
-        self.overdue = False
-        """True if an agent does not answer, so that a newer command may supersede this one."""
-        self.driver: asyncio.Task[None] | None = None
-        self.is_settled = False
-        """True once nothing is left to do but to write that down."""
-        self._history: list[OperationProgress] = []
-        self._changed = asyncio.Event()
-        self._is_over = False
-
-    def report(self, stage: Stage, tasks: Iterable[Task], message: str = "", *, is_told: bool = False) -> None:
-        """Add a stage of the command, and log it; a failure that the log tells already (`is_told`) is no warning."""
-        self._history.append(OperationProgress(stage, tuple(tasks), self.intent.generation, message, time.time()))
-        self._log(self._history[-1], is_told)
-        self._wake()
-
-    def unreachable(self, task: Task, why: str) -> None:
-        """Report that a task's agent does not answer, and end the callers' streams; the command itself goes on."""
-        self.overdue = True
-        self.report(Stage.FAILED, [task], f"{why}; the {self.intent.verb} goes on by itself when it answers")
-        self.finish()
-
-    def finish(self) -> None:
-        """End the callers' streams."""
-        self._is_over = True
-        self._wake()
-
-    async def progress(self) -> AsyncIterator[OperationProgress]:
-        """Yield the whole progress from the start, until the command is over or an agent does not answer."""
-        seen = 0
-        while True:
-            while seen < len(self._history):
-                seen += 1
-                yield self._history[seen - 1]
-            if self._is_over:
-                return
-            await self._changed.wait()
-
-    def _log(self, progress: OperationProgress, is_told: bool) -> None:
-        level = logging.WARNING if progress.stage is Stage.FAILED and not is_told else logging.INFO
-        tasks = ", ".join(map(str, progress.tasks))
-        text = f"{self.intent.verb} to generation {progress.generation}: {progress.stage} {tasks}"
-        _logger.log(level, "%s", f"{text}: {progress.message}" if progress.message else text)
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
 
 
 class Gang:
@@ -189,8 +127,8 @@ class Gang:
         """Stop the tasks that only waited for work of the lead's task, which has ended well; None if there are none."""
         async with self._deciding:
             under_way = self._operation
-            if under_way is not None and under_way.driver is not None and not under_way.overdue:
-                await asyncio.wait([under_way.driver])
+            if under_way is not None and not under_way.overdue:
+                await under_way.carried_out.wait()
             served = plan_finish(self._spec, self._strategy())
             tasks = tuple([task for task in served if await self._all_run((task,))])
             if not tasks:
@@ -207,15 +145,15 @@ class Gang:
     async def _written_down(self) -> None:
         """Wait for a command of which only the end has to be written: its tasks run already."""
         ending = self._operation
-        if ending is not None and ending.is_settled and ending.driver is not None:
-            await asyncio.wait([ending.driver])
+        if ending is not None and ending.is_settled:
+            await ending.carried_out.wait()
 
     def _refuse(self, expected: int | None) -> None:
         now = self._journal.entry.generation
         if expected is not None and expected != now:
             raise Overtaken(f"the cluster is in generation {now}, not {expected}: look at its tasks, then ask again")
         busy = self._operation
-        if busy is not None and not busy.overdue and busy.driver is not None and not busy.driver.done():
+        if busy is not None and not busy.overdue and not busy.carried_out.is_set():
             names = ", ".join(map(str, busy.tasks))
             raise Busy(
                 f"a {busy.intent.verb} of {names} to generation {busy.intent.generation} is under way: wait for it"
@@ -255,14 +193,34 @@ class Gang:
             await self._stop_then_start(operation)
             operation.is_settled = True
             await self._journal.update(intent=None)
-            operation.report(Stage.DONE, operation.tasks)
+            operation.carried_out.set()
+            operation.report(Stage.DONE, operation.tasks, await self._proof(operation))
         except JournalError as error:
             operation.report(Stage.FAILED, operation.tasks, str(error))
         except GangError:
             with contextlib.suppress(JournalError):  # the next agent tries once more
                 await self._journal.update(intent=None)
         finally:
+            operation.carried_out.set()
             operation.finish()
+
+    async def _proof(self, operation: Operation) -> str:
+        """Watch the tasks that were started for some seconds. Raises GangError for one that has failed by then.
+
+        A newer command does not wait for that: return what is to be said of it then.
+        """
+        if operation.intent.verb == Verb.STOP:
+            return ""
+        try:
+            await asyncio.sleep(_PROOF)
+        except asyncio.CancelledError:
+            return f"not watched for {_PROOF:g} s, since another command came"
+        statuses = await asyncio.gather(*(self._members[task].status() for task in operation.tasks))
+        for task, status in zip(operation.tasks, statuses, strict=True):
+            if status is not None and (why := _failure(status, operation.intent.generation)):
+                operation.report(Stage.FAILED, [task], f"{task} {why}; see its log", is_told=task == self._spec.lead)
+                raise GangError(why)
+        return ""
 
     async def _stop_then_start(self, operation: Operation) -> None:
         if not operation.intent.starting:
@@ -305,3 +263,14 @@ class Gang:
         except TfscaleError as error:
             operation.report(Stage.FAILED, [task], str(error))
             raise GangError(str(error)) from error
+
+
+def _failure(status: TaskStatus, generation: int) -> str:
+    """Return how a task that was started in this generation has failed, nothing if it has not."""
+    end = status.exit
+    if status.generation != generation or status.state not in (TaskState.EXITED, TaskState.LOST):
+        return ""
+    if end is None:
+        return f"is {status.state}: {status.reason}"
+    lived = end.at - (end.at if status.started is None else status.started)
+    return "" if end.well else f"{how_it_ended(end)} {lived:.1f} s after its start"
