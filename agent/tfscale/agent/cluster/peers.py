@@ -105,17 +105,11 @@ class Peer:
     ) -> TaskStatus:
         """Repeat the request until the agent has answered: it may be killed and started again meanwhile."""
         request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason)
-        loop = asyncio.get_running_loop()
-        late = loop.time() + self._patience
-        warning = loop.call_at(late, unreachable, self._no_answer())
+        listening = asyncio.create_task(self._listen(unreachable))
         try:
             while True:
                 call = self._stub().Apply(request, wait_for_ready=True)
                 try:
-                    await call.initial_metadata()
-                    warning.cancel()
-                    if loop.time() >= late:
-                        _logger.info("its agent answers again", extra={"task": str(self._task)})
                     return wire.status_record(await call)
                 except grpc.aio.AioRpcError as error:
                     if error.code() is not grpc.StatusCode.UNAVAILABLE:
@@ -124,7 +118,26 @@ class Peer:
                 finally:
                     call.cancel()
         finally:
-            warning.cancel()
+            listening.cancel()
+
+    async def _listen(self, unreachable: Callable[[str], None]) -> None:
+        """Ask the agent again and again whether it is there, and tell of it once it has not answered for `patience`.
+
+        The request itself says nothing of that: it is answered when the task is there, after a grace period perhaps,
+        and gRPC holds back the first metadata of such a call until its answer.
+        """
+        loop = asyncio.get_running_loop()
+        heard, is_told = loop.time(), False
+        while True:
+            # An agent that is stopped answers nothing, and its kernel keeps the connection.
+            if await self.generation(self._patience / 4, wait=True) is not None:
+                if is_told:
+                    _logger.info("its agent answers again", extra={"task": str(self._task)})
+                heard, is_told = loop.time(), False
+            elif loop.time() - heard >= self._patience and not is_told:
+                is_told = True
+                unreachable(self._no_answer())
+            await asyncio.sleep(self._patience / 20)
 
     def _no_answer(self) -> str:
         return f"the agent of {self._task} at {self._spec.agents[self._task]} does not answer: start it"

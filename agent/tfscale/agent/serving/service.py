@@ -133,8 +133,6 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
     ) -> telemetry_pb2.TaskStatus:
-        # The lead learns at once that the agent is there: the rest may take a grace period.
-        await context.send_initial_metadata(())
         targets = {
             agent_pb2.ApplyRequest.TARGET_STOPPED: self._local.fence,
             agent_pb2.ApplyRequest.TARGET_RUNNING: self._local.run,
