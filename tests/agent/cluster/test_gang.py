@@ -246,6 +246,12 @@ async def test_the_leads_cold_start_passes_every_peers_generation_and_takes_alon
     assert [member.own for member in setup.members.values()] == [10, 10, 1]
 
 
+async def test_a_peer_that_is_ahead_is_overtaken(setup: Setup) -> None:
+    setup.member("worker:2").known = 40
+    assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "slow", 1)))[-1] is Stage.DONE
+    assert {member.own for member in setup.members.values()} == {41}
+
+
 async def test_a_task_of_another_cluster_is_refused(setup: Setup) -> None:
     with pytest.raises(UsageError, match="worker:7: the cluster has no such task"):
         await setup.gang.command(Verb.RESTART, [Task.parse("worker:7")], "", None)

@@ -3,7 +3,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tfscale.agent.cluster.journal import Intent, Journal, JournalEntry, JournalError
+from tfscale.agent.cluster.journal import MOST_GENERATIONS, Intent, Journal, JournalEntry, JournalError
 from tfscale.agent.file_thread import FileThread
 
 
@@ -43,6 +43,14 @@ async def test_the_generation_never_falls(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     await asyncio.gather(journal.update(generation=5), journal.update(generation=4, attempt=2))
     assert (journal.entry.generation, journal.entry.attempt) == (5, 2)
+
+
+async def test_a_generation_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    await journal.update(generation=MOST_GENERATIONS)
+    with pytest.raises(JournalError, match="there is no generation 9007199254740993"):
+        await journal.update(generation=MOST_GENERATIONS + 1)
+    assert Journal(tmp_path / "j").entry.generation == MOST_GENERATIONS
 
 
 async def test_a_journal_on_a_disk_that_hangs_is_an_error_and_changes_nothing(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -130,3 +131,37 @@ async def test_the_log_can_be_followed(settings_of: Callable[..., AgentSettings]
                 break
     numbers = [int(line.split()[1]) for line in lines if line.startswith("line")]
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
+
+
+_ODD: list[tuple[str, Any]] = [
+    *(("Restart", agent_pb2.TasksRequest(tasks=[name])) for name in ("", "worker:", "worker:-1", "worker:\u00b2")),
+    ("Restart", agent_pb2.TasksRequest(tasks=["worker:" + "9" * 5000])),
+    ("Restart", agent_pb2.TasksRequest(tasks=["worker:0"], expected_generation=(1 << 64) - 1)),
+    ("Stop", agent_pb2.TasksRequest(tasks=["x" * 1_000_000])),
+    ("Apply", agent_pb2.ApplyRequest(target=99, generation=1)),  # type: ignore[arg-type]
+    ("Apply", agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPED, generation=(1 << 64) - 1)),
+    ("Apply", agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_RUNNING, generation=(1 << 53) + 1)),
+    ("Apply", agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_RUNNING, generation=0)),
+    ("FollowLog", agent_pb2.FollowLogRequest(tail=(1 << 32) - 1)),
+    *(("Profile", agent_pb2.ProfileRequest(seconds=float(seconds))) for seconds in ("nan", "inf", "-1", "0")),
+]
+
+
+async def test_no_value_of_any_field_ends_in_unknown_or_harms_the_task(
+    settings_of: Callable[..., AgentSettings], caplog: pytest.LogCaptureFixture
+) -> None:
+    refusals = []
+    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(30):
+        before = await runs(settings)
+        for method, request in _ODD:
+            call = getattr(service, method)(request)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call if method == "Apply" else [reply async for reply in call]
+            refusals.append((method, caught.value.code(), len(caught.value.details() or "")))
+        assert (await runs(settings)).pid == before.pid
+    assert {code for _, code, _ in refusals} <= {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.FAILED_PRECONDITION,
+    }, refusals
+    assert max(length for _, _, length in refusals) < 1000, refusals
+    assert "Traceback" not in caplog.text

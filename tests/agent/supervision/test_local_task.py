@@ -49,6 +49,15 @@ async def test_the_agents_own_start_yields_to_a_request_of_the_lead(task: LocalT
     assert (await task.generation(), (await task.status()).state) == (5, TaskState.PENDING)
 
 
+@pytest.mark.parametrize("generation", [0, 1 << 21, (1 << 64) - 1])
+async def test_a_generation_far_ahead_is_refused_and_harms_nothing(task: LocalTask, generation: int) -> None:
+    first = await task.run(1, "test")
+    for ask in (task.fence, task.run):
+        with pytest.raises(GangError, match=f"the request is for {generation}"):
+            await ask(generation, "test")
+    assert (await task.status(), await task.generation()) == (first, 1)
+
+
 async def test_an_agent_that_ends_starts_nothing_more(task: LocalTask) -> None:
     await task.run(1, "test")
     await task.drain()

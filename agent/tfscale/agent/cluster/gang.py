@@ -93,12 +93,10 @@ class Gang:
 
         A peer whose agent starts later asks for the generation and starts its task by itself.
         """
-        numbers = await asyncio.gather(*(member.generation() for member in self._members.values()))
-        generations = dict(zip(self._members, numbers, strict=True))
+        generations = await self._generations(self._members)
         together = plan_restart(self._spec, self._strategy(), [self._spec.lead])
         tasks = tuple(task for task in together if generations[task] is not None)
-        newest = max(number or 0 for number in numbers)
-        await self._launch(Verb.START, tasks, newest + 1, "started with the agent of the lead task")
+        await self._launch(Verb.START, tasks, self._after(generations), "started with the agent of the lead task")
 
     def resume(self) -> None:
         """Go on with the command during which the last agent was killed, if there was one."""
@@ -120,8 +118,9 @@ class Gang:
             self._refuse(expected)
             if verb is Verb.START and await self._all_run(asked):
                 return self._nothing_to_do(asked)
+            generations = await self._generations(planned)
             await self._cancel()
-            return await self._launch(verb, planned, self._journal.entry.generation + 1, reason or f"{verb} by request")
+            return await self._launch(verb, planned, self._after(generations), reason or f"{verb} by request")
 
     async def finish(self) -> Operation | None:
         """Stop the tasks that only waited for work of the lead's task, which has ended well; None if there are none."""
@@ -133,10 +132,9 @@ class Gang:
             tasks = tuple([task for task in served if await self._all_run((task,))])
             if not tasks:
                 return None
+            generations = await self._generations(tasks)
             await self._cancel()
-            return await self._launch(
-                Verb.STOP, tasks, self._journal.entry.generation + 1, f"{self._spec.lead} has finished"
-            )
+            return await self._launch(Verb.STOP, tasks, self._after(generations), f"{self._spec.lead} has finished")
 
     async def close(self) -> None:
         """Stop driving a command under way: the next agent goes on with it."""
@@ -158,6 +156,15 @@ class Gang:
             raise Busy(
                 f"a {busy.intent.verb} of {names} to generation {busy.intent.generation} is under way: wait for it"
             )
+
+    async def _generations(self, tasks: Iterable[Task]) -> dict[Task, int | None]:
+        asked = tuple(tasks)
+        numbers = await asyncio.gather(*(self._members[task].generation() for task in asked))
+        return dict(zip(asked, numbers, strict=True))
+
+    def _after(self, generations: Mapping[Task, int | None]) -> int:
+        """Return the next number, above that of each task too: one that is ahead would refuse all lower ones."""
+        return max(self._journal.entry.generation, *(number or 0 for number in generations.values())) + 1
 
     async def _all_run(self, tasks: tuple[Task, ...]) -> bool:
         statuses = await asyncio.gather(*(self._members[task].status() for task in tasks))

@@ -71,6 +71,8 @@ class Journal:
         async with self._writing:
             entry = replace(self.entry, **changes)
             entry = replace(entry, generation=max(entry.generation, self.entry.generation))
+            if entry.generation > MOST_GENERATIONS:
+                raise JournalError(f"there is no generation {entry.generation}: {MOST_GENERATIONS} is the last")
             if entry == self.entry:
                 return
             given_up = threading.Event()

@@ -16,6 +16,8 @@ from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.records import TaskStatus
 
 _logger = logging.getLogger(__name__)
+_MOST_AHEAD = 1 << 20
+"""Generations by which a request may be ahead of this agent: each is one command to the cluster."""
 
 
 def _never(_why: str) -> None:
@@ -104,6 +106,11 @@ class LocalTask:
         newest = self._journal.entry.generation
         if generation < newest:
             raise Overtaken(f"{self._settings.task} is in generation {newest}, the request is for {generation}")
+        if not 0 < generation <= newest + _MOST_AHEAD:
+            raise GangError(
+                f"{self._settings.task} is in generation {newest}, and goes to none above {newest + _MOST_AHEAD}; "
+                f"the request is for {generation}"
+            )
         await self._journal.update(generation=generation)
 
     async def _start(self, generation: int, reason: str) -> TaskStatus:
