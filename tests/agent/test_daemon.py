@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import grpc.aio
 import pytest
 from report_connection import connected
 from running_agents import W0, W1, W2, agent, command, frame_when, runs, status_when, stub
@@ -60,6 +61,38 @@ async def test_a_restart_goes_on_without_its_caller(settings_of: Callable[..., A
                 break
         after = await asyncio.gather(*(status_when(each, lambda s: s.generation == 2 and s.pid) for each in settings))
     assert {status.state for status in after} == {TaskState.RUNNING}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        ("an agent that is not there", "the agent of worker:2 at"),
+        ("a program that was removed", "No such file or directory"),
+        ("a disk that takes nothing", "cannot be written"),
+    ],
+)
+async def test_a_restart_that_could_not_be_carried_out_costs_nothing(
+    settings_of: Callable[..., AgentSettings], tmp_path: Path, trouble: str, words: str
+) -> None:
+    program = tmp_path / "train"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    settings = [settings_of(task, command=(str(program),)) for task in (W0, W1, W2)]
+    async with AsyncExitStack() as stack:
+        settings = settings[:2] if trouble == "an agent that is not there" else settings
+        for each in settings:
+            await stack.enter_async_context(agent(each))
+        before = await asyncio.gather(*map(runs, settings))
+        if trouble == "a program that was removed":
+            program.unlink()
+        if trouble == "a disk that takes nothing":
+            settings[1].files.journal.with_name("worker-1.agent.json.new").mkdir()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await command(settings[0], "Restart", "worker:1")
+        after = await asyncio.gather(*map(runs, settings))
+    assert [status.pid for status in before] == [status.pid for status in after]
+    why = caught.value.details() or ""
+    assert why.startswith("nothing was stopped, and the restart not begun: ") and words in why
 
 
 async def test_a_restart_whose_task_ends_at_once_is_no_success(

@@ -430,11 +430,19 @@ class ApplyRequest(_message.Message):
         TARGET_UNSPECIFIED: ApplyRequest._Target.ValueType  # 0
         TARGET_STOPPED: ApplyRequest._Target.ValueType  # 1
         TARGET_RUNNING: ApplyRequest._Target.ValueType  # 2
+        TARGET_STOPPABLE: ApplyRequest._Target.ValueType  # 3
+        """touch nothing; refused with FAILED_PRECONDITION if STOPPED would be in this generation"""
+        TARGET_STARTABLE: ApplyRequest._Target.ValueType  # 4
+        """the same of RUNNING: the journal can be written, and the program is there"""
 
     class Target(_Target, metaclass=_TargetEnumTypeWrapper): ...
     TARGET_UNSPECIFIED: ApplyRequest.Target.ValueType  # 0
     TARGET_STOPPED: ApplyRequest.Target.ValueType  # 1
     TARGET_RUNNING: ApplyRequest.Target.ValueType  # 2
+    TARGET_STOPPABLE: ApplyRequest.Target.ValueType  # 3
+    """touch nothing; refused with FAILED_PRECONDITION if STOPPED would be in this generation"""
+    TARGET_STARTABLE: ApplyRequest.Target.ValueType  # 4
+    """the same of RUNNING: the journal can be written, and the program is there"""
 
     TARGET_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int

@@ -24,6 +24,13 @@ class FakeMember:
         self.absent = False
         self.failure: GangError | None = None
         self.exit: Exit | None = None
+        self.trouble = ""
+
+    async def check(self, _generation: int, is_start: bool, /) -> None:
+        if self.absent:
+            raise GangError(f"{self.name} does not answer")
+        if self.trouble and is_start:
+            raise GangError(f"{self.name} {self.trouble}")
 
     async def fence(self, generation: int, _reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
         await self._pass(unreachable)
@@ -146,9 +153,9 @@ async def test_an_agent_out_of_reach_is_named_and_the_restart_waits_for_it(
     setup: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer = setup.member("worker:2")
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
     peer.absent = True
     peer.gate.clear()
-    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
     assert (await told(operation))[-1] is Stage.FAILED
     (complaint,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "restart to generation 2: failed worker:2: worker:2 does not answer" in complaint
@@ -162,9 +169,10 @@ async def test_an_agent_out_of_reach_is_named_and_the_restart_waits_for_it(
 
 async def test_a_newer_restart_takes_the_place_of_one_that_waits(setup: Setup) -> None:
     peer = setup.member("worker:2")
+    first = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
     peer.absent = True
     peer.gate.clear()
-    await told(await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None))
+    await told(first)
     peer.absent = False
     peer.gate.set()
     assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "again", None)))[-1] is Stage.DONE
@@ -250,6 +258,23 @@ async def test_a_peer_that_is_ahead_is_overtaken(setup: Setup) -> None:
     setup.member("worker:2").known = 40
     assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "slow", 1)))[-1] is Stage.DONE
     assert {member.own for member in setup.members.values()} == {41}
+
+
+@pytest.mark.parametrize("verb", [Verb.RESTART, Verb.STOP])
+async def test_a_command_that_cannot_be_carried_out_costs_nothing(setup: Setup, verb: Verb) -> None:
+    setup.member("worker:2").absent = True
+    setup.member("worker:0").trouble = "cannot be started"
+    with pytest.raises(GangError, match=r"nothing was stopped, .*worker:2 does not answer") as caught:
+        await setup.gang.command(verb, WORKER_1, "slow", None)
+    assert ("worker:0 cannot be started" in str(caught.value)) is (verb is Verb.RESTART)
+    assert setup.done == [] and Journal(setup.path).entry.generation == 1
+
+
+async def test_a_start_stops_nothing_that_runs(setup: Setup) -> None:
+    setup.member("worker:1").state = TaskState.EXITED
+    with pytest.raises(GangError, match="worker:0, worker:2 would have to begin anew: restart instead"):
+        await setup.gang.command(Verb.START, WORKER_1, "", None)
+    assert setup.done == []
 
 
 async def test_a_task_of_another_cluster_is_refused(setup: Setup) -> None:

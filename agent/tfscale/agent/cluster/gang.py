@@ -58,6 +58,9 @@ class GangMember(Protocol):
     the task's agent does not answer for a while, and go on waiting.
     """
 
+    async def check(self, generation: int, is_start: bool, /) -> None:
+        """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; touch nothing."""
+
     async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
         """End the task if it runs in an older generation, and wait until it has ended."""
 
@@ -118,9 +121,10 @@ class Gang:
             self._refuse(expected)
             if verb is Verb.START and await self._all_run(asked):
                 return self._nothing_to_do(asked)
-            generations = await self._generations(planned)
+            generation = self._after(await self._generations(planned))
+            await self._check(verb, planned, generation)
             await self._cancel()
-            return await self._launch(verb, planned, self._after(generations), reason or f"{verb} by request")
+            return await self._launch(verb, planned, generation, reason or f"{verb} by request")
 
     async def finish(self) -> Operation | None:
         """Stop the tasks that only waited for work of the lead's task, which has ended well; None if there are none."""
@@ -165,6 +169,25 @@ class Gang:
     def _after(self, generations: Mapping[Task, int | None]) -> int:
         """Return the next number, above that of each task too: one that is ahead would refuse all lower ones."""
         return max(self._journal.entry.generation, *(number or 0 for number in generations.values())) + 1
+
+    async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int) -> None:
+        """Ask for all that the command needs before anything is stopped. Raises GangError with all that is missing."""
+        if verb is Verb.START:
+            await self._refuse_to_stop(tasks)
+        checks = (self._members[task].check(generation, verb is not Verb.STOP) for task in tasks)
+        outcomes = await asyncio.gather(*checks, return_exceptions=True)
+        if other := [each for each in outcomes if each is not None and not isinstance(each, TfscaleError)]:
+            raise other[0]
+        if missing := [str(outcome) for outcome in outcomes if isinstance(outcome, TfscaleError)]:
+            raise GangError(f"nothing was stopped, and the {verb} not begun: {'; '.join(missing)}")
+
+    async def _refuse_to_stop(self, tasks: tuple[Task, ...]) -> None:
+        """Raise GangError if a task lives that a start would have to stop, because it trains with the others."""
+        statuses = await asyncio.gather(*(self._members[task].status() for task in tasks))
+        lives = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
+        alive = [str(task) for task, status in zip(tasks, statuses, strict=True) if status and status.state in lives]
+        if alive:
+            raise GangError(f"a start stops nothing, and {', '.join(alive)} would have to begin anew: restart instead")
 
     async def _all_run(self, tasks: tuple[Task, ...]) -> bool:
         statuses = await asyncio.gather(*(self._members[task].status() for task in tasks))

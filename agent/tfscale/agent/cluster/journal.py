@@ -75,13 +75,21 @@ class Journal:
                 raise JournalError(f"there is no generation {entry.generation}: {MOST_GENERATIONS} is the last")
             if entry == self.entry:
                 return
-            given_up = threading.Event()
-            try:
-                await self._files.call(lambda: self._write(entry, given_up))
-            except (OSError, DiskHangs) as error:
-                given_up.set()
-                raise JournalError(f"{self._path}: cannot be written: {error}") from error
+            await self._put(entry)
             self.entry = entry
+
+    async def check(self) -> None:
+        """Write the entry as it is. Raises JournalError where that fails, so that nothing is begun in vain."""
+        async with self._writing:
+            await self._put(self.entry)
+
+    async def _put(self, entry: JournalEntry) -> None:
+        given_up = threading.Event()
+        try:
+            await self._files.call(lambda: self._write(entry, given_up))
+        except (OSError, DiskHangs) as error:
+            given_up.set()
+            raise JournalError(f"{self._path}: cannot be written: {error}") from error
 
     def _write(self, entry: JournalEntry, given_up: threading.Event) -> None:
         temporary = self._path.with_name(self._path.name + ".new")

@@ -22,6 +22,9 @@ _logger = logging.getLogger(__name__)
 _QUICK = 1.0
 """Seconds for a question to an agent that may not be running."""
 
+_CHECK = 6.0
+"""Seconds for a check of the peer's disk, for which its agent waits 5 s."""
+
 
 class Peer:
     """One task of another agent, as a gang.GangMember. The connection is made when it is first used.
@@ -33,6 +36,17 @@ class Peer:
         self._spec, self._task, self._insecure = spec, task, insecure
         self._patience = patience
         self._channel: grpc.aio.Channel | None = None
+
+    async def check(self, generation: int, is_start: bool) -> None:
+        target = agent_pb2.ApplyRequest.TARGET_STARTABLE if is_start else agent_pb2.ApplyRequest.TARGET_STOPPABLE
+        request = agent_pb2.ApplyRequest(target=target, generation=generation)
+        try:
+            await self._stub().Apply(request, timeout=_CHECK)
+        except grpc.aio.AioRpcError as error:
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                raise GangError(self._no_answer()) from None
+            if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:  # an older agent, which knows no such target
+                raise self._refused(error) from error
 
     async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None]) -> TaskStatus:
         return await self._apply(agent_pb2.ApplyRequest.TARGET_STOPPED, generation, reason, unreachable)

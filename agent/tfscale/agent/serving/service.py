@@ -137,9 +137,13 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             agent_pb2.ApplyRequest.TARGET_STOPPED: self._local.fence,
             agent_pb2.ApplyRequest.TARGET_RUNNING: self._local.run,
         }
-        if request.target not in targets:
+        checks = {agent_pb2.ApplyRequest.TARGET_STOPPABLE: False, agent_pb2.ApplyRequest.TARGET_STARTABLE: True}
+        if request.target not in (*targets, *checks):
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"unknown target {request.target}")
         try:
+            if request.target in checks:
+                await self._local.check(request.generation, checks[request.target])
+                return wire.status_message(await self._local.status())
             return wire.status_message(await targets[request.target](request.generation, request.reason))
         except TfscaleError as error:
             await _refuse(context, _code(error), str(error))

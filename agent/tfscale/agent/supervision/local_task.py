@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 
 from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.agent.cluster.journal import Journal, JournalError
+from tfscale.agent.process.startable import why_not_startable
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import Launch
 from tfscale.agent.supervision.supervisor import Supervisor
@@ -53,6 +55,14 @@ class LocalTask:
         running_socket = entry.socket if self._supervisor.alive else None
         self.socket = running_socket or report_socket(self._settings)
         return status
+
+    async def check(self, generation: int, is_start: bool) -> None:
+        """Raise a TfscaleError if `fence`, or with `is_start` `run`, would be refused or fail; touch nothing."""
+        self._refuse(generation)
+        await self._journal.check()
+        program, command = self._settings.cluster.program, self._settings.command
+        if is_start and (why := why_not_startable(command, program.directory, {**os.environ, **program.environment})):
+            raise GangError(f"{self._settings.task} {why}")
 
     async def fence(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
         """End the task if it was started in an older generation.
@@ -103,6 +113,10 @@ class LocalTask:
             _logger.error("%s; give --restart to have its next agent start it again", error)
 
     async def _accept(self, generation: int) -> None:
+        self._refuse(generation)
+        await self._journal.update(generation=generation)
+
+    def _refuse(self, generation: int) -> None:
         newest = self._journal.entry.generation
         if generation < newest:
             raise Overtaken(f"{self._settings.task} is in generation {newest}, the request is for {generation}")
@@ -111,7 +125,6 @@ class LocalTask:
                 f"{self._settings.task} is in generation {newest}, and goes to none above {newest + _MOST_AHEAD}; "
                 f"the request is for {generation}"
             )
-        await self._journal.update(generation=generation)
 
     async def _start(self, generation: int, reason: str) -> TaskStatus:
         if self._leaving:

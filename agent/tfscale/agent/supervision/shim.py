@@ -76,15 +76,15 @@ STATE_VERSION = 1
 """Version of the state file. Fields that a reader does not know are ignored."""
 
 
-def _why_not_started(error: OSError | ValueError, options: ShimOptions) -> str:
+def why_not_started(error: OSError | ValueError, command: list[str], folder: str | None) -> str:
     """Return what is wrong with the program or its folder, and what helps."""
     if not isinstance(error, OSError):
         return f"cannot be started: {error}"
-    program = options["command"][0]
+    program = command[0]
     why = f"cannot be started: {error.filename or program!r}: {error.strerror}"
-    if error.filename == options["directory"] != program:
+    if error.filename == folder != program:
         return f"{why}: give another [program] directory"
-    place = os.path.join(options["directory"] or "", program)
+    place = os.path.join(folder or "", program)
     if os.path.isdir(place):
         return f"cannot be started: {program!r} is a folder"
     if error.errno == errno.ENOENT and os.sep in program and os.path.exists(place):
@@ -170,7 +170,7 @@ class Shim:
 
     def _fail(self, error: OSError | ValueError) -> None:
         is_there = isinstance(error, OSError) and error.errno in (errno.EACCES, errno.ENOEXEC)
-        why = _why_not_started(error, self._options)
+        why = why_not_started(error, self._options["command"], self._options["directory"])
         self._log.line(why)
         self._close(code=NOT_EXECUTABLE if is_there else NOT_FOUND, ended=time.time(), message=why)
 
