@@ -29,6 +29,7 @@ from tfscale.core.records import Stage, TaskState, TaskStatus
 _logger = logging.getLogger(__name__)
 _PROOF = 3.0
 """Seconds for which tasks must live after their start until the command is done: a wrong import ends one at once."""
+_SUPERSEDED = "another command came"
 
 
 class GangError(TfscaleError):
@@ -142,7 +143,7 @@ class Gang:
 
     async def close(self) -> None:
         """Stop driving a command under way: the next agent goes on with it."""
-        await self._cancel()
+        await self._cancel("the agent ends")
 
     async def _written_down(self) -> None:
         """Wait for a command of which only the end has to be written: its tasks run already."""
@@ -200,10 +201,10 @@ class Gang:
         operation.finish()
         return operation
 
-    async def _cancel(self) -> None:
+    async def _cancel(self, why: str = _SUPERSEDED) -> None:
         driver = None if self._operation is None else self._operation.driver
         if driver is not None and not driver.done():
-            driver.cancel()
+            driver.cancel(why)
             await asyncio.wait([driver])
 
     async def _launch(self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: str) -> Operation:
@@ -243,8 +244,10 @@ class Gang:
             return ""
         try:
             await asyncio.sleep(_PROOF)
-        except asyncio.CancelledError:
-            return f"not watched for {_PROOF:g} s, since another command came"
+        except asyncio.CancelledError as cancelled:
+            if _SUPERSEDED not in cancelled.args:
+                raise
+            return f"not watched for {_PROOF:g} s, since {_SUPERSEDED}"
         statuses = await asyncio.gather(*(self._members[task].status() for task in operation.tasks))
         for task, status in zip(operation.tasks, statuses, strict=True):
             if status is not None and (why := _failure(status, operation.intent.generation)):
