@@ -173,20 +173,22 @@ class Gang:
 
     async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int) -> None:
         """Ask for all that the command needs before anything is stopped. Raises GangError with all that is missing."""
-        if verb is Verb.START:
-            await self._refuse_to_stop(tasks)
         checks = (self._members[task].check(generation, verb is not Verb.STOP) for task in tasks)
         outcomes = await asyncio.gather(*checks, return_exceptions=True)
         if other := [each for each in outcomes if each is not None and not isinstance(each, TfscaleError)]:
             raise other[0]
         if missing := [str(outcome) for outcome in outcomes if isinstance(outcome, TfscaleError)]:
             raise GangError(f"nothing was stopped, and the {verb} not begun: {'; '.join(missing)}")
+        if verb is Verb.START:
+            await self._refuse_to_stop(tasks)
 
     async def _refuse_to_stop(self, tasks: tuple[Task, ...]) -> None:
         """Raise GangError if a task lives that a start would have to stop, because it trains with the others."""
         statuses = await asyncio.gather(*(self._members[task].status() for task in tasks))
         lives = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
-        alive = [str(task) for task, status in zip(tasks, statuses, strict=True) if status and status.state in lives]
+        alive = [
+            str(task) for task, status in zip(tasks, statuses, strict=True) if status is None or status.state in lives
+        ]
         if alive:
             raise GangError(f"a start stops nothing, and {', '.join(alive)} would have to begin anew: restart instead")
 

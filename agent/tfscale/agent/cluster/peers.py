@@ -23,7 +23,8 @@ _QUICK = 1.0
 """Seconds for a question to an agent that may not be running."""
 
 _CHECK = 6.0
-"""Seconds for a check of the peer's disk, for which its agent waits 5 s."""
+"""Seconds for a check of the peer's disk, for which its agent waits 5 s, and for a connection to an agent that has
+just been started."""
 
 
 class Peer:
@@ -41,7 +42,7 @@ class Peer:
         target = agent_pb2.ApplyRequest.TARGET_STARTABLE if is_start else agent_pb2.ApplyRequest.TARGET_STOPPABLE
         request = agent_pb2.ApplyRequest(target=target, generation=generation)
         try:
-            await self._stub().Apply(request, timeout=_CHECK)
+            await self._stub().Apply(request, timeout=_CHECK, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
             if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                 raise GangError(self._no_answer()) from None
