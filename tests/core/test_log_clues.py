@@ -25,6 +25,7 @@ NOISE = "E0000 00:00:1795249617.0 26849 cuda_platform.cc:52] failed call to cuIn
             "/data/own-21_temp/part-00000-of-00001.data-00000-of-00001; No space left on device [Op:SaveV2]",
             "disk_full",
         ),
+        ("/usr/bin/python: can't open file '/w/missing.py': [Errno 2] No such file or directory", "no_program"),
         ("CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered", "gpu"),
         ("F0000 tensor.cc:800] Check failed: dtype() == expected", "fatal"),
         (PEER, "peer_died"),
@@ -138,3 +139,18 @@ def test_a_sentence_has_the_message_without_what_a_log_puts_before_it(line: str,
 )
 def test_what_tensorflow_raises_when_a_peer_is_gone_is_no_reason_of_its_own(kind: str, line: str, is_own: bool) -> None:
     assert Clue(kind, "", line).is_own is is_own
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:10.77.0.2:2222", ("10.77.0.2", 2222)),
+        ("ipv6:%5Bfd00::2%5D:2222", ("fd00::2", 2222)),
+        ("ipv6:[::1]:80", ("::1", 80)),
+        ("no address at all", None),
+    ],
+)
+def test_a_peer_is_named_by_its_address(peer: str, address: tuple[str, int] | None) -> None:
+    found = find_clue([f"E0000 Collective ops is aborted by: failed to connect to all addresses; {peer}: refused"])
+    assert found is not None
+    assert found.address == address

@@ -102,7 +102,7 @@ def no_pressure() -> str:
     return "" if shutil.which("unshare") and shutil.which("taskset") else "it needs unshare and taskset"
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_worker_with_more_examples_has_uneven_work(tmp_path: Path) -> None:
     with watched(tmp_path, "uneven") as cluster:
@@ -113,7 +113,7 @@ def test_a_worker_with_more_examples_has_uneven_work(tmp_path: Path) -> None:
     assert "it has 2.0x the examples of its peers in each step" in straggler["sentence"]
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_a_worker_whose_gradients_are_no_numbers_any_more_has_crashed_for_that(tmp_path: Path) -> None:
     with watched(tmp_path, "nan") as cluster:
@@ -122,6 +122,27 @@ def test_a_worker_whose_gradients_are_no_numbers_any_more_has_crashed_for_that(t
     assert crash["evidence"]["reason"] == "not_a_number"
     assert "Tensor had NaN values" in crash["evidence"]["line"]
     assert "worker:0" in crash["sentence"] and "because its peer was gone" in crash["sentence"]
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_the_worker_whose_gradients_were_no_numbers_first_is_named_with_its_step(tmp_path: Path) -> None:
+    """No loss is known of this loop, in which both workers' gradients are none from the next step on."""
+    with watched(tmp_path, "lost") as cluster:
+        found = cluster.told("not_finite", 60)
+    assert found["subject"] == "worker:1"
+    assert (found["evidence"]["global_step"], found["evidence"]["variable"]) == (61, "weights_0")
+    assert "worker:1 were not finite first, in step 61 (" in found["sentence"]
+    assert "4 of 4 variables" in found["sentence"]
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_the_worker_of_the_first_nan_is_named_also_where_it_ends_the_training_at_once(tmp_path: Path) -> None:
+    with watched(tmp_path, "fit") as cluster:
+        found = cluster.told("not_finite", 60)
+    assert found["subject"] == "worker:1"
+    assert (found["evidence"]["global_step"], found["evidence"]["variable"]) == (61, "sequential/dense/kernel")
 
 
 @pytest.mark.slow

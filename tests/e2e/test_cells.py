@@ -42,9 +42,12 @@ def test_a_few_cells(strategy: str, loop: str, keras: str) -> None:
 
 OFTEN = ("fit", "custom")
 """Loops that are measured with the long tests; the others take half an hour, and are the matrix."""
-CHOSEN = ("none", "mirrored", "multi_worker")
-"""Strategies of which these are. The others are in the matrix, too, one of them with four replicas on two cores, whose
-steps differ by more than the tolerance."""
+CHOSEN = ("mirrored", "multi_worker")
+"""Strategies of which these are: one device is in the tests of every day.
+
+The others are in the matrix, too, one of them with four replicas on two cores, whose steps differ by more than the
+tolerance.
+"""
 CELLS = [
     pytest.param(
         strategy,

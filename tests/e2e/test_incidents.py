@@ -7,6 +7,8 @@ import pytest
 from incidents.catalogue import incidents
 from incidents.runner import run
 
+pytestmark = pytest.mark.alone
+
 QUICK = [incident for _, incident in incidents() if incident.quick]
 
 

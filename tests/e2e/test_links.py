@@ -15,6 +15,8 @@ import pytest
 from local_cluster import end, start_agent
 from recording import Recording
 
+pytestmark = pytest.mark.alone
+
 PROGRAM = Path(__file__).parent / "programs" / "causes.py"
 WORKERS = 3
 CONSOLE = WORKERS

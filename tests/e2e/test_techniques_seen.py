@@ -26,7 +26,11 @@ def trains(snapshot: Any) -> bool:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("digits", *WORKERS, "--with", "local-sgd=8"), "local SGD: 1 all-reduce in 8 steps, counted here as one step"),
+        pytest.param(
+            ("digits", *WORKERS, "--with", "local-sgd=8"),
+            "local SGD: 1 all-reduce in 8 steps, counted here as one step",
+            marks=pytest.mark.matrix,
+        ),
         pytest.param(
             ("digits", *WORKERS, "--with", "wire=bfloat16"),
             "gradients in bfloat16 on the wire",

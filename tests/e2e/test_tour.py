@@ -11,7 +11,7 @@ from console_tour import LEGS, Leg, drive
 pytestmark = pytest.mark.alone
 
 
-RARELY = ("read-only", "plain")
+RARELY = ("read-only", "plain", "views", "cut")
 """Legs that go where others go, too."""
 
 

@@ -56,9 +56,9 @@ REFUSED = [
 
 
 def drawn(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Mark every fifth case as `slow`, and the others as `matrix`."""
+    """Mark every eighth case as `slow`, and the others as `matrix`."""
     return [
-        pytest.param(*case, marks=pytest.mark.matrix if place % 5 else pytest.mark.slow)
+        pytest.param(*case, marks=pytest.mark.matrix if place % 8 else pytest.mark.slow)
         for place, case in enumerate(cases)
     ]
 

@@ -1,10 +1,11 @@
 /* TfscaleStamp, a TensorFlow op that takes the time and writes it into a row of numbers. The stamps of a graph fill a
  * row together; a full row goes into the ring.
  *
- * TfscaleStamp(tensors: T...; row, places, whole, kind: int; timed, enters: bool) has no outputs. If it is `timed` it
- * takes the time, and does not read its tensors; else it writes them, which are doubles. `places` are the bits of its
- * places in the row, `whole` the bits of all places; `row` is the number of the row among those of the process's
- * graphs, -1 for none. The kernel is registered through TensorFlow's C API, which is stable across versions. Its
+ * TfscaleStamp(tensors: T...; row, places, whole, kind: int; timed, enters, checks: bool) has no outputs. If it is
+ * `timed` it takes the time, and does not read its tensors; else it writes them, which are doubles. `places` are the
+ * bits of its places in the row, `whole` the bits of all places; `row` is the number of the row among those of the
+ * process's graphs, -1 for none. One that `checks` writes a row of its own, but only if numbers among its tensors are
+ * not finite: the time, the index of the first such tensor, and how many of the tensors have such numbers. The kernel is registered through TensorFlow's C API, which is stable across versions. Its
  * functions are looked up in the library that the process has loaded: this library is built without TensorFlow.
  * tfscale/trainer/probe/rows/ring.py is its only user.
  *
@@ -32,6 +33,10 @@
 #define WIDTH 8
 /* Rows that are kept until they are read: a power of two. */
 #define SLOTS 65536u
+/* Numbers that are checked without a branch, so that the compiler makes vector instructions of them. */
+#define BLOCK 1024
+/* Types of tensors that are checked (TF_DataType). */
+enum { FLOAT = 1, DOUBLE = 2, BFLOAT16 = 14, HALF = 19 };
 /* Incomplete rows that each row of a graph may have at a time. */
 #define MOST_PARTIAL 16
 
@@ -64,7 +69,7 @@ typedef struct {
     Row *row;
     unsigned places, whole;
     double kind;
-    bool timed, enters;
+    bool timed, enters, checks;
 } Stamp;
 
 static Slot slots[SLOTS];
@@ -86,7 +91,10 @@ static struct {
     int64_t (*step)(void *context);
     uint64_t (*frame)(void *context);
     int64_t (*iteration)(void *context);
+    int (*inputs)(void *context);
     void (*input)(void *context, int index, void **tensor, void *status);
+    int (*type)(const void *tensor);
+    size_t (*size)(const void *tensor);
     void *(*data)(const void *tensor);
     void (*delete_tensor)(void *);
     void *(*new_op)(const char *name);
@@ -111,7 +119,10 @@ static const struct {
     {"TF_GetStepId", &tf.step},
     {"TF_GetFrameId", &tf.frame},
     {"TF_GetIterId", &tf.iteration},
+    {"TF_NumInputs", &tf.inputs},
     {"TF_GetInput", &tf.input},
+    {"TF_TensorType", &tf.type},
+    {"TF_TensorByteSize", &tf.size},
     {"TF_TensorData", &tf.data},
     {"TF_DeleteTensor", &tf.delete_tensor},
     {"TF_NewOpDefinitionBuilder", &tf.new_op},
@@ -166,6 +177,7 @@ static void *create(void *construction) {
         .kind = (double)int_attribute(construction, "kind", status),
         .timed = bool_attribute(construction, "timed", status),
         .enters = bool_attribute(construction, "enters", status),
+        .checks = bool_attribute(construction, "checks", status),
     };
     tf.delete_status(status);
     return stamp;
@@ -214,19 +226,78 @@ static void write_values(PartialRow *partial, unsigned places, void *context) {
     tf.delete_status(status);
 }
 
+/* Defines a function that decides whether all of some floating-point numbers are finite: the exponent of others, the
+ * infinities and what is no number, has all its bits set. */
+#define DEFINE_ARE_FINITE(name, bits, exponent)                                                        \
+    static bool name(const bits *numbers, size_t count) {                                              \
+        size_t index = 0;                                                                              \
+        for (; index + BLOCK <= count; index += BLOCK) {                                               \
+            bits others = 0;                                                                           \
+            for (size_t each = 0; each < BLOCK; each++)                                                \
+                others |= (bits) - (bits)((numbers[index + each] & (bits)(exponent)) == (bits)(exponent)); \
+            if (others) return false;                                                                  \
+        }                                                                                              \
+        for (; index < count; index++)                                                                 \
+            if ((numbers[index] & (bits)(exponent)) == (bits)(exponent)) return false;                 \
+        return true;                                                                                   \
+    }
+DEFINE_ARE_FINITE(are_finite_floats, uint32_t, 0x7f800000)
+DEFINE_ARE_FINITE(are_finite_doubles, uint64_t, 0x7ff0000000000000)
+DEFINE_ARE_FINITE(are_finite_bfloats, uint16_t, 0x7f80)
+DEFINE_ARE_FINITE(are_finite_halves, uint16_t, 0x7c00)
+
+/* Decides whether all numbers of a tensor are finite; those of other types count as finite. */
+static bool is_finite(const void *tensor) {
+    const void *numbers = tf.data(tensor);
+    size_t size = tf.size(tensor);
+    switch (tf.type(tensor)) {
+    case FLOAT:
+        return are_finite_floats(numbers, size / 4);
+    case DOUBLE:
+        return are_finite_doubles(numbers, size / 8);
+    case BFLOAT16:
+        return are_finite_bfloats(numbers, size / 2);
+    case HALF:
+        return are_finite_halves(numbers, size / 2);
+    default:
+        return true;
+    }
+}
+
+/* Appends a row if not all tensors of a stamp are finite. */
+static void check(double kind, double time, void *context) {
+    double numbers[WIDTH - 1] = {time};
+    void *status = tf.new_status();
+    for (int index = tf.inputs(context) - 1; index >= 0; index--) {
+        void *tensor = NULL;
+        tf.input(context, index, &tensor, status);
+        if (!tensor) continue;
+        if (!is_finite(tensor)) {
+            numbers[1] = index;
+            numbers[2]++;
+        }
+        tf.delete_tensor(tensor);
+    }
+    tf.delete_status(status);
+    if (numbers[2]) append(kind, numbers);
+}
+
+static double seconds_of(struct timespec time) { return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec; }
+
 static void compute(void *kernel, void *context) {
     struct timespec now;
     timespec_get(&now, TIME_UTC);
     const Stamp *stamp = kernel;
     if (!stamp) return;
     if (stamp->enters) atomic_fetch_add_explicit(&entered, 1, memory_order_relaxed);
+    if (stamp->checks) check(stamp->kind, seconds_of(now), context);
     Row *row = stamp->row;
     if (!row) return;
     Passage passage = {tf.step(context), tf.frame(context), tf.iteration(context)};
     pthread_mutex_lock(&row->lock);
     PartialRow *partial = partial_row_of(row, &passage, stamp->places);
     if (stamp->timed)
-        write_time(partial, stamp->places, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+        write_time(partial, stamp->places, seconds_of(now));
     else
         write_values(partial, stamp->places, context);
     partial->filled |= stamp->places;
@@ -260,7 +331,7 @@ static const struct {
 };
 
 static const char *const attributes[] = {"T: list(type) >= 0", "row: int",    "places: int",  "whole: int",
-                                         "kind: int",          "timed: bool", "enters: bool"};
+                                         "kind: int",          "timed: bool", "enters: bool", "checks: bool = false"};
 
 /* Registers op and kernels in the library of this handle, for rows of `width` numbers. Returns NULL, or why not: the
  * name of a function that the library lacks, "WIDTH" if the rows here have another width, or the name of the op. Call

@@ -74,6 +74,11 @@ _KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         re.compile(r"address already in use|EADDRINUSE|could not start gRPC", re.IGNORECASE),
     ),
     (
+        "no_program",
+        "its program is not there",
+        re.compile(r"can't open file '.*No such file or directory|No module named .*__main__"),
+    ),
+    (
         "gpu",
         "an error of its GPU",
         re.compile(r"\bXid\b|CUDA_ERROR_(?!NO_DEVICE)|uncorrectable ECC|device-side assert|fell off the bus"),
@@ -92,6 +97,7 @@ _PREFIX = re.compile(
 )
 """Words that TensorFlow writes before a message: level, time, thread and source, or the module of an exception."""
 _NODE = re.compile(r"\{\{function_node [^}]*\}\} ?")
+_ADDRESS = re.compile(r"\bipv(?:4:([\d.]+)|6:(?:%5B|\[)([\da-f:]+)(?:%5D|\])):(\d+)", re.IGNORECASE)
 _TASK = re.compile(r"/job:(\w+)/(?:replica:\d+/)?task:(\d+)")
 
 
@@ -121,6 +127,12 @@ class Clue:
         """The task that the line names as the one that died; None where it names none."""
         match = _TASK.search(self.line)
         return f"{'chief' if match[1] == 'master' else match[1]}:{match[2]}" if match and self.kind == PEER else None
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """(host, port) of the peer that the line says cannot be reached; None where it names none."""
+        match = _ADDRESS.search(self.line)
+        return (match[1] or match[2], int(match[3])) if match and self.kind == PEER else None
 
 
 def find_clue(lines: Sequence[str]) -> Clue | None:

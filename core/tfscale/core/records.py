@@ -204,8 +204,31 @@ def _shown(about: str, format_spec: str = ".4g", offset: int = 0, is_charted: bo
 
 
 @dataclass(frozen=True, slots=True)
+class Gradients:
+    """Gradients of a task's own replicas that are not finite numbers, before they are reduced over all replicas.
+
+    All but `steps` describe the first of the newest steps in a row whose gradients are not; None where they are.
+    """
+
+    steps: int = 0
+    """Newest steps in a row whose gradients are not finite; 0 while they are."""
+    since: Time | None = None
+    sequence: int | None = None
+    """Number of the step's gradient collective, as in `StepBatch`."""
+    global_step: int | None = None
+    replicas: tuple[int, ...] = ()
+    """The replicas of the task that had such gradients, counted within it."""
+    variables: int | None = None
+    """Variables whose gradients were not finite."""
+    checked: int | None = None
+    """Variables whose gradients were checked."""
+    first: str = ""
+    """Name of the first of these variables, where it is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Training:
-    """Progress of the training, where Keras reports it. Numbers with a `Display` are shown under their names."""
+    """Progress of the training, mostly where Keras reports it. Numbers with a `Display` are shown under their names."""
 
     epoch: int | None = field(default=None, metadata=_shown("the pass over the data", ",.0f", 1, is_charted=False))
     """Counted from 0."""
@@ -217,6 +240,8 @@ class Training:
     learning_rate: float | None = field(default=None, metadata=_shown("of the optimizer", ".3g"))
     grad_norm: float | None = field(default=None, metadata=_shown("norm of the gradients, where logged"))
     """Norm of the gradients, where the program logs it under this name."""
+    gradients: Gradients | None = None
+    """Known where the probe checks them: in graphs of several replicas, on CPUs, that XLA does not compile."""
 
 
 TRAINING_DISPLAYS: Mapping[str, Display] = {

@@ -461,8 +461,79 @@ class Activity(_message.Message):
 Global___Activity: _TypeAlias = Activity  # noqa: Y015
 
 @_typing.final
+class Gradients(_message.Message):
+    """Gradients of a task's own replicas that are not finite, before they are reduced. All but `steps` describe the first of
+    the newest steps in a row whose gradients are not finite, and are absent while they are.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEPS_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    GLOBAL_STEP_FIELD_NUMBER: _builtins.int
+    REPLICAS_FIELD_NUMBER: _builtins.int
+    VARIABLES_FIELD_NUMBER: _builtins.int
+    CHECKED_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    steps: _builtins.int
+    """newest steps in a row whose gradients are not finite"""
+    since: _builtins.float
+    sequence: _builtins.int
+    """as in StepBatch"""
+    global_step: _builtins.int
+    variables: _builtins.int
+    """whose gradients were not finite"""
+    checked: _builtins.int
+    """whose gradients were checked"""
+    first: _builtins.str
+    """name of the first of these variables"""
+    @_builtins.property
+    def replicas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """that had such gradients, counted within the task"""
+
+    def __init__(
+        self,
+        *,
+        steps: _builtins.int = ...,
+        since: _builtins.float | None = ...,
+        sequence: _builtins.int | None = ...,
+        global_step: _builtins.int | None = ...,
+        replicas: _abc.Iterable[_builtins.int] | None = ...,
+        variables: _builtins.int | None = ...,
+        checked: _builtins.int | None = ...,
+        first: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_checked", b"_checked", "_global_step", b"_global_step", "_sequence", b"_sequence", "_since", b"_since", "_variables", b"_variables", "checked", b"checked", "global_step", b"global_step", "sequence", b"sequence", "since", b"since", "variables", b"variables"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_checked", b"_checked", "_global_step", b"_global_step", "_sequence", b"_sequence", "_since", b"_since", "_variables", b"_variables", "checked", b"checked", "first", b"first", "global_step", b"global_step", "replicas", b"replicas", "sequence", b"sequence", "since", b"since", "steps", b"steps", "variables", b"variables"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__checked: _TypeAlias = _typing.Literal["checked"]  # noqa: Y015
+    _WhichOneofArgType__checked: _TypeAlias = _typing.Literal["_checked", b"_checked"]  # noqa: Y015
+    _WhichOneofReturnType__global_step: _TypeAlias = _typing.Literal["global_step"]  # noqa: Y015
+    _WhichOneofArgType__global_step: _TypeAlias = _typing.Literal["_global_step", b"_global_step"]  # noqa: Y015
+    _WhichOneofReturnType__sequence: _TypeAlias = _typing.Literal["sequence"]  # noqa: Y015
+    _WhichOneofArgType__sequence: _TypeAlias = _typing.Literal["_sequence", b"_sequence"]  # noqa: Y015
+    _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
+    _WhichOneofArgType__since: _TypeAlias = _typing.Literal["_since", b"_since"]  # noqa: Y015
+    _WhichOneofReturnType__variables: _TypeAlias = _typing.Literal["variables"]  # noqa: Y015
+    _WhichOneofArgType__variables: _TypeAlias = _typing.Literal["_variables", b"_variables"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__checked) -> _WhichOneofReturnType__checked | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__global_step) -> _WhichOneofReturnType__global_step | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sequence) -> _WhichOneofReturnType__sequence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__since) -> _WhichOneofReturnType__since | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__variables) -> _WhichOneofReturnType__variables | None: ...
+
+Global___Gradients: _TypeAlias = Gradients  # noqa: Y015
+
+@_typing.final
 class Training(_message.Message):
-    """Progress of the training, where Keras reports it."""
+    """Progress of the training, mostly where Keras reports it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -472,6 +543,7 @@ class Training(_message.Message):
     FINITE_FIELD_NUMBER: _builtins.int
     LEARNING_RATE_FIELD_NUMBER: _builtins.int
     GRAD_NORM_FIELD_NUMBER: _builtins.int
+    GRADIENTS_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     """from 0"""
     global_step: _builtins.int
@@ -483,6 +555,10 @@ class Training(_message.Message):
     learning_rate: _builtins.float
     grad_norm: _builtins.float
     """norm of the gradients, where the program logs it under this name"""
+    @_builtins.property
+    def gradients(self) -> Global___Gradients:
+        """absent: not checked"""
+
     def __init__(
         self,
         *,
@@ -492,10 +568,11 @@ class Training(_message.Message):
         finite: _builtins.bool | None = ...,
         learning_rate: _builtins.float | None = ...,
         grad_norm: _builtins.float | None = ...,
+        gradients: Global___Gradients | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "gradients", b"gradients", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_epoch", b"_epoch", "_finite", b"_finite", "_global_step", b"_global_step", "_grad_norm", b"_grad_norm", "_learning_rate", b"_learning_rate", "_loss", b"_loss", "epoch", b"epoch", "finite", b"finite", "global_step", b"global_step", "grad_norm", b"grad_norm", "gradients", b"gradients", "learning_rate", b"learning_rate", "loss", b"loss"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__epoch: _TypeAlias = _typing.Literal["epoch"]  # noqa: Y015
     _WhichOneofArgType__epoch: _TypeAlias = _typing.Literal["_epoch", b"_epoch"]  # noqa: Y015

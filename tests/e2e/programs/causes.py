@@ -1,6 +1,8 @@
 """Endless training on two workers; argument: the fault of the second one, or `large` for gradients of 14.7 MB.
 
-causes.py plain|uneven|large|stuck|nan
+causes.py plain|uneven|large|stuck|nan|lost|fit
+
+`nan` is a batch of NaN that ends the process, `lost` one after which it goes on, `fit` one that ends a `fit` of Keras.
 """
 
 import json
@@ -23,17 +25,31 @@ AT = 60
 def fault(number):
     if number == AT and faulty and what == "stuck":
         time.sleep(600)
-    return np.float32("nan" if number == AT and faulty and what == "nan" else 1)
+    return np.float32("nan" if number == AT and faulty and what in ("nan", "lost", "fit") else 1)
 
 
 def dataset(_):
     examples = tf.random.stateless_normal((own, width), (1, 2)), tf.zeros((own, width))
     batches = tf.data.Dataset.from_tensors(examples).repeat().enumerate()
-    return batches.map(lambda number, pair: (pair[0] * tf.numpy_function(fault, [number], tf.float32), pair[1]))
 
+    def faulty_batch(number, pair):
+        factor = tf.ensure_shape(tf.numpy_function(fault, [number], tf.float32), ())
+        return pair[0] * factor, pair[1]
+
+    return batches.map(faulty_batch)
+
+
+if what == "fit":
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(width, name="dense")])
+        model.compile("sgd", "mse")
+    one = strategy.distribute_datasets_from_function(dataset)
+    model.fit(one, steps_per_epoch=1000, verbose=0, callbacks=[tf.keras.callbacks.TerminateOnNaN()])
+    sys.exit()
 
 with strategy.scope():
-    weights = [tf.Variable(tf.random.stateless_normal((width, width), (3, 4)) / width) for _ in range(4)]
+    initial = tf.random.stateless_normal((width, width), (3, 4)) / width
+    weights = [tf.Variable(initial, name=f"weights_{each}") for each in range(4)]
     optimizer = tf.keras.optimizers.SGD(0.01)
     optimizer.build(weights)
 
@@ -42,7 +58,9 @@ def replica_step(x, y):
     with tf.GradientTape() as tape:
         for weight in weights:
             x = tf.ensure_shape(x, (own, width)) @ weight
-        loss = tf.debugging.check_numerics(tf.reduce_mean((x - y) ** 2), "the loss")
+        loss = tf.reduce_mean((x - y) ** 2)
+        if what != "lost":
+            loss = tf.debugging.check_numerics(loss, "the loss")
     optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
 
 

@@ -8,6 +8,7 @@ from tfscale.core.text import elapsed, exit_phrase
 
 _ENDS = {
     "slowdown": "steps are as fast as before again",
+    "pauses": "pauses no more",
     "imbalance": "the work is even again",
     "saturation": "no longer at this limit",
     "crash": "runs again",
@@ -22,7 +23,7 @@ _ENDS = {
     "not_trained": "was started again",
     "not_measured": "is measured, or has ended",
     "unused_gpus": "uses its GPUs, or has ended",
-    "not_finite": "its loss is a number again, or it was restarted",
+    "not_finite": "loss and gradients are numbers again, or it was restarted",
 }
 """Meaning of the end of a diagnosis, by its kind."""
 

@@ -104,7 +104,7 @@ class FindingLedger:
 
 
 def _ended(diagnosis: Diagnosis, entry: _Entry) -> Diagnosis:
-    """Return a diagnosis as it is now; one whose rule does not tell it at its end is as it was at its worst."""
+    """Return a diagnosis as it is now; one whose rule tells at its end no more is as it was at its worst."""
     if entry.last.end is not None:
         return entry.last
     if diagnosis.end is not None and diagnosis.sentence == entry.last.sentence:
@@ -134,7 +134,7 @@ def _shares(findings: Findings) -> Iterator[tuple[Key, float]]:
     for diagnosis, weight in zip(stragglers, weights, strict=True):
         yield _key(diagnosis), joint * weight / sum(weights)
     for diagnosis in diagnoses:
-        if diagnosis.kind in ("slowdown", "imbalance"):
+        if diagnosis.kind in ("pauses", "slowdown", "imbalance"):
             yield _key(diagnosis), min(max(_number(diagnosis.evidence, "cost"), 0.0), 1.0)
 
 

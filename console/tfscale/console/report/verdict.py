@@ -24,6 +24,8 @@ _NOUNS = {
     "hang": ("hang", "hangs"),
     "not_started": ("late task", "late tasks"),
     "straggler": ("straggler", "stragglers"),
+    "still": ("standstill", "standstills"),
+    "pauses": ("worker that pauses", "workers that pause"),
     "slowdown": ("slowdown of all workers", "slowdowns of all workers"),
     "imbalance": ("spell of uneven work", "spells of uneven work"),
 }

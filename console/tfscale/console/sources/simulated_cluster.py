@@ -28,6 +28,7 @@ from tfscale.core.records import (
     Exit,
     Frame,
     GpuSample,
+    Gradients,
     HostSample,
     Interface,
     Pressure,
@@ -51,6 +52,8 @@ _GPU_UTILISATION = 0.86
 """Utilisation of a GPU, idle while Python and the input are at work. One that is never idle would be a finding."""
 _CHECKPOINT_PERIOD = 60.0
 """Seconds from one checkpoint to the next."""
+_VARIABLES = 8
+"""Variables of the model."""
 _GIB = 1 << 30
 _HW_SLOWDOWN, _HW_THERMAL = 0x08, 0x40
 
@@ -95,10 +98,12 @@ class _Agent:
         self._begin = begin
         self._deaths = [fault for fault in faults if fault.kind == "kill"]
         self._hangs = [fault for fault in faults if fault.kind in STANDSTILLS]
+        self._losses = [fault for fault in faults if fault.kind == "nan"]
         self._own = [fault for fault in faults if fault.task == task]
         self._sequence = 0
         self._reported_until = 0.0
         self._newest = (1, -1)
+        self._gradients = Gradients()
         self._link: LinkState | None = None
         self._kept: list[Frame] = []
 
@@ -266,10 +271,26 @@ class _Agent:
 
     def _training(self, at: float) -> Training:
         step = max(self._newest[1], 0)
-        finite = not self._has_fault("nan", at)
+        self._fold_gradients(at)
+        finite = not self._gradients.steps
         # Numbers without a rule below fall as the loss does, so that a new one is seen without another edit.
         falling: dict[str, Any] = dict.fromkeys(TRAINING_DISPLAYS, 2.3 / (1 + step / 400) if finite else None)
-        return Training(**{**falling, "epoch": step // 1000, "learning_rate": 0.001}, global_step=step, finite=finite)
+        known: dict[str, Any] = {**falling, "epoch": step // 1000, "learning_rate": 0.001}
+        return Training(**known, global_step=step, finite=finite, gradients=self._gradients)
+
+    def _fold_gradients(self, at: float) -> None:
+        """Take in whether its gradients are finite: the faulty worker's are not in one step, then nobody's are."""
+        fault = min((each for each in self._losses if each.holds(at)), key=lambda each: each.begin, default=None)
+        if fault is None:
+            self._gradients = Gradients()
+            return
+        steps, lost = self._steps, self._gradients
+        first = int(np.searchsorted(steps.end, fault.begin)) + (fault.task != self.task)
+        if not lost.steps and first < len(steps.end) and steps.end[first] <= at:
+            since, sequence = self._begin + float(steps.end[first]), int(steps.sequence[first])
+            lost = Gradients(1, since, sequence, sequence, (0,), _VARIABLES, _VARIABLES, "dense/kernel")
+        if lost.sequence is not None:
+            self._gradients = replace(lost, steps=self._newest[1] - lost.sequence + 1)
 
     def _description(self) -> Description:
         return Description(

@@ -16,7 +16,7 @@ KINDS = {
     "stop": "a signal stops its process",
     "cut": "its agent cannot be reached",
     "gone": "its host is cut off from the network: its agent cannot be reached, and nobody makes a step",
-    "nan": "its loss is no number",
+    "nan": "its gradients are no numbers in one step, and then everybody's loss is none",
     "thermal": "its GPU is too hot and slows itself down to 70 %",
     "cpu": "other processes take its host's processors",
 }

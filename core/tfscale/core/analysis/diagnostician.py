@@ -48,7 +48,7 @@ class Diagnostician:
         self._links = SlowLinks()
         self._silence = SilenceWatch(spec)
         self._condition = ConditionWatch()
-        self._crashes = CrashWatch()
+        self._crashes = CrashWatch({(each.host, each.port): str(task) for task, each in spec.tasks.items()})
         self._open = OpenDiagnoses()
 
     def fold(self, task: str, frame: Frame) -> None:
@@ -60,6 +60,7 @@ class Diagnostician:
         self._processes.fold(task, frame)
         self._links.fold(task, frame)
         self._silence.fold(task, frame)
+        self._workers.pauses.note(task, frame.activities)
         for batch in frame.steps:
             owner, _, part = batch.subject.partition("/")
             if owner not in self._tasks:

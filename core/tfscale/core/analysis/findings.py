@@ -27,13 +27,14 @@ KINDS = (
     "wrong_speed",
     "slow_link",
     "straggler",
+    "pauses",
     "slowdown",
     "imbalance",
     "saturation",
 )
 """Kinds of a diagnosis, causes before effects; docs/reference/diagnoses.md explains each."""
 
-PACE = ("slow_link", "straggler", "slowdown", "imbalance", "saturation")
+PACE = ("slow_link", "straggler", "pauses", "slowdown", "imbalance", "saturation")
 """Kinds that tell how a cluster trains: of one that does not train they are not told."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition, Condition
 from tfscale.core.analysis.findings import PACE, SubjectSummary
-from tfscale.core.analysis.run.saturation import MANNERS
+from tfscale.core.analysis.run.saturation import BESIDE_STEPS
 from tfscale.core.analysis.tasks.not_started import why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import how_it_left, left_early
@@ -63,7 +63,7 @@ def _is_calm(diagnosis: Diagnosis) -> bool:
 
 def _manner(diagnoses: Sequence[Diagnosis]) -> str:
     """Say what takes most of the time of a healthy cluster, where it is not the steps."""
-    told = (each for each in diagnoses if each.end is None and each.evidence.get("resource") in MANNERS)
+    told = (each for each in diagnoses if each.end is None and each.evidence.get("resource") in BESIDE_STEPS)
     return next((f"; {each.sentence.partition('; what would help')[0]}" for each in told), "")
 
 
@@ -78,12 +78,16 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
     if (left := left_early(tasks)) is not None:
         return how_it_left(left)
     if ended:
-        if failed := [task for task in ended if _failed(task)]:
+        if failed := sorted((task for task in ended if _failed(task)), key=_ended_at):
             return "; ".join(
                 f"{task.name} {exit_clause(task.status.exit if task.status else None)}" for task in failed[:2]
             )
         return f"{listing([task.name for task in ended])} {'has' if len(ended) == 1 else 'have'} ended"
     return None
+
+
+def _ended_at(task: ObservedTask) -> float:
+    return task.status.exit.at if task.status and task.status.exit else 0.0
 
 
 def _failed(task: ObservedTask) -> bool:

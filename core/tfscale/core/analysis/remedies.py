@@ -224,6 +224,14 @@ _BY_UNEVEN_PHASE: Mapping[str, str] = {
     "host": "less in the callbacks, or at the same steps on all workers",
 }
 
+_BY_PAUSING_PHASE: Mapping[str, str] = {
+    "host": "look for what its Python does then (gc, a callback that writes, a lock): b shows it while it lasts",
+    "input": "look at what it reads then: a shuffle buffer that fills, the next file, its disk",
+    "compute": "look for functions that are traced anew, and at its GPU's clock and heat",
+    "checkpoint": "save less often, or in the background",
+    "evaluation": "let all workers evaluate, or an evaluator beside them",
+}
+
 
 def first_step(diagnosis: Diagnosis) -> str | None:
     """Return the first thing to do about a finding; None where its sentence holds it already."""
@@ -237,6 +245,8 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return _about_stillness(diagnosis.kind, diagnosis.subject, _text(evidence.get("doing")))
         case "not_started":
             return "start it, or read its log: all others wait for it"
+        case "not_finite" if evidence.get("whose") == "one":
+            return f"look at the batch that {diagnosis.subject} had in this step; restart from a checkpoint before"
         case "not_finite":
             return "lower the learning rate or clip gradients; restart from a checkpoint before"
         case "cut_off":
@@ -247,6 +257,8 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return "look at the way from here to its host, or start its agent again: the training goes on"
         case "slow_link":
             return "look at the cable, port and settings (ethtool) of both hosts, and at who else uses that way"
+        case "pauses":
+            return _BY_PAUSING_PHASE.get(_text(evidence.get("phase")))
         case "slowdown":
             return _BY_SLOWER_PART.get(_text(evidence.get("part")))
         case "imbalance":

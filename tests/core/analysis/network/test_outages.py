@@ -20,10 +20,11 @@ class Cluster:
 
     def __init__(self, observer: Diagnostician, frame: Callable[..., Frame], died: Callable[..., TaskStatus]) -> None:
         self.observer, self._frame, self._died = observer, frame, died
+        self.holds_all = False
 
     def second(self, at: float, held: TaskUsage | None = None, ended: Collection[int] = ()) -> str:
         for index in range(3):
-            usage = held if index == 1 else None
+            usage = held if index == 1 or self.holds_all else None
             told = replace(self._frame(at), host=replace(HOST, task=usage))
             if index in ended:
                 status = self._died(1010.0 if index != 1 else 1032.0, code=1)
@@ -60,6 +61,19 @@ def test_workers_that_end_of_a_stopped_one_name_it_while_it_lasts_and_afterwards
         headline = three.second(float(second), ended=[0, 1, 2] if second > 1032 else [0, 2])
     assert headline == (
         f"worker:1 was {how} from {clock(1000)} to {clock(1030)}; worker:0, worker:1 and worker:2 ended of that"
+    )
+
+
+def test_all_that_were_stopped_together_are_told_together(three: Cluster) -> None:
+    three.second(999.0)
+    three.holds_all = True
+    for second in range(1000, 1008):
+        three.second(float(second), TaskUsage(1, 1, None, 1, stopped=1))
+    for second in range(1008, 1020):
+        headline = three.second(float(second), ended=[0, 2])
+    assert headline == (
+        f"worker:0, worker:1 and worker:2 were stopped by a signal from {clock(1000)} to {clock(1008)}; "
+        "worker:0 and worker:2 ended of that"
     )
 
 

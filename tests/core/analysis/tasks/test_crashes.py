@@ -209,3 +209,26 @@ def test_tasks_that_fail_alike_share_the_reason_and_are_not_each_others_victims(
     assert crash.sentence.endswith(f": {line.removeprefix('tfscale: cannot run: ')}")
     (crash,) = diagnose(CrashWatch(), *views, view("worker:2"))
     assert crash.subject == "worker:0" and crash.sentence.endswith("; worker:1 exited 1, at once, for the same reason")
+
+
+def test_a_peer_that_the_log_names_by_its_address_is_named(view: View, died: Died) -> None:
+    line = (
+        "Aborting RingReduce with UNAVAILABLE: failed to connect to all addresses; last error: UNKNOWN: "
+        "ipv4:10.77.0.2:2222: Failed to connect to remote host: Connection refused"
+    )
+    ended = died(112.0, code=1)
+    assert ended.exit is not None
+    failed = view("worker:0", status=replace(ended, exit=replace(ended.exit, log=(line,))), up=True, at=113.0)
+    unheard = view("worker:1", up=False, since=105.0)
+    watch = CrashWatch({("10.77.0.1", 2222): "worker:0", ("10.77.0.2", 2222): "worker:1"})
+    (crash,) = diagnose(watch, failed, unheard, now=113.0)
+    assert crash.subject == "worker:1"
+    assert crash.sentence.startswith(
+        "worker:1 has died, or its host is cut off: nothing is heard from its agent since "
+    )
+    (crash,) = diagnose(CrashWatch(watch.addresses), failed, view("worker:1", up=True, at=113.0), now=113.0)
+    assert crash.subject == "worker:1"
+    assert crash.sentence == (
+        "worker:0 could not reach worker:1 at 10.77.0.2:2222, whose process ran (a closed port, or a firewall?); "
+        "worker:0 exited 1 of that"
+    )

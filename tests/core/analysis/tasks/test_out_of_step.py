@@ -6,7 +6,7 @@ from tfscale.core.analysis.headline import headline
 from tfscale.core.analysis.tasks.crashes import SETTLE, CrashWatch
 from tfscale.core.analysis.tasks.hangs import hangs
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.analysis.tasks.out_of_step import left_early
+from tfscale.core.analysis.tasks.out_of_step import evaluated_alone, left_early
 from tfscale.core.records import ActivityKind, Collective, TaskStatus
 
 View = Callable[..., ObservedTask]
@@ -65,3 +65,49 @@ def test_who_evaluates_alone_is_named_and_not_the_worker_that_trains(view: View)
 def test_workers_that_all_evaluate_are_in_step(view: View) -> None:
     both = [view(f"worker:{index}", progressed=30.0, activity=ActivityKind.EVALUATION) for index in range(2)]
     assert hangs(both, ConditionWatch().judge(both, 0.1, 100.0)) == []
+
+
+def test_who_evaluated_alone_is_named_though_its_evaluation_is_over(view: View, died: Died) -> None:
+    """In a real run the evaluation took 0.3 s, and the others took what it exchanged for a part of their step."""
+    inside = {"collective": Collective(238, 237), "progressed": 107.0, "at": 112.0}
+    alone = view("worker:0", evaluated=106.3, **inside)
+    others = [view(f"worker:{index}", evaluated=20.0, **inside) for index in (1, 2)]
+    assert said_of(alone, *others).endswith("worker:0 runs another collective (evaluation) than worker:1 and worker:2")
+    ended = died(112.0, code=1)
+    assert ended.exit is not None
+    line = "Aborting RingReduce with INVALID_ARGUMENT: Shape mismatch in the collective instance 333"
+    for task in (alone, *others):
+        task.status = replace(ended, exit=replace(ended.exit, log=(line,)))
+    tasks = {task.name: task for task in (alone, *others)}
+    watch = CrashWatch()
+    watch.diagnose(tasks, 113.0)
+    (crash,) = watch.diagnose(tasks, 113.0 + SETTLE)
+    assert (crash.subject, crash.evidence["reason"]) == ("worker:0", "out_of_step")
+    assert crash.sentence == (
+        "worker:0 runs another collective (evaluation) than worker:1 and worker:2; "
+        "worker:0 exited 1, worker:1 exited 1 and worker:2 exited 1 for that"
+    )
+
+
+def test_who_ran_another_collective_is_named_by_the_all_reduce_that_it_missed(view: View, died: Died) -> None:
+    ended = died(112.0, code=1)
+    assert ended.exit is not None
+    line = "BaseCollectiveExecutor::StartAbort INTERNAL: Collective instance 315 expected type 0 but got type 1"
+    status = replace(ended, exit=replace(ended.exit, log=(line,)))
+    tasks = {f"worker:{index}": view(f"worker:{index}", status=status, steps=105) for index in range(3)}
+    for index, entered in enumerate((106, 105, 106)):
+        tasks[f"worker:{index}"].collective = Collective(entered, 105)
+    watch = CrashWatch()
+    watch.diagnose(tasks, 113.0)
+    (crash,) = watch.diagnose(tasks, 113.0 + SETTLE)
+    assert crash.subject == "worker:1"
+    assert crash.sentence.startswith(
+        "after step 105, worker:1 did not meet worker:0 and worker:2 in the next all-reduce, "
+        "but ran another collective: it has fewer batches"
+    )
+
+
+def test_where_all_have_evaluated_nobody_did_so_alone(view: View) -> None:
+    inside = {"collective": Collective(238, 237), "progressed": 107.0}
+    assert evaluated_alone([view(f"worker:{index}", evaluated=106.0 - index, **inside) for index in range(3)]) == []
+    assert evaluated_alone([view("worker:0", evaluated=90.0, **inside), view("worker:1", **inside)]) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from incidents.incident import STILL, WELL, Incident, Setup
 
-_UNEVEN = {"BATCH": "128", "WIDTH": "256", "BURN": "40", "STEP": "0.02"}
+_UNEVEN = {"BATCH": "128", "WIDTH": "256", "BURN": "60", "STEP": "0.02"}
 
 INCIDENTS = (
     Incident(
@@ -21,9 +21,13 @@ INCIDENTS = (
         "end of data",
         "worker:1 has fewer batches than the others, ends its training, and exits 0",
         begin=lambda cluster: cluster.order("worker:1", "end of data"),
-        says={5: "worker:1", 15: r"worker:1.*(fewer|ended|left|data|batches)", 30: r"worker:1.*(fewer|data|batches)"},
+        says={
+            5: "worker:1",
+            15: r"worker:1.*(fewer|left|batches|different collectives)",
+            30: r"worker:1.*(fewer|batches|different collectives)",
+        },
         while_it_lasts=STILL,
-        report=r"worker:1.*(fewer|data|batches)",
+        report=r"worker:1.*(fewer|batches|different collectives)",
     ),
     Incident(
         "no data",

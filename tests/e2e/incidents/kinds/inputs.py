@@ -29,7 +29,7 @@ INCIDENTS = (
     ),
     Incident(
         "slow disk",
-        "each read of worker:1 takes 300 ms, for 31 s",
+        "each read of worker:1 takes 300 ms, for 31 s: three times a step",
         begin=lambda cluster: cluster.order("worker:1", "slow disk"),
         end=lambda cluster: cluster.order("worker:1", ""),
         says={10: "worker:1", 20: r"worker:1.*slow.*(data|input)", 30: r"worker:1.*slow.*(data|input)"},

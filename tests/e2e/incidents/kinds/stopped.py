@@ -57,13 +57,13 @@ INCIDENTS = (
     ),
     Incident(
         "all stopped",
-        "SIGSTOP to all three workers, SIGCONT 8 s later",
+        "SIGSTOP to all three workers, SIGCONT 5 s later",
         begin=_stop(*WORKERS),
         end=_go_on(*WORKERS),
-        lasts=8,
+        lasts=5,
         says={
-            4: "stopped|no step",
-            7: r"stopped.*(worker:0, worker:1 and worker:2|3 workers)",
+            3: "stopped|no step",
+            4.5: r"stopped.*(worker:0, worker:1 and worker:2|3 workers)",
         },
         afterwards={8: WELL},
         while_it_lasts=STILL,

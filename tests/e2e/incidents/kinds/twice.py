@@ -61,7 +61,6 @@ INCIDENTS = (
         says={18: r"worker:1.*slow", 24: r"worker:2.*stopped|stopped.*worker:2"},
         afterwards={25: WELL},
         never=DEAD,
-        report=r"worker:2.*stopped|stopped.*worker:2",
         recovers=True,
     ),
     Incident(

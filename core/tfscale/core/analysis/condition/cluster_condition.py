@@ -17,6 +17,8 @@ SHORTEST = 2.0
 """Seconds without a step up to which a cluster counts as training (chosen: two frames)."""
 USUAL_STEPS = 5.0
 """Multiple of the usual step up to which it counts as training (chosen)."""
+CERTAIN = 1.0
+"""Seconds without a step up to which it counts as training though a process is stopped (chosen: one frame)."""
 FIRST_STEPS = 10.0
 """Seconds up to which a cluster whose usual step is not known yet counts as training (chosen)."""
 PAUSES = 1.5
@@ -91,7 +93,8 @@ class ConditionWatch:
     def _with_steps(self, tasks: Sequence[ObservedTask], since: float, seconds: float, now: float) -> ClusterCondition:
         pause = median(self._pauses) if len(self._pauses) >= _PAUSES_NEEDED else 0.0
         usual = FIRST_STEPS if self._usual is None else USUAL_STEPS * self._usual
-        if seconds <= max(SHORTEST, usual):
+        is_stopped = any(task.meets and task.stopped and task.running for task in tasks)
+        if seconds <= (CERTAIN if is_stopped else max(SHORTEST, usual)):
             self._learn(since)
             return ClusterCondition(Condition.TRAINING, None, self._usual, pause, self._resumed)
         stillness = stillness_of(tasks, since, seconds, now)

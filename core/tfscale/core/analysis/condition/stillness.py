@@ -16,7 +16,13 @@ from tfscale.core.analysis.condition.process_doing import (
     doing,
 )
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
-from tfscale.core.analysis.tasks.out_of_step import alone_in_evaluation, how_it_evaluates, how_it_left, left_early
+from tfscale.core.analysis.tasks.out_of_step import (
+    alone_in_evaluation,
+    how_it_evaluates,
+    how_it_left,
+    left_early,
+    missing,
+)
 from tfscale.core.cluster.task import Role
 from tfscale.core.text import clock, duration, listing, plural
 
@@ -103,15 +109,6 @@ def _is_inside(task: ObservedTask) -> bool:
     return task.collective is not None and task.collective.entered > task.collective.left
 
 
-def missing(tasks: Sequence[ObservedTask]) -> set[str]:
-    """Return the tasks that have not entered the collective in which the others wait; none where that is unknown."""
-    counts = {task.name: task.collective.entered for task in tasks if task.collective}
-    if len(counts) < len(tasks) or not counts:
-        return set()
-    newest = max(counts.values())
-    return {name for name, entered in counts.items() if entered < newest}
-
-
 def _doing(task: ObservedTask, needed: Sequence[ObservedTask], now: float) -> Doing:
     """Return what a task does; one that has made no step yet, while others have, is only starting."""
     does = doing(task, now)
@@ -125,8 +122,8 @@ _TOLD = (SILENT, STOPPED)
 def _late(needed: Sequence[ObservedTask], does: Mapping[str, Doing]) -> dict[str, Doing]:
     """Return the tasks that are waited for: the certain ones, else those outside of the collective, else the silent."""
     for kind in (ENDED, STARTING):
-        if found := {name: each for name, each in does.items() if each.kind == kind}:
-            return found
+        if any(each.kind == kind for each in does.values()):
+            return {name: each for name, each in does.items() if each.kind in (kind, STOPPED)}
     heard = [task for task in needed if does[task.name].kind != SILENT]
     outside = missing([task for task in heard if task.meets and not _is_served(needed)])
     stopped = {name for name, each in does.items() if each.kind == STOPPED}

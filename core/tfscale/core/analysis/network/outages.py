@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.tasks.crashes import CLOCK_DOUBT
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.cluster.task import subject_order
 from tfscale.core.log_clues import PEER
 from tfscale.core.records import Diagnosis
 from tfscale.core.text import clock, listing
@@ -84,9 +85,10 @@ class Outages:
 
     def note_stopped(self, tasks: Iterable[ObservedTask], now: float) -> None:
         """Take in whose process is stopped now; of a task that is not heard this is not known, and stays as it was."""
-        known = {task.name: task for task in tasks if task.up and task.running}
+        known = {task.name: task for task in tasks if task.up}
         lasting = {outage.task for outage in self._known if outage.end is None and outage.how}
-        stopped = [Outage(name, now, how=how) for name, task in known.items() if (how := how_stopped(task))]
+        running = {name: task for name, task in known.items() if task.running}
+        stopped = [Outage(name, now, how=how) for name, task in running.items() if (how := how_stopped(task))]
         unheard = [Outage(name, now, how="stopped") for name in lasting - known.keys()]
         self._note(STOPPED, [*stopped, *unheard], now)
 
@@ -109,7 +111,13 @@ class Outages:
                 told.append(crash)
             else:
                 followed.setdefault(number, []).append(crash)
-        return told + [_describe(self._known[number], all_of_it) for number, all_of_it in followed.items()]
+        return told + [_describe(self._with_others(number), all_of_it) for number, all_of_it in followed.items()]
+
+    def _with_others(self, number: int) -> Sequence[Outage]:
+        """Return an outage; of a stopped process all that were stopped beside it in the same way, by task."""
+        one = self._known[number]
+        beside = [each for each in self._known if each.how == one.how and _overlap(each, one)] if one.how else [one]
+        return sorted(beside, key=lambda each: subject_order(each.task))
 
     def _outage_of(self, crash: Diagnosis) -> int | None:
         if not _is_of_network(crash):
@@ -118,7 +126,25 @@ class Outages:
         return next((number for number in reversed(numbers) if self._known[number].explains(crash.begin)), None)
 
 
-def _describe(outage: Outage, crashes: Sequence[Diagnosis]) -> Diagnosis:
+def _overlap(one: Outage, other: Outage) -> bool:
+    return one is other or (
+        (other.end is None or one.begin <= other.end) and (one.end is None or other.begin <= one.end)
+    )
+
+
+def _told(outages: Sequence[Outage]) -> str:
+    """Return the clause about an outage, or about processes that were stopped at the same time."""
+    if len(outages) == 1:
+        return outages[0].told
+    names, begin = listing([each.task for each in outages]), clock(min(each.begin for each in outages))
+    ends = [each.end for each in outages if each.end is not None]
+    if len(ends) < len(outages):
+        return f"{names} have been {outages[0].how} since {begin}"
+    return f"{names} were {outages[0].how} from {begin} to {clock(max(ends))}"
+
+
+def _describe(outages: Sequence[Outage], crashes: Sequence[Diagnosis]) -> Diagnosis:
+    outage = outages[0]
     first = min(crashes, key=lambda crash: crash.begin)
     ended = sorted({name for crash in crashes for name in _ended(crash)})
     evidence = {
@@ -129,7 +155,10 @@ def _describe(outage: Outage, crashes: Sequence[Diagnosis]) -> Diagnosis:
         "outage_end": outage.end,
     }
     return replace(
-        first, subject=outage.task, sentence=f"{outage.told}; {listing(ended)} ended of that", evidence=evidence
+        first,
+        subject=outage.task,
+        sentence=f"{_told(outages)}; {listing(ended)} ended of that",
+        evidence=evidence,
     )
 
 

@@ -42,11 +42,13 @@ MANNERS = ("evaluation", "python")
 """Limits that may be what the program is meant to do: they are told, and the cluster is healthy."""
 _OUTSIDE = {
     "compile": ("compile", 0.2, "compiling takes {:.0%} of the time, and goes on: functions are traced anew"),
-    "checkpoint": ("checkpoint", 0.2, "writing checkpoints takes {:.0%} of the time"),
+    "checkpoint": ("checkpoint", 0.1, "writing checkpoints takes {:.0%} of the time"),
     "evaluation": ("evaluation", 0.5, "evaluation takes {:.0%} of the time"),
     "python": ("python", 0.5, "the program's own Python, before and between the steps, takes {:.0%} of the time"),
 }
 """By bucket of goodput: resource, share of the time from which on it is told (chosen), sentence."""
+BESIDE_STEPS = tuple(resource for resource, _, _ in _OUTSIDE.values())
+"""Limits by what takes time outside of the steps."""
 
 Evidence = dict[str, float | str | None]
 

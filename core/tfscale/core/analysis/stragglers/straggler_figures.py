@@ -19,14 +19,17 @@ from tfscale.core.records import LAG_PHASES
 
 @dataclass(frozen=True, slots=True)
 class StragglerFigures:
-    """Comparison of a straggler with its peers, those not named, in medians over one window of steps."""
+    """Comparison of a straggler with its peers, those not named, in means over one window of steps.
+
+    Of a slowness that is in some of the steps medians show nothing, or all.
+    """
 
     ratio: float
     """Its lag over the median lag of its peers."""
     phase: str
-    """The phase in which it exceeds the median of its peers most."""
+    """The phase in which it exceeds its peers most."""
     excess: Mapping[str, float]
-    """Seconds a step beyond the median of its peers, by phase of the lag."""
+    """Seconds a step beyond its peers, by phase of the lag."""
     own: Mapping[str, float]
     """Its own seconds a step, by phase of the lag."""
     step: float
@@ -48,14 +51,14 @@ def straggler_figures(steps: AlignedSteps, culprits: Sequence[int]) -> list[Stra
     peers = even_sample([column for column in range(lag.shape[1]) if column not in culprits])
     usual = medians(lag[:, peers], axis=1)
     usual_phases = medians(own_phases[:, :, peers], axis=2)
-    step = float(np.nanmedian(longest_lag(lag) + transfer(steps.reduce)))
+    step = float(np.nanmean(longest_lag(lag) + transfer(steps.reduce)))
     lost, measured_at = slowdown(lag, steps.reduce, culprits), float(steps.end[-1])
     figures = []
     for column in culprits:
-        beyond = np.nanmedian(own_phases[:, :, column] - usual_phases, axis=1)
+        beyond = np.nanmean(own_phases[:, :, column] - usual_phases, axis=1)
         extra = dict(zip(LAG_PHASES, beyond.tolist(), strict=True))
-        ratio = float(np.nanmedian(lag[:, column] / usual))
-        own = dict(zip(LAG_PHASES, np.nanmedian(own_phases[:, :, column], axis=1).tolist(), strict=True))
+        ratio = float(np.nanmean(lag[:, column]) / np.nanmean(usual))
+        own = dict(zip(LAG_PHASES, np.nanmean(own_phases[:, :, column], axis=1).tolist(), strict=True))
         phase = max(extra, key=extra.__getitem__)
         figures.append(StragglerFigures(ratio, phase, extra, own, step, lost, measured_at))
     return figures

@@ -10,6 +10,7 @@ from tfscale.core.analysis.findings import SubjectSummary
 from tfscale.core.analysis.steps.phases import longest_lag, transfer
 from tfscale.core.analysis.steps.step_summary import SECONDS, STEPS, known_median, steps_per_second, summaries
 from tfscale.core.analysis.steps.step_table import AlignedSteps, StepTable
+from tfscale.core.analysis.stragglers.pauses import PauseWatch
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.stragglers.straggler_watch import StragglerWatch
@@ -32,6 +33,7 @@ class SynchronousSubjects:
     def __init__(self, rule: Rule) -> None:
         self.table = StepTable()
         self.watch = StragglerWatch(rule)
+        self.pauses = PauseWatch()
         self.window = self.table.aligned(())
         """The newest aligned steps: the cluster's figures are measured over them."""
         self.diagnoses: list[Diagnosis] = []
@@ -76,7 +78,10 @@ class SynchronousSubjects:
         reporting = tuple(sorted(self._still_reporting(running), key=subject_order))
         first = max(WARM_UP_STEPS, self.watch.follow(reporting) + 1)
         self.window = self.table.window(reporting, WARM_UP_STEPS, SECONDS, STEPS, COMPLETE)
-        self.diagnoses = self.watch.diagnose(self.table.aligned(reporting, first, COMPLETE), self._steps_since)
+        fresh = self.table.aligned(reporting, first, COMPLETE)
+        slow = self.watch.diagnose(fresh, self._steps_since)
+        self.pauses.fold(fresh)
+        self.diagnoses = [*slow, *self.pauses.diagnose(self.figures)]
 
     def _steps_since(self, at: float) -> AlignedSteps:
         """Return the window's subjects' steps that ended after `at`, of the newest seconds; an even sample of many."""
@@ -101,6 +106,7 @@ class SynchronousSubjects:
         changed = {name for name, attempt in self._attempts.items() if current.get(name) != attempt}
         if changed:
             self.watch.restart(changed)
+            self.pauses.restart()
         self._attempts = current
 
 

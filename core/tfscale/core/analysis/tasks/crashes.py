@@ -7,12 +7,20 @@ The first failure is the culprit; the others are reported as its consequences.
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.condition.process_doing import ENDED, SILENT, STOPPED, doing
 from tfscale.core.analysis.tasks.observed_task import ALIVE, ObservedTask
-from tfscale.core.analysis.tasks.out_of_step import how_it_left, left_early
+from tfscale.core.analysis.tasks.out_of_step import (
+    evaluated_alone,
+    how_it_evaluates,
+    how_it_left,
+    how_they_part,
+    left_early,
+    missing,
+)
+from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.cluster.task import CLUSTER
 from tfscale.core.log_clues import EXPLAINED, OUT_OF_STEP, PEER, Clue, find_clue
 from tfscale.core.records import Diagnosis, TaskState, TaskStatus
@@ -51,6 +59,8 @@ class Failure:
     log: tuple[str, ...] = ()
     clue: Clue | None = None
     """The line at the end of its log that explains the failure, None where there is none."""
+    named: str | None = None
+    """The task that this line says was gone; None where it names none."""
 
     @property
     def primary(self) -> bool:
@@ -114,6 +124,8 @@ class _Incident:
 class CrashWatch:
     """Failures, collected into incidents. An incident ends when its culprit runs again."""
 
+    addresses: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """The task at each (host, port): some logs name a peer by its address alone."""
     _incidents: list[_Incident] = field(default_factory=list)
     _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -136,11 +148,19 @@ class CrashWatch:
         if failure is None:
             return
         self._seen[task.name] = task.attempt
+        failure = self._with_peer(failure)
         incident = next((incident for incident in self._incidents if incident.includes(failure)), None)
         if incident:
             incident.failures.append(failure)
         else:
             self._incidents.append(_Incident([failure], noticed=now))
+
+    def _with_peer(self, failure: Failure) -> Failure:
+        """Return the failure with the task that its log names, by its name or by its address alone."""
+        clue = failure.clue
+        if clue is None:
+            return failure
+        return replace(failure, named=clue.culprit or (self.addresses.get(clue.address) if clue.address else None))
 
 
 def _is_over(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
@@ -158,15 +178,26 @@ def _was_requested(incident: _Incident, tasks: dict[str, ObservedTask]) -> bool:
 
 
 def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -> Diagnosis:
-    """Return the crash; a worker that left well is its cause where the others failed for want of it."""
+    """Return the crash; a worker that left well, or evaluated alone, is its cause where the others failed of that."""
     first = culprit(incident.failures)
     left = left_early(list(tasks.values()))
-    if left is None or first.primary or not first.followed or left.attempt[0] != first.generation:
-        return _describe(incident, tasks, now)
+    if left is not None and not first.primary and first.followed and left.attempt[0] == first.generation:
+        return _of_other_program(left.name, how_it_left(left), incident, code=0)
+    meeting = [task for task in tasks.values() if task.meets]
+    is_out_of_step = any(each.clue is not None and each.clue.kind == OUT_OF_STEP for each in incident.failures)
+    if is_out_of_step and (alone := evaluated_alone(meeting)):
+        return _of_other_program(alone[0].name, how_it_evaluates(alone, meeting), incident, code=first.code)
+    if is_out_of_step and (behind := [task for task in meeting if task.name in missing(meeting)]):
+        return _of_other_program(behind[0].name, how_they_part(behind, meeting), incident, code=first.code)
+    return _describe(incident, tasks, now)
+
+
+def _of_other_program(subject: str, what: str, incident: _Incident, code: int | None) -> Diagnosis:
+    """Return the crash of all for the task that did something else than the others."""
     failures = sorted(incident.failures, key=lambda failure: failure.at)
-    sentence = f"{how_it_left(left)}; {listing([f'{failure.task} {failure.how}' for failure in failures])} for that"
-    crash = _crash(left.name, first, failures, sentence)
-    return replace(crash, evidence={**crash.evidence, "code": 0, "signal": None, "reason": OUT_OF_STEP})
+    sentence = f"{what}; {listing([f'{failure.task} {failure.how}' for failure in failures])} for that"
+    crash = _crash(subject, culprit(failures), failures, sentence)
+    return replace(crash, evidence={**crash.evidence, "code": code, "signal": None, "reason": OUT_OF_STEP})
 
 
 def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -> Diagnosis:
@@ -176,14 +207,34 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
     if others and all(_is_alike(first, other) for other in others) and len(incident.failures) == len(tasks):
         whole = "both tasks" if len(tasks) == 2 else f"all {len(tasks)} tasks"
         return _crash(CLUSTER, first, others, f"{whole} failed alike at {clock(first.at)}{_why(first)}")
+    if (unreached := _unreached(incident, first, tasks)) is not None:
+        ended = sorted(incident.failures, key=lambda failure: failure.at)
+        ends = f"{listing([f'{failure.task} {failure.how}' for failure in ended])} of that"
+        return _crash(unreached, first, ended, f"{_could_not_reach(unreached, first)}; {ends}")
     if not first.followed or (gone := _gone(incident, first, tasks, now)) is None:
         return _crash(first.task, first, others, f"{begin}{_why(first)}{_rest(first, others)}")
     subject, what = gone
     if subject == first.task:
-        rest = [other for other in others if first.clue is None or other.task != first.clue.culprit]
+        rest = [other for other in others if other.task != first.named]
         return _crash(subject, first, others, f"{begin}: {what}{_rest(first, rest)}")
     lost = [first, *others]
     return _crash(subject, first, lost, f"{what}; {_together(first, lost)}, {_peers_gone(lost)}")
+
+
+def _unreached(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> str | None:
+    """Return the task to which the first to fail could not connect, where its process ran all the same."""
+    named = tasks.get(first.named or "")
+    if named is None or not named.up or not first.followed or first.clue is None or first.clue.address is None:
+        return None
+    ended = next((failure.at for failure in incident.failures if failure.task == named.name), None)
+    ran = named.running and not named.stopped if ended is None else ended > first.at + CLOCK_DOUBT
+    return named.name if ran else None
+
+
+def _could_not_reach(named: str, first: Failure) -> str:
+    address = first.clue.address if first.clue else None
+    at = f" at {Address(*address)}" if address else ""
+    return f"{first.task} could not reach {named}{at}, whose process ran (a closed port, or a firewall?)"
 
 
 def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], now: float) -> tuple[str, str] | None:
@@ -194,7 +245,7 @@ def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], n
     failed = {failure.task: failure for failure in incident.failures}
     if (cut := _cut_off(incident, first, tasks)) is not None:
         return cut.name, f"the agent of {cut.name} was out of contact {_span(cut.cut)}"
-    named = first.clue.culprit if first.clue else None
+    named = first.named
     if named in failed:
         later = failed[named].at - first.at
         how = f"which {failed[named].how} only {duration(later)} later"

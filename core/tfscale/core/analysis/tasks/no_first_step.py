@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfscale.core.analysis.condition.stillness import missing
 from tfscale.core.analysis.tasks.not_started import why_missing
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
+from tfscale.core.analysis.tasks.out_of_step import missing
 from tfscale.core.cluster.task import CLUSTER, Role
 from tfscale.core.records import ActivityKind, Diagnosis, ProbeState
 from tfscale.core.text import clock, duration, listing, plural

@@ -14,6 +14,7 @@ from tfscale.core.records import (
     Coordinator,
     Counters,
     Frame,
+    Gradients,
     ProbeStatus,
     StepBatch,
     TaskState,
@@ -91,11 +92,15 @@ class ObservedTask:
     """Its present activity, None while it makes steps."""
     activity_since: float | None = None
     """Begin of its present activity."""
+    evaluated: float | None = None
+    """Begin of the last evaluation of this attempt."""
     occupied: float | None = None
     """End of the last compile, checkpoint or evaluation of this attempt."""
     not_finite_since: float | None = None
     """Time at which its loss was first no finite number, None while it is one."""
     not_finite_step: int | None = None
+    gradients: Gradients | None = None
+    """State of its own gradients before they are reduced; None where they are not checked."""
     gpus: int = 0
     """GPUs of its host, by NVML; counted once the probe has told what TensorFlow sees."""
 
@@ -149,7 +154,8 @@ class ObservedTask:
         self.at, self.sequence, self.status, self.probe = frame.at, frame.sequence, frame.status, frame.probe
         if attempt != before:
             self.progressed, self.longest_gap, self.collective, self.steps = None, 0.0, None, 0
-            self.not_finite_since = self.not_finite_step = self.occupied = None
+            self.not_finite_since = self.not_finite_step = self.gradients = None
+            self.occupied = self.evaluated = None
         self._fold_activities(frame)
         self._fold_loss(frame)
         if frame.collective and self.collective and frame.collective.left > self.collective.left:
@@ -176,12 +182,17 @@ class ObservedTask:
             return
         lasting = next((activity for activity in frame.activities if activity.end is None), None)
         self.activity, self.activity_since = (lasting.kind, lasting.begin) if lasting else (None, None)
+        evaluations = [each.begin for each in frame.activities if each.kind is ActivityKind.EVALUATION]
+        self.evaluated = max([*evaluations, self.evaluated or 0.0]) or None
         busy = (activity for activity in frame.activities if activity.kind is not ActivityKind.IDLE)
         ends = [activity.end for activity in busy if activity.end is not None]
         self.occupied = max([*ends, self.occupied or 0.0]) or None
 
     def _fold_loss(self, frame: Frame) -> None:
-        if frame.training is None or frame.training.finite is None:
+        if frame.training is None:
+            return
+        self.gradients = frame.training.gradients or self.gradients
+        if frame.training.finite is None:
             return
         if frame.training.finite:
             self.not_finite_since = self.not_finite_step = None

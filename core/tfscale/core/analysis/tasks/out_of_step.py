@@ -8,6 +8,20 @@ from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import ActivityKind, TaskState
 from tfscale.core.text import listing
 
+_DOUBT = 2.0
+"""Seconds by which the end of a step may seem later than it was: frames come once a second (chosen: two)."""
+_APART = 10.0
+"""Seconds within which all evaluate where all do so (chosen: they wait for each other before it)."""
+
+
+def missing(tasks: Sequence[ObservedTask]) -> set[str]:
+    """Return the tasks that have not entered the collective in which the others wait; none where that is unknown."""
+    counts = {task.name: task.collective.entered for task in tasks if task.collective}
+    if len(counts) < len(tasks) or not counts:
+        return set()
+    newest = max(counts.values())
+    return {name for name, entered in counts.items() if entered < newest}
+
 
 def left_early(tasks: Sequence[ObservedTask]) -> ObservedTask | None:
     """Return the first worker that ended well by itself while another one waits in a collective, or failed later."""
@@ -44,11 +58,40 @@ def how_it_left(task: ObservedTask) -> str:
     )
 
 
+def how_they_part(behind: Sequence[ObservedTask], tasks: Sequence[ObservedTask]) -> str:
+    """Say who has not entered the all-reduce of the others, but another collective."""
+    others = listing([task.name for task in tasks if task not in behind])
+    step = max(task.steps for task in behind)
+    after = f"after step {step}, " if step else ""
+    who = listing([task.name for task in behind])
+    return (
+        f"{after}{who} did not meet {others} in the next all-reduce, but ran another collective: it has fewer "
+        "batches, ends its loop earlier, or evaluates"
+    )
+
+
 def alone_in_evaluation(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
     """Return the workers that evaluate, and wait in a collective, while others do not evaluate; none of all."""
     inside = [task for task in tasks if task.activity is ActivityKind.EVALUATION and _is_inside(task)]
     others = [task for task in tasks if task.activity is not ActivityKind.EVALUATION]
-    return inside if others and len(inside) + len(others) == len(tasks) else []
+    if inside and others and len(inside) + len(others) == len(tasks):
+        return inside
+    return evaluated_alone(tasks) if all(_is_inside(task) for task in tasks) else []
+
+
+def evaluated_alone(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
+    """Return the workers that have evaluated since their last step, while others have made none for long; none of all.
+
+    Their evaluation may have ended: what it did in a collective, the others take for a part of their step.
+    """
+    alone = [task for task in tasks if _has_just_evaluated(task)]
+    begin = min((task.evaluated or 0.0 for task in alone), default=0.0)
+    others = [task for task in tasks if task not in alone]
+    return alone if others and all((task.evaluated or 0.0) < begin - _APART for task in others) else []
+
+
+def _has_just_evaluated(task: ObservedTask) -> bool:
+    return task.evaluated is not None and task.evaluated >= (task.progressed or 0.0) - _DOUBT
 
 
 def _is_inside(task: ObservedTask) -> bool:

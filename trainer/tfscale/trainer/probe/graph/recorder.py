@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 from tfscale.core.cluster.strategy import LOCAL
 from tfscale.trainer.probe.graph.awaited_ops import collectives
+from tfscale.trainer.probe.graph.gradient_checks import GradientChecks, with_gradients
 from tfscale.trainer.probe.graph.row_writer import RowWriter
 from tfscale.trainer.probe.graph.structures import (
     after,
@@ -65,6 +66,7 @@ class Recorder:
         self.sites = Sites()
         self._writer = RowWriter()
         self.row_kinds = self._writer.kinds
+        self.gradient_checks = GradientChecks(self.row_kinds)
         self.buffer: RowBuffer | None = None
         self.eager: deque[Span] = deque(maxlen=100_000)
         self.eager_entered = 0
@@ -157,13 +159,13 @@ class Recorder:
             return call()
         return self._run_in_graph(call, distribution, standalone, key if compiled else None)
 
-    def gradient(self, call: Call) -> Any:
-        """Record `call`, which computes gradients."""
+    def gradient(self, call: Call, sources: Any = None) -> Any:
+        """Record `call`, which computes the gradients of `sources`."""
         result = call()
         self.note_training()
         if self._is_on:
             with self.own_work():
-                self._note_gradient(result)
+                self._note_gradient(result, sources)
         return result
 
     def note_training(self) -> None:
@@ -190,7 +192,7 @@ class Recorder:
         rows, lost = self.buffer.read() if self.buffer else (NO_ROWS, 0)
         if len(rows):
             self._resolve()
-        return rows, eager, lost
+        return self.gradient_checks.taken_out(rows), eager, lost
 
     def forget(self) -> None:
         """Throw away the rows that graphs with stamps still write once the recorder is disabled."""
@@ -297,7 +299,7 @@ class Recorder:
                 self.eager.append(Span(site, begin, end))
         return result
 
-    def _note_gradient(self, result: Any) -> None:
+    def _note_gradient(self, result: Any, sources: Any = None) -> None:
         run = self._current_run()
         if run is not None:
             run.trains = True
@@ -305,6 +307,7 @@ class Recorder:
                 run.unsplit |= self._is_xla()
                 run.loop = run.loop or loop_inside(tf.compat.v1.get_default_graph(), self._graph_runs)
                 run.gradients[len(run.gradients)] = dense_tensors(result)
+                run.variables += [] if sources is None else [with_gradients(sources, result)]
         elif tf.executing_eagerly():
             now = time.time()
             self.eager.append(Span(self.sites.eager(Kind.GRADIENT), now, now))
@@ -373,9 +376,11 @@ class Recorder:
         result: Any,
         exchanges: list[tf.Operation],
     ) -> None:
-        made = _made_in(begin.graph, result)
-        end = buffer.stamp([*(exchanges or made), begin]) if site.collective else begin
-        if (run := self._current_run()) is not None:
+        made, run = _made_in(begin.graph, result), self._current_run()
+        # A check that came after the end of its step would be told of the next one.
+        checks = self.gradient_checks.add(buffer, site, handed, run)
+        end = buffer.stamp([*(exchanges or made), begin, *checks]) if site.collective else begin
+        if run is not None:
             run.reductions.append(Reduction(site, dense_tensors(result), end))
         replica = replica_tensors(handed)[0]
         # Variables that are handed over are read inside the reduction, so it is unknown when they were ready. Between

@@ -54,6 +54,18 @@ def _of_replica(leaf: Any, index: int) -> Any:
     return [value.values, value.indices] if isinstance(value, tf.IndexedSlices) else value
 
 
+def replica_gradients(handed: Any) -> list[list[tf.Tensor | None]]:
+    """Return the gradient of each variable that each local replica hands to a reduction: of sparse ones their rows."""
+    leaves = tf.nest.flatten(handed)
+    width = len(replica_tensors(handed))
+    return [[_gradient(_of_replica(leaf, index)) for leaf in leaves] for index in range(width)]
+
+
+def _gradient(value: Any) -> tf.Tensor | None:
+    value = value[0] if isinstance(value, list) else value
+    return value if isinstance(value, tf.Tensor) else None
+
+
 def fixed_bytes(tensors: Iterable[tf.Tensor]) -> int:
     """Return the bytes (elements x dtype) of those tensors whose shape is known before the graph runs."""
     return sum((tensor.shape.num_elements() or 0) * tensor.dtype.size for tensor in tensors)

@@ -41,6 +41,8 @@ class TracedRun:
     reductions: list[Reduction] = field(default_factory=list)
     gradients: dict[int, list[tf.Tensor]] = field(default_factory=dict)
     """Gradients of each local replica."""
+    variables: list[tuple[str, ...]] = field(default_factory=list)
+    """Names of the variables that these are of, for each call that has computed some."""
 
 
 def changes_variables(run: TracedRun) -> bool:

@@ -140,8 +140,8 @@ def _hook_reductions(patches: Patches, recorder: Recorder) -> None:
 
 
 def _hook_training(patches: Patches, recorder: Recorder) -> None:
-    def gradient(method: Method, *args: Any, **kwargs: Any) -> Any:
-        return recorder.gradient(lambda: method(*args, **kwargs))
+    def gradient(method: Method, tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        return recorder.gradient(lambda: method(tape, target, sources, *args, **kwargs), sources)
 
     def graph_gradient(method: Method, *args: Any, **kwargs: Any) -> Any:
         recorder.note_training()

@@ -35,6 +35,7 @@ from tfscale.trainer.probe.report.sink import ProbeReport, Sink
 from tfscale.trainer.probe.report.status import Status, dtype_policy, keras_version, tensorflow_version
 from tfscale.trainer.probe.report.step_columns import without_phases
 from tfscale.trainer.probe.steps.assembler import StepAssembler
+from tfscale.trainer.probe.steps.gradient_watch import GradientWatch
 from tfscale.trainer.probe.steps.spans import Span
 from tfscale.trainer.probe.steps.stage_steps import StageSteps
 from tfscale.trainer.probe.steps.step import Step
@@ -71,6 +72,7 @@ class Probe:
         self._status = Status()
         self._assembler = StepAssembler()
         self._reader = StepReader(self.recorder.sites.all, self.recorder.row_kinds, self._assembler)
+        self._gradients = GradientWatch()
         self._clock = ClockWatch()
         self._started = math.inf
         self._entered = 0
@@ -245,6 +247,9 @@ class Probe:
         rows, eager, lost = self.recorder.drain()
         self._count_collectives(rows, eager, lost)
         steps = self._reader.read(rows, eager, _intervals(changes), horizon)
+        if self.recorder.gradient_checks.are_made:
+            found = self.recorder.gradient_checks.drain()
+            self._gradients.note(found, steps, self._assembler.sequence, horizon)
         if steps and not self._status.measuring:
             sigterm.end_on_sigterm()
         measured = self._parameter_server.workers.drain()
@@ -259,7 +264,7 @@ class Probe:
         return ProbeReport(
             self._collective(),
             None,
-            self._progress.read(),
+            self._training(),
             steps,
             lost,
             activities,
@@ -267,6 +272,12 @@ class Probe:
             self._coordinator(),
             stages,
         )
+
+    def _training(self) -> Training | None:
+        training, gradients = self._progress.read(), self._gradients.newest
+        if gradients is None:
+            return training
+        return replace(training or self._reported_training or Training(), gradients=gradients)
 
     def _coordinator(self) -> Coordinator | None:
         return self._parameter_server.workers.coordinator()

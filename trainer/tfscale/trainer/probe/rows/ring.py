@@ -63,6 +63,14 @@ class Ring:
             tensors = [value for value in values if isinstance(value, tf.Tensor)]
             _stamp_op(tensors, {**row, "places": others}, timed=False, enters=False)
 
+    def check(self, kind: int, tensors: Sequence[tf.Tensor]) -> tf.Operation:
+        """Create the op of the graph being traced that writes a row of this kind if these are not all finite numbers.
+
+        The row has the time, the index of the first tensor that is not, and how many are not.
+        """
+        row = {"row": -1, "places": 0, "whole": 0, "kind": kind}
+        return _stamp_op(tensors, row, timed=False, enters=False, checks=True)
+
     def take(self) -> TakenRows:
         """Take the rows since the last call away; only the newest are left of rows that were not taken in time."""
         parts, lost = [], ctypes.c_uint64()

@@ -50,6 +50,17 @@ class RowBuffer:
         with outside(self._done_on_devices(awaited(after))):
             return self._rows.stamp(enters, None if carrier is None or not self._is_here(carrier) else carrier)
 
+    def check(self, kind: int, tensors: Sequence[tf.Tensor]) -> tf.Operation | None:
+        """Create the op of the graph being traced that writes a row of this kind if these are not all finite numbers.
+
+        None where there is none: without the ring, and for tensors that would have to be copied from a GPU.
+        """
+        if self._accelerators or not all(_is_on_cpu(tensor) for tensor in tensors):
+            return None
+        # Beside the first tensor: between CPU devices of one process nothing is copied either.
+        with tf.control_dependencies(None), tf.device(tensors[0].device or "/device:CPU:0"):
+            return self._rows.check(kind, tensors)
+
     def delays_whole_batch(self, batch: Sequence[tf.Tensor]) -> bool:
         """Decide whether all of a batch must wait for its stamp, or its first component alone.
 
@@ -112,6 +123,10 @@ class RowBuffer:
     def clear(self) -> None:
         """Throw away what was written."""
         self._rows.clear()
+
+
+def _is_on_cpu(tensor: tf.Tensor) -> bool:
+    return tf.DeviceSpec.from_string(tensor.device).device_type in (None, "CPU")
 
 
 def _pool_threads() -> int:

@@ -59,6 +59,9 @@ class StagingArea:
         row = [first, *values, *[first] * (WIDTH - 1 - len(values))]
         independent(gen_data_flow_ops.stage(row, shared_name=self._name))
 
+    def check(self, _kind: int, _tensors: Sequence[tf.Tensor]) -> None:
+        """Return no op: here it would take one of TensorFlow's for each tensor."""
+
     def take(self) -> TakenRows:
         """Take the rows since the last call away.
 
