@@ -132,7 +132,7 @@ def test_the_worker_whose_gradients_were_no_numbers_first_is_named_with_its_step
         found = cluster.told("not_finite", 60)
     assert found["subject"] == "worker:1"
     assert (found["evidence"]["global_step"], found["evidence"]["variable"]) == (61, "weights_0")
-    assert "worker:1 were not finite first, in step 61 (" in found["sentence"]
+    assert "worker:1 were the first with NaN or infinity, in step 61 (" in found["sentence"]
     assert "4 of 4 variables" in found["sentence"]
 
 
@@ -145,7 +145,7 @@ def test_the_worker_of_the_first_nan_is_named_also_where_it_ends_the_training_at
     assert (found["evidence"]["global_step"], found["evidence"]["variable"]) == (61, "sequential/dense/kernel")
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 @pytest.mark.skipif(no_pressure() != "", reason=no_pressure())
 def test_a_worker_beside_other_processes_is_short_of_cpu(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from example_programs import SLOW_KERAS
+from example_programs import KERAS
 from test_training import left, start, train
 from train_command import environment
 
@@ -40,7 +40,8 @@ def scalars(path: Path) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("keras", SLOW_KERAS)
+@pytest.mark.matrix
+@pytest.mark.parametrize("keras", KERAS)
 def test_a_parameter_server_run_that_was_interrupted_goes_on_from_its_checkpoint(keras: str, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoints"
     strategy = (*SERVERS, "--checkpoints", str(folder))

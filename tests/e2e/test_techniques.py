@@ -47,7 +47,7 @@ class Run:
         return [each for each in self.recording.diagnoses if each["severity"] not in ("info", "note")]
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.tensorflow
 def test_accumulation_in_bfloat16_on_the_wire_is_one_all_reduce_of_half_the_bytes_in_each_step(tmp_path: Path) -> None:
     run = Run(tmp_path, "accumulation=4,mixed=bfloat16,wire=bfloat16", 200)

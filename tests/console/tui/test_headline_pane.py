@@ -57,7 +57,12 @@ def _at(event: Event) -> float:
         ("worker:2=cpu@2s", 25, ["worker:2 has been slow", "compete for its CPUs", "loses"], "other programs"),
         ("worker:2=kill@10s", 20, ["worker:2 was killed by SIGKILL at", "because their peer was gone"], "restart"),
         ("worker:2=hang@5s", 75, ["worker:2 has been stuck for", "has not entered the all-reduce"], "Python is"),
-        ("worker:2=nan@5s", 20, ["worker:2", "were not finite first"], "look at the batch that worker:2 had"),
+        (
+            "worker:2=nan@5s",
+            20,
+            ["worker:2", "were the first with NaN or infinity"],
+            "look at the batch that worker:2 had",
+        ),
         ("worker:2=cut@5s", 20, ["no contact with the agent of worker:2 since", "does not answer"], "its agent run"),
         ("worker:2=stop@5s", 12, ["no step for", "a signal has stopped the process of worker:2"], "kill -CONT"),
         ("worker:2=stop@5s", 20, ["worker:2 has been stuck for", "a signal has stopped its process"], "kill -CONT"),

@@ -37,7 +37,10 @@ def test_the_reason_of_a_crash_says_what_to_change_before_it_is_restarted() -> N
         first_step(found("crash", reason="out_of_memory")) == "take a smaller batch, or mixed precision; then restart"
     )
     assert "dmesg" in (first_step(found("crash", signal="SIGKILL", reason=None)) or "")
-    assert first_step(found("crash", code=1.0, reason="exception")) == "read the end of its log; then restart"
+    assert first_step(found("crash", code=1.0, reason="fatal")) == "read the end of its log; then restart"
+    assert (first_step(found("crash", code=1.0, reason="exception")) or "").startswith("mend what it says")
+    unheard = found("crash", code=None, signal=None, reason="peer_died")
+    assert first_step(unheard) == "see whether the host of worker:1 answers (ping, ssh); then restart"
 
 
 def test_of_saturation_the_remedies_that_the_sentence_has_no_room_for() -> None:

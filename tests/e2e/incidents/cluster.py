@@ -144,6 +144,8 @@ class Cluster:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(left, 10)
+        for started in (self.console, *self.agents.values()):
+            started.wait(10)
 
     def _filled(self, variables: Mapping[str, str]) -> dict[str, str]:
         """Return the variables, with this cluster's folder where they name it."""

@@ -126,6 +126,7 @@ def test_a_process_that_has_to_wait_is_heard_once_it_trains_and_the_other_has_go
     agent.wait_for(1)
     assert not agent.heard[0].hello.trains
     agent.reply(report_pb2.ReportReply(waits="another process of the task trains"))
+    wait_until(lambda: reporter._must_wait)
     agent.kill()
     reporter.send(steps(0))
     later = Agent(path)

@@ -17,6 +17,7 @@ from tfscale.core.analysis.steps.phases import transfer
 from tfscale.core.analysis.steps.pipeline_stages import PipelineStages, is_stage
 from tfscale.core.analysis.steps.step_summary import known_median
 from tfscale.core.analysis.stragglers.asynchronous import AsynchronousWorkers
+from tfscale.core.analysis.stragglers.input_cost import AT_MOST
 from tfscale.core.analysis.stragglers.straggler_rule import Rule
 from tfscale.core.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.core.analysis.tasks.crashes import CrashWatch
@@ -115,7 +116,10 @@ class Diagnostician:
         slow += (links := self._links.diagnose())
         if condition.kind is Condition.STILL and condition.stillness and condition.stillness.seconds <= EVENT:
             return [*slow, *self._context.open]
-        straggles = bool(links) or any(diagnosis.kind == "straggler" for diagnosis in slow)
+        # Beside one whose cost is a bound alone the limit of all may be the same: their input.
+        straggles = bool(links) or any(
+            diagnosis.kind == "straggler" and diagnosis.evidence.get("cost_is") != AT_MOST for diagnosis in slow
+        )
         told = self._context.evaluate(self._main.window, self._tasks, straggles, condition.may_be_judged, now)
         return [*slow, *told] if condition.may_be_judged else []
 

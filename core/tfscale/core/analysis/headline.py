@@ -74,25 +74,16 @@ def _trouble(tasks: Sequence[ObservedTask]) -> str | None:
         return no_contact(unreachable)
     ended = [task for task in tasks if task.state in (TaskState.EXITED, TaskState.LOST)]
     if ended and len(ended) == len(tasks):
-        return "all tasks have ended" if any(_failed(task) for task in ended) else "all tasks have ended well"
+        return "all tasks have ended" if any(not task.ended_well for task in ended) else "all tasks have ended well"
     if (left := left_early(tasks)) is not None:
         return how_it_left(left)
     if ended:
-        if failed := sorted((task for task in ended if _failed(task)), key=_ended_at):
+        if failed := sorted((task for task in ended if not task.ended_well), key=lambda task: task.ended_at):
             return "; ".join(
                 f"{task.name} {exit_clause(task.status.exit if task.status else None)}" for task in failed[:2]
             )
         return f"{listing([task.name for task in ended])} {'has' if len(ended) == 1 else 'have'} ended"
     return None
-
-
-def _ended_at(task: ObservedTask) -> float:
-    return task.status.exit.at if task.status and task.status.exit else 0.0
-
-
-def _failed(task: ObservedTask) -> bool:
-    end = task.status.exit if task.status else None
-    return end is None or not end.well
 
 
 def _healthy(

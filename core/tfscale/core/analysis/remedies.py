@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfscale.core.analysis.condition.stillness import Stillness
+from tfscale.core.analysis.network.silence import GONE, NEVER_HEARD
+from tfscale.core.analysis.process.process_facts import CONTAINER
 from tfscale.core.analysis.run import gain_models
 from tfscale.core.analysis.run.load import Load
 from tfscale.core.analysis.run.scaling import volume
 from tfscale.core.analysis.run.technique_words import NARROW
 from tfscale.core.cluster.task import CLUSTER
+from tfscale.core.log_clues import PEER
 from tfscale.core.records import Diagnosis
 
 SMALL = 64_000
@@ -199,6 +202,9 @@ _BY_END: Mapping[str, str] = {
     "not_a_number": "lower the learning rate or clip gradients; restart from a checkpoint before",
     "address_in_use": "end the program that has its port, or give it another; then restart",
     "disk_full": "make room on its disk; then restart",
+    "exception": "mend what it says, then restart; the end of its log has the place",
+    "no_program": "see that its program is on this host, and in which folder its agent starts it",
+    "out_of_step": "give all equally many batches, and let all evaluate, or none of them under the strategy",
     "explained": "write what the sentence says, then restart",
     "gpu": "check its GPU (nvidia-smi -q, dmesg) before it is restarted there",
     "host_memory": "give it more memory, or let it keep less: shuffle buffers, caches, other programs; then restart",
@@ -251,10 +257,16 @@ def first_step(diagnosis: Diagnosis) -> str | None:
             return "lower the learning rate or clip gradients; restart from a checkpoint before"
         case "cut_off":
             return "look at the network of its host: cable, port, firewall; tasks that end of it are to be restarted"
+        case "blocked" if evidence.get("place") == CONTAINER:
+            return "let its container go on (docker unpause, its cgroup's freezer): others give it up in some 10 s"
         case "blocked":
             return "see whether its disks and file servers answer (dmesg, ls); such a process cannot be killed"
+        case "unreachable" if evidence.get("agent") == NEVER_HEARD:
+            return "start the agent on its host: the others wait for its task"
+        case "unreachable" if evidence.get("agent") == GONE:
+            return f"start the agent of {diagnosis.subject} again: it takes up its task, which goes on without it"
         case "unreachable":
-            return "look at the way from here to its host, or start its agent again: the training goes on"
+            return "look at the way from here to its host: the training goes on"
         case "slow_link":
             return "look at the cable, port and settings (ethtool) of both hosts, and at who else uses that way"
         case "pauses":
@@ -294,6 +306,8 @@ def _after_crash(crash: Diagnosis) -> str:
     reason = crash.evidence.get("reason")
     if isinstance(reason, str) and reason in _BY_END:
         return _BY_END[reason]
+    if reason == PEER and crash.evidence.get("code") is None and crash.evidence.get("signal") is None:
+        return f"see whether the host of {crash.subject} answers (ping, ssh); then restart"
     if crash.evidence.get("signal") == "SIGKILL" and reason is None:
         return "see in its host's dmesg whether it was out of memory; then restart"
     return "read the end of its log; then restart"

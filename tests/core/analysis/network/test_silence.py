@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tfscale.core.analysis.diagnostician import Diagnostician
 from tfscale.core.analysis.network.silence import SilenceWatch
+from tfscale.core.analysis.remedies import first_step
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import Diagnosis, Frame, HostSample, Neighbour, TaskStatus
@@ -34,6 +35,7 @@ class Network:
             if (task.up, index in lost) in ((True, True), (False, False)):
                 task.up, task.since = index not in lost, at
             if index not in lost:
+                task.fold(self._frame_of(index, at))
                 self.watch.fold(task.name, self._frame_of(index, at))
         return self.watch.diagnose(self.tasks, at)
 
@@ -72,7 +74,7 @@ def test_a_console_that_is_cut_off_from_a_host_is_told_that_it_lives(network: Ca
     (told,) = made.second(1017, lost=[2])
     assert (told.kind, told.subject, told.severity) == ("unreachable", "worker:2", "warning")
     assert told.sentence == (
-        f"the console cannot reach worker:2's agent since {clock(1013)}; worker:0 and worker:1 hear its host: it lives"
+        f"the console cannot reach worker:2's agent since {clock(1013)}; worker:0 and worker:1 hear it: it lives"
     )
     assert made.second(1020) == []
 
@@ -96,6 +98,19 @@ def test_a_host_whose_agent_is_gone_or_stopped_is_not_cut_off(network: Callable[
     (told,) = made.second(1017, lost=[1])
     assert told.kind == "unreachable"
     assert told.sentence.endswith("; its host answers worker:0 and worker:2, its agent does not")
+
+
+def test_an_agent_that_was_never_heard_is_not_said_to_train(network: Callable[..., Network]) -> None:
+    """In a real run nobody had started it, and the advice was that the training goes on."""
+    made = network()
+    made.mute = {1}
+    made.second(1013, lost=[1])
+    (told,) = made.second(1017, lost=[1])
+    assert told.sentence == (
+        f"worker:1's agent has not answered since the console began to watch ({clock(1013)}), though its host answers "
+        "worker:0 and worker:2: nobody has started it there, or it has ended"
+    )
+    assert first_step(told) == "start the agent on its host: the others wait for its task"
 
 
 def test_two_hosts_that_do_not_hear_each_other_are_both_named(network: Callable[..., Network]) -> None:

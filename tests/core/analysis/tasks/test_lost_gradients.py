@@ -31,7 +31,8 @@ def test_the_worker_whose_gradients_were_not_finite_a_step_before_the_others_is_
     (found,) = not_finite(workers(view, LATER, LATER, LOST))
     assert (found.subject, found.begin, found.severity) == ("worker:2", 1000.0, "serious")
     assert re.search(
-        r"worker:2 were not finite first, in step 89 \(.*, 2 of 8 variables, first dense/kernel\)", found.sentence
+        r"worker:2 were the first with NaN or infinity, in step 89 \(.*, 2 of 8 variables, first dense/kernel\)",
+        found.sentence,
     )
     assert found.evidence == {
         "global_step": 89, "whose": "one", "variables": 2, "checked": 8, "variable": "dense/kernel"
@@ -46,13 +47,13 @@ def test_a_worker_that_ended_at_once_is_named_beside_others_that_have_made_its_s
 
 def test_where_all_had_it_in_one_step_nobody_is_blamed(view: View) -> None:
     (found,) = not_finite(workers(view, LOST, LOST, LOST))
-    assert found.subject == "cluster" and "all 3 workers were not finite at once, in step 89" in found.sentence
+    assert found.subject == "cluster" and "all 3 workers had NaN or infinity at once, in step 89" in found.sentence
     assert "learning rate" in (first_step(found) or "")
 
 
 def test_several_that_had_it_in_the_same_step_are_all_named(view: View) -> None:
     (found,) = not_finite(workers(view, LOST, LATER, LOST))
-    assert found.subject == "cluster" and "worker:0 and worker:2 were not finite first" in found.sentence
+    assert found.subject == "cluster" and "worker:0 and worker:2 were the first with NaN or infinity" in found.sentence
 
 
 def test_a_replica_among_finite_ones_of_its_process_is_named(view: View) -> None:
@@ -85,7 +86,7 @@ def test_beside_workers_that_tell_nothing_the_loss_alone_is_told(view: View) -> 
     (found,) = not_finite(workers(view, LOST, None))
     assert found.subject == "cluster" and found.sentence.startswith("the loss has not been a number")
     (lasting,) = not_finite(workers(view, replace(LOST, steps=99), None, not_finite_since=None))
-    assert lasting.subject == "cluster" and "whose were so first is not known" in lasting.sentence
+    assert lasting.subject == "cluster" and "whose had it first is not known" in lasting.sentence
 
 
 def test_a_worker_that_has_not_told_of_the_step_yet_may_have_had_it_too(view: View) -> None:
@@ -110,7 +111,9 @@ def test_reports_that_come_late_change_no_name(diagnostician: Callable[[int], Di
             observer.fold(f"worker:{index}", frame(second + 0.3 * index, training=training))
         told |= {each.subject for each in observer.diagnose(second + 0.9).diagnoses}
     assert told == {"worker:2"}
-    assert observer.diagnose(1013.0).headline.startswith("the gradients of worker:2 were not finite first")
+    assert observer.diagnose(1013.0).headline.startswith(
+        "the gradients of worker:2 were the first with NaN or infinity"
+    )
 
 
 def test_one_of_a_thousand_workers_is_named(view: View) -> None:

@@ -12,7 +12,8 @@ from incidents.cluster import Cluster
 from incidents.incident import DEAD, WELL, Incident, Setup
 
 _BUSY = Setup(
-    groups={"worker:1": "cpu"}, variables={"WIDTH": "256", "BATCH": "64", "BURN": "16", "TF_NUM_INTRAOP_THREADS": "1"}
+    groups={"worker:1": "cpu"},
+    variables={"WIDTH": "256", "BATCH": "64", "BURN": "40", "STEP": "0.06", "TF_NUM_INTRAOP_THREADS": "1"},
 )
 _BURN = [sys.executable, "-c", "while True: pass"]
 

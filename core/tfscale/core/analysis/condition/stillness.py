@@ -96,17 +96,13 @@ def _is_at_its_end(needed: Sequence[ObservedTask], late: Mapping[str, Doing]) ->
     gone = [task for task in needed if task.name in late]
     ends = [task.status.exit if task.status else None for task in gone if late[task.name].kind == ENDED]
     well = len(ends) == len(gone) and all(end is not None and end.well for end in ends)
-    return well and not any(_is_inside(task) for task in needed if task.running)
+    return well and not any(task.is_inside for task in needed if task.running)
 
 
 def _is_own_work(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> bool:
-    if any(_is_inside(task) for task in meeting):
+    if any(task.is_inside for task in meeting):
         return False
     return len(meeting) == 1 or any(does[task.name].kind == AT_WORK for task in meeting)
-
-
-def _is_inside(task: ObservedTask) -> bool:
-    return task.collective is not None and task.collective.entered > task.collective.left
 
 
 def _doing(task: ObservedTask, needed: Sequence[ObservedTask], now: float) -> Doing:
@@ -175,7 +171,7 @@ def _why_nobody(meeting: Sequence[ObservedTask], does: Mapping[str, Doing]) -> s
     if len(meeting) == 1:
         name = meeting[0].name
         return f"{name} runs" + (f"; {does[name].clause}" if does[name].clause else "")
-    inside = [task for task in meeting if _is_inside(task)]
+    inside = [task for task in meeting if task.is_inside]
     if _is_served(meeting) or any(task.collective is None for task in meeting):
         return "who waits for whom is not known"
     if len(inside) == len(meeting):

@@ -19,6 +19,9 @@ _AFTER = 3.0
 """Seconds by which an answer must be later than the one that was known when the console lost an agent, to be one after
 that: a frame may be a second old, and the greeting in it two."""
 
+HEARD, GONE, NEVER_HEARD = "heard", "gone", "never heard"
+"""Evidence (`agent`) of an agent that others hear, that nobody hears, and that the console has never heard."""
+
 _COMING_BACK = 15.0
 """Seconds in which the last ones hear a host that was cut off (chosen: TCP and gRPC try again after pauses)."""
 
@@ -78,9 +81,11 @@ class SilenceWatch:
             known.setdefault(name, told)
         if hearing := [name for name, (_, told) in heard.items() if _is_later(told.heard, known[name].heard)]:
             hears = "hears" if len(hearing) == 1 else "hear"
-            return _unreachable(task.name, begin, f"{listing(hearing)} {hears} its host: it lives")
+            return _unreachable(task.name, begin, f"{listing(hearing)} {hears} it: it lives", HEARD)
         if reaching := [name for name, (_, told) in heard.items() if _is_later(told.reached, known[name].reached)]:
-            return _unreachable(task.name, begin, f"its host answers {listing(reaching)}, its agent does not")
+            if task.at is None:
+                return _never_heard(task.name, begin, reaching)
+            return _unreachable(task.name, begin, f"its host answers {listing(reaching)}, its agent does not", GONE)
         silent = [told.reached for at, told in heard.values() if told.reached and is_missed(told, at)]
         return _silent(task.name, max(silent), list(heard)) if silent and len(silent) == len(heard) else None
 
@@ -123,9 +128,17 @@ def _is_later(newest: float | None, before: float | None) -> bool:
     return newest is not None and newest > (before or 0.0) + _AFTER
 
 
-def _unreachable(task: str, begin: float, why: str) -> Diagnosis:
+def _unreachable(task: str, begin: float, why: str, agent: str) -> Diagnosis:
     sentence = f"the console cannot reach {task}'s agent since {clock(begin)}; {why}"
-    return Diagnosis("unreachable", task, begin, None, "warning", sentence, {})
+    return Diagnosis("unreachable", task, begin, None, "warning", sentence, {"agent": agent})
+
+
+def _never_heard(task: str, begin: float, by: Sequence[str]) -> Diagnosis:
+    sentence = (
+        f"{task}'s agent has not answered since the console began to watch ({clock(begin)}), though its host answers "
+        f"{listing(by)}: nobody has started it there, or it has ended"
+    )
+    return Diagnosis("unreachable", task, begin, None, "warning", sentence, {"agent": NEVER_HEARD})
 
 
 def _silent(task: str, since: float, by: Sequence[str]) -> Diagnosis:

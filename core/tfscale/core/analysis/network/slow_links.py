@@ -12,8 +12,9 @@ from heapq import nlargest
 from statistics import median
 
 from tfscale.core.analysis.network.link_memory import LinkFigures, LinkMemory
+from tfscale.core.analysis.stragglers.straggler_rule import severity_of
 from tfscale.core.records import Counters, Diagnosis, Frame
-from tfscale.core.text import bit_rate, clock, data_size, duration
+from tfscale.core.text import bit_rate, clock, data_size, duration, times
 
 STEADY = 3
 """Judgements in a row, one a second, before a link is named, and before it is well again (chosen)."""
@@ -142,7 +143,7 @@ def _describe(key: _Key, link: LinkMemory, compared: _Compared) -> Diagnosis:
     round_trip = median(other.round_trip for other in compared.others)
     is_slow = link.manner == "slow"
     what = _slow(own, compared, round_trip) if is_slow else _lossy(own, compared)
-    cost = f": it makes the step {_factor(longer)}x as long" if longer and longer >= 1.1 else ""
+    cost = f": it makes the step {times(longer)} as long" if longer and longer >= 1.1 else ""
     return Diagnosis(
         kind="slow_link",
         subject=sender,
@@ -175,10 +176,6 @@ def _slow(own: LinkFigures, compared: _Compared, round_trip: float) -> str:
     )
 
 
-def _factor(ratio: float) -> str:
-    return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:.0f}"
-
-
 def _lossy(own: LinkFigures, compared: _Compared) -> str:
     usual = median(other.lost for other in compared.others)
     return f"loses {own.lost:.1%} of what is sent (others {f'{usual:.1%}' if usual else 'nothing'})"
@@ -188,4 +185,4 @@ def _severity(longer: float | None, work: float) -> str:
     """Return the severity by how much longer steps take, at the levels of a straggler; else by how busy the link is."""
     if longer is None:
         return "critical" if work >= 0.5 else "serious"
-    return "critical" if longer >= 2 else "serious" if longer >= 1.33 else "warning"
+    return severity_of(longer)

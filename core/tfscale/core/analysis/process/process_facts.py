@@ -30,11 +30,6 @@ class ProcessFacts:
         """Take in a frame of a task's agent."""
         self._newest[task] = (frame.at, frame.is_held, frame.counters)
 
-    def why_still(self, task: str) -> str | None:
-        """Return what keeps a task's process from going on, as the end of a sentence; None where nothing is known."""
-        host = self._newest[task][2].host if task in self._newest else None
-        return next(reasons_to_stand_still(host), None) if host else None
-
     def diagnose(self, tasks: Mapping[str, ObservedTask]) -> list[Diagnosis]:
         """Return one `blocked` for each running task with a thread that the kernel does not let go on."""
         names = [name for name, (_, is_held, _) in self._newest.items() if is_held and tasks[name].running]
@@ -84,6 +79,10 @@ def _wait(host: HostSample) -> str:
     return f"{plural(count, 'thread')} of it {'waits' if count == 1 else 'wait'} in the kernel{place}"
 
 
+CONTAINER = "container"
+"""Place (`evidence.place`) at which a process cannot go on because its container is frozen."""
+
+
 def _blocked(name: str, at: float, host: HostSample) -> Diagnosis | None:
     task = host.task
     if task is None or task.blocked_for is None or task.blocked_for < BLOCKED:
@@ -95,5 +94,5 @@ def _blocked(name: str, at: float, host: HostSample) -> Diagnosis | None:
     sentence = f"{count} of {name} cannot go on since {clock(begin)}: the kernel waits{place}; {why}"
     if task.frozen:
         sentence = f"{name} cannot go on since {clock(begin)}: its container is frozen (docker pause, or its cgroup)"
-    evidence = {"threads": float(task.blocked), "place": task.blocked_in or None}
+    evidence = {"threads": float(task.blocked), "place": CONTAINER if task.frozen else task.blocked_in or None}
     return Diagnosis("blocked", name, begin, None, "serious", sentence, evidence)

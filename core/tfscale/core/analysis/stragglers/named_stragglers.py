@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tfscale.core.analysis.steps.blocks import Blocks
+from tfscale.core.analysis.stragglers.input_cost import is_nothing
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
 from tfscale.core.analysis.stragglers.straggler_rule import Rule, Verdict, judge, recovery
 from tfscale.core.records import Diagnosis
@@ -85,14 +86,17 @@ class NamedStragglers:
         fresh = {blocks.subjects[verdict.column]: verdict for verdict in judge(blocks, self.rule)}
         fresh = {subject: verdict for subject, verdict in fresh.items() if subject not in self._named}
         reported = self._reported(blocks, fresh, report)
-        shown = {name: fresh[name] for name in fresh if name in reported and self._is_shown(reported[name])}
+        shown = {
+            name: fresh[name] for name in fresh if name in reported and self._is_shown(fresh[name], reported[name])
+        }
         if len(shown) < len(fresh):
             reported = self._reported(blocks, shown, report)
         verdicts = {name: named.verdict for name, named in self._named.items()} | shown
         self._named |= {name: _Named(verdicts[name], straggler) for name, straggler in reported.items()}
 
-    def _is_shown(self, straggler: ReportedStraggler) -> bool:
-        return straggler.figures.ratio >= self.rule.off
+    def _is_shown(self, verdict: Verdict, straggler: ReportedStraggler) -> bool:
+        figures = straggler.figures
+        return figures.ratio >= self.rule.off and not is_nothing(verdict, figures, self.rule.gain_on)
 
     def _reported(self, blocks: Blocks, fresh: Mapping[str, Verdict], report: Report) -> dict[str, ReportedStraggler]:
         verdicts = {name: named.verdict for name, named in self._named.items()} | dict(fresh)
@@ -113,10 +117,13 @@ class NamedStragglers:
         self.drop(set(self.recovered))
 
 
-def what_is_lost(subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict], cost: float) -> str:
+def what_is_lost(
+    subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict], cost: float, at_most: bool = False
+) -> str:
     """Return the clause on what the cluster loses to a straggler, together with all others of `verdicts`."""
     others = _others(subjects, verdict, verdicts)
-    return f"the cluster loses {cost:.0%}{f' to it and {listing(others, most=8)}' if others else ''}"
+    loses = f"the cluster loses {'up to ' if at_most else ''}{cost:.0%}"
+    return f"{loses}{f' to it and {listing(others, most=8)}' if others else ''}"
 
 
 def slower_than_peers(subjects: tuple[str, ...], verdict: Verdict, figures: StragglerFigures) -> str:

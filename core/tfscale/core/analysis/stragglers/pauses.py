@@ -6,6 +6,7 @@ activity between two: the probe leaves long times in which a task does something
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -104,22 +105,20 @@ class PauseWatch:
 
     def _between_steps(self) -> Iterator[tuple[str, Pause]]:
         """Yield the activities that one task alone had, each once it has ended some seconds ago."""
-        for (task, begin), activity in self._activities.items():
-            end = activity.end
-            if end is None or activity.is_counted or end > self._newest - _SETTLE:
-                continue
-            activity.is_counted = True
-            if not self._has_others(task, begin, end):
+        settled = [
+            (task, begin, activity)
+            for (task, begin), activity in self._activities.items()
+            if activity.end is not None and not activity.is_counted and activity.end <= self._newest - _SETTLE
+        ]
+        times = [(begin, math.inf if each.end is None else each.end) for (_, begin), each in self._activities.items()]
+        begins, ends = np.array(times or [(0.0, 0.0)]).T
+        owners = np.array([task for task, _ in self._activities])
+        for task, begin, activity in settled:
+            activity.is_counted, end = True, activity.end or begin
+            if not ((begins < end) & (ends > begin) & (owners != task)).any():
                 yield task, Pause(end, end - begin, activity.where)
         old = self._newest - _FORGET
         self._activities = {key: each for key, each in self._activities.items() if each.end is None or each.end > old}
-
-    def _has_others(self, task: str, begin: float, end: float) -> bool:
-        """Decide whether another task did something else at that time, too."""
-        return any(
-            other != task and since < end and (until.end is None or until.end > begin)
-            for (other, since), until in self._activities.items()
-        )
 
     def diagnose(self, stragglers: Container[str]) -> list[Diagnosis]:
         """Return the subjects, but for the `stragglers`, whose pauses cost much now."""

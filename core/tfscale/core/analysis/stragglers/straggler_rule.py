@@ -102,6 +102,8 @@ class Verdict:
     """The r of the window. It decides; what is reported is measured over steps (module straggler_figures)."""
     begin: float
     """Unix seconds of the onset: what is reported is measured over the steps since then."""
+    before: float | None = None
+    """Seconds of a step before the onset; None where it is slow as long as it is known."""
 
 
 def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
@@ -188,7 +190,8 @@ def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rul
     chance = rule.chance * blocks.stretch / blocks.level.shape[1]
     if level < math.log(rule.certain) and not _is_beyond_chance(levels, length, level, onset, chance, _wander(blocks)):
         return None
-    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset))
+    before = float(np.median(blocks.step[:onset][-WINDOW:])) if onset >= NEWEST else None
+    return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before)
 
 
 def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float, wander: float) -> bool:

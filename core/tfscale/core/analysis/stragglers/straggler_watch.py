@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tfscale.core.analysis.steps.blocks import Blocks
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.analysis.stragglers.imbalance import ImbalanceWatch
+from tfscale.core.analysis.stragglers.input_cost import AT_MOST, as_known, is_bound
 from tfscale.core.analysis.stragglers.named_stragglers import (
     NamedStragglers,
     ReportedStraggler,
@@ -15,7 +16,7 @@ from tfscale.core.analysis.stragglers.named_stragglers import (
     slower_than_peers,
     what_is_lost,
 )
-from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
+from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures, straggler_figures
 from tfscale.core.analysis.stragglers.straggler_rule import LENGTHS, Rule, Verdict, severity_of
 from tfscale.core.records import Diagnosis
 
@@ -99,13 +100,20 @@ def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], steps: Aligne
     if not len(steps):
         return []
     measured = straggler_figures(steps, [verdict.column for verdict in verdicts])
-    reported = []
-    for verdict, figures in zip(verdicts, measured, strict=True):
-        comparison = slower_than_peers(subjects, verdict, figures)
-        lost = what_is_lost(subjects, verdict, verdicts, figures.cost)
-        sentence = f"{comparison}. {lost[0].upper()}{lost[1:]}."
-        subject, severity = subjects[verdict.column], severity_of(figures.ratio)
-        evidence = evidence_of(figures, subjects, verdict, verdicts)
-        diagnosis = Diagnosis("straggler", subject, verdict.begin, None, severity, sentence, evidence)
-        reported.append(ReportedStraggler(diagnosis, figures))
-    return reported
+    pairs = zip(verdicts, measured, strict=True)
+    return [_described(subjects, verdict, verdicts, as_known(verdict, verdicts, figures)) for verdict, figures in pairs]
+
+
+def _described(
+    subjects: tuple[str, ...], verdict: Verdict, verdicts: Sequence[Verdict], figures: StragglerFigures
+) -> ReportedStraggler:
+    comparison = slower_than_peers(subjects, verdict, figures)
+    at_most = is_bound(verdict, figures)
+    lost = what_is_lost(subjects, verdict, verdicts, figures.cost, at_most)
+    evidence, severity = evidence_of(figures, subjects, verdict, verdicts), severity_of(figures.ratio)
+    if at_most:
+        lost += ": how fast the others' data can come is not known"
+        evidence, severity = {**evidence, "cost_is": AT_MOST}, "warning"
+    sentence = f"{comparison}. {lost[0].upper()}{lost[1:]}."
+    diagnosis = Diagnosis("straggler", subjects[verdict.column], verdict.begin, None, severity, sentence, evidence)
+    return ReportedStraggler(diagnosis, figures)

@@ -208,9 +208,10 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
         whole = "both tasks" if len(tasks) == 2 else f"all {len(tasks)} tasks"
         return _crash(CLUSTER, first, others, f"{whole} failed alike at {clock(first.at)}{_why(first)}")
     if (unreached := _unreached(incident, first, tasks)) is not None:
+        subject, what = unreached
         ended = sorted(incident.failures, key=lambda failure: failure.at)
-        ends = f"{listing([f'{failure.task} {failure.how}' for failure in ended])} of that"
-        return _crash(unreached, first, ended, f"{_could_not_reach(unreached, first)}; {ends}")
+        ends = listing([f"{failure.task} {failure.how}" for failure in ended])
+        return _crash(subject, first, ended, f"{what}; {ends} of that")
     if not first.followed or (gone := _gone(incident, first, tasks, now)) is None:
         return _crash(first.task, first, others, f"{begin}{_why(first)}{_rest(first, others)}")
     subject, what = gone
@@ -221,20 +222,16 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
     return _crash(subject, first, lost, f"{what}; {_together(first, lost)}, {_peers_gone(lost)}")
 
 
-def _unreached(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> str | None:
-    """Return the task to which the first to fail could not connect, where its process ran all the same."""
-    named = tasks.get(first.named or "")
-    if named is None or not named.up or not first.followed or first.clue is None or first.clue.address is None:
+def _unreached(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> tuple[str, str] | None:
+    """Return (subject, what is known) of the task to which the first to fail could not connect, though it ran."""
+    named, address = tasks.get(first.named or ""), first.clue.address if first.clue else None
+    if named is None or not named.up or not first.followed or address is None:
         return None
     ended = next((failure.at for failure in incident.failures if failure.task == named.name), None)
     ran = named.running and not named.stopped if ended is None else ended > first.at + CLOCK_DOUBT
-    return named.name if ran else None
-
-
-def _could_not_reach(named: str, first: Failure) -> str:
-    address = first.clue.address if first.clue else None
-    at = f" at {Address(*address)}" if address else ""
-    return f"{first.task} could not reach {named}{at}, whose process ran (a closed port, or a firewall?)"
+    place = f"{named.name} at {Address(*address)}"
+    what = f"{first.task} could not reach {place}, whose process ran (a closed port, or a firewall?)"
+    return (named.name, what) if ran else None
 
 
 def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], now: float) -> tuple[str, str] | None:

@@ -66,14 +66,8 @@ def _kind_of_event(tasks: Sequence[ObservedTask], still: Stillness) -> str:
 
 def _has_failed(tasks: Sequence[ObservedTask], still: Stillness) -> bool:
     return any(
-        does.kind == ENDED and not _ended_well(task)
-        for task in tasks
-        if (does := still.late.get(task.name)) is not None
+        does.kind == ENDED and not task.ended_well for task in tasks if (does := still.late.get(task.name)) is not None
     )
-
-
-def _ended_well(task: ObservedTask) -> bool:
-    return bool(task.status and task.status.exit and task.status.exit.well)
 
 
 def _of_task(kind: str, name: str, does: Doing, still: Stillness) -> Diagnosis:

@@ -61,10 +61,14 @@ class LostGradients(NamedTuple):
         match self.whose:
             case Whose.ALL:
                 noun = "replicas" if "/" in self.subjects[0] else "workers"
-                return f"all {len(self.subjects)} {noun} were not finite at once, in {at}), of none before the others"
+                return (
+                    f"all {len(self.subjects)} {noun} had NaN or infinity at once, in {at}), of none before the others"
+                )
             case Whose.UNKNOWN:
-                return f"{listing(self.subjects)} were not finite in {at}{variables}, whose were so first is not known"
-        return f"{listing(self.subjects)} were not finite first, in {at}{variables}"
+                return (
+                    f"{listing(self.subjects)} had NaN or infinity in {at}{variables}, whose had it first is not known"
+                )
+        return f"{listing(self.subjects)} were the first with NaN or infinity, in {at}{variables}"
 
 
 def lost_gradients(tasks: Sequence[ObservedTask]) -> LostGradients | None:

@@ -15,14 +15,11 @@ def not_measured(tasks: Sequence[ObservedTask]) -> list[Diagnosis]:
 
 
 def _why(task: ObservedTask, probe: ProbeStatus) -> str | None:
-    if _ended_well(task) and task.progressed is None and probe.state is ProbeState.DISABLED:
+    ended_well = task.state is TaskState.EXITED and task.ended_well
+    if ended_well and task.progressed is None and probe.state is ProbeState.DISABLED:
         # While it runs the headline says so, too, unless there is something worse.
         return f"was not measured: {probe.message}"
     return _why_now(probe) if task.running else None
-
-
-def _ended_well(task: ObservedTask) -> bool:
-    return bool(task.state is TaskState.EXITED and task.status and task.status.exit and task.status.exit.well)
 
 
 def _why_now(probe: ProbeStatus) -> str | None:

@@ -117,6 +117,20 @@ class ObservedTask:
         return self.state is TaskState.RUNNING
 
     @property
+    def is_inside(self) -> bool:
+        """True while it is in a collective that it has not left."""
+        return self.collective is not None and self.collective.entered > self.collective.left
+
+    @property
+    def ended_well(self) -> bool:
+        return bool(self.status and self.status.exit and self.status.exit.well)
+
+    @property
+    def ended_at(self) -> float:
+        """Unix seconds at which its process ended, 0 where that is not known."""
+        return self.status.exit.at if self.status and self.status.exit else 0.0
+
+    @property
     def attempt(self) -> tuple[int, int]:
         """(generation, attempt)."""
         return (self.status.generation, self.status.attempt) if self.status else (-1, -1)

@@ -27,7 +27,7 @@ def left_early(tasks: Sequence[ObservedTask]) -> ObservedTask | None:
     """Return the first worker that ended well by itself while another one waits in a collective, or failed later."""
     meeting = [task for task in tasks if task.meets]
     left = [task for task in meeting if _has_left(task)]
-    first = min(left, key=_ended, default=None)
+    first = min(left, key=lambda task: task.ended_at, default=None)
     if first is None or not any(_goes_on(task, first) for task in meeting if task not in left):
         return None
     return first
@@ -36,10 +36,6 @@ def left_early(tasks: Sequence[ObservedTask]) -> ObservedTask | None:
 def _has_left(task: ObservedTask) -> bool:
     end = task.status.exit if task.status else None
     return task.state is TaskState.EXITED and end is not None and end.code == 0 and not end.requested
-
-
-def _ended(task: ObservedTask) -> float:
-    return task.status.exit.at if task.status and task.status.exit else 0.0
 
 
 def _goes_on(task: ObservedTask, left: ObservedTask) -> bool:
@@ -72,11 +68,11 @@ def how_they_part(behind: Sequence[ObservedTask], tasks: Sequence[ObservedTask])
 
 def alone_in_evaluation(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
     """Return the workers that evaluate, and wait in a collective, while others do not evaluate; none of all."""
-    inside = [task for task in tasks if task.activity is ActivityKind.EVALUATION and _is_inside(task)]
+    inside = [task for task in tasks if task.activity is ActivityKind.EVALUATION and task.is_inside]
     others = [task for task in tasks if task.activity is not ActivityKind.EVALUATION]
     if inside and others and len(inside) + len(others) == len(tasks):
         return inside
-    return evaluated_alone(tasks) if all(_is_inside(task) for task in tasks) else []
+    return evaluated_alone(tasks) if all(task.is_inside for task in tasks) else []
 
 
 def evaluated_alone(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
@@ -92,10 +88,6 @@ def evaluated_alone(tasks: Sequence[ObservedTask]) -> list[ObservedTask]:
 
 def _has_just_evaluated(task: ObservedTask) -> bool:
     return task.evaluated is not None and task.evaluated >= (task.progressed or 0.0) - _DOUBT
-
-
-def _is_inside(task: ObservedTask) -> bool:
-    return task.collective is not None and task.collective.entered > task.collective.left
 
 
 def how_it_evaluates(alone: Sequence[ObservedTask], tasks: Sequence[ObservedTask]) -> str:
