@@ -56,6 +56,12 @@ async def status_when(settings: AgentSettings, reached: Callable[[TaskStatus], o
     )
 
 
+async def says(settings: AgentSettings, text: str) -> None:
+    """Wait until the task's log, which a thread of its shim writes, has this text."""
+    log = settings.files.log
+    await status_when(settings, lambda _: log.exists() and text in log.read_text())
+
+
 async def runs(settings: AgentSettings) -> TaskStatus:
     return await status_when(settings, lambda status: status.state is TaskState.RUNNING)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 from report_connection import connected
-from running_agents import W0, W1, W2, agent, command, frame_when, runs, status_when, stub
+from running_agents import W0, W1, W2, agent, command, frame_when, runs, says, status_when, stub
 from tfscale.agent.cluster.journal import Intent, Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.host_collector import HostCollector
@@ -75,7 +75,7 @@ async def test_a_restart_that_could_not_be_carried_out_costs_nothing(
     settings_of: Callable[..., AgentSettings], tmp_path: Path, trouble: str, words: str
 ) -> None:
     program = tmp_path / "train"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.write_text("#!/bin/sh\necho up\nexec sleep 60\n")
     program.chmod(0o755)
     settings = [settings_of(task, command=(str(program),)) for task in (W0, W1, W2)]
     async with AsyncExitStack() as stack:
@@ -83,6 +83,7 @@ async def test_a_restart_that_could_not_be_carried_out_costs_nothing(
         for each in settings:
             await stack.enter_async_context(agent(each))
         before = await asyncio.gather(*map(runs, settings))
+        await asyncio.gather(*(says(each, "up") for each in settings))  # the shell has read its program
         if trouble == "a program that was removed":
             program.unlink()
         if trouble == "a disk that takes nothing":

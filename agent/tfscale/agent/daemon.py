@@ -16,6 +16,7 @@ from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, GangMember
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.peers import Peer
+from tfscale.agent.file_thread import FileThread
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
 from tfscale.agent.process.standstill import StandstillWatch
@@ -59,6 +60,7 @@ class Daemon:
         self._reports = ProbeReports(settings.task)
         self._absent = AbsentProbe()
         self._standstill = StandstillWatch(self._take_stack)
+        self._stack_files = FileThread()
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
         self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
         self._peers = {
@@ -194,7 +196,9 @@ class Daemon:
 
     async def _take_stack(self) -> stack_requests.StackDump:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
-        return await stack_requests.dump_stacks(self._reports.listener, pid, self._settings.files.stacks)
+        return await stack_requests.dump_stacks(
+            self._reports.listener, pid, self._settings.files.stacks, self._stack_files
+        )
 
     def _lead_gang(self) -> Gang:
         members: dict[Task, GangMember] = {self._settings.task: self._local, **self._peers}

@@ -22,20 +22,26 @@ class DiskHangs(TfscaleError):
     """A file that was neither read nor written in time."""
 
 
+def _keep(_result: object) -> None:
+    """Do nothing with a result that nobody waits for any more."""
+
+
 class FileThread:
     """Queue of calls that touch files in one folder. They are carried out one after the other.
 
-    A call that is given up may still be carried out, once the disk answers again.
+    A call that is given up may still be carried out, once the disk answers again; its result goes to `discard`.
     """
 
     def __init__(self, patience: float = _PATIENCE) -> None:
         self._patience = patience
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any], Any]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any], Any, Callable[[Any], None]]] = (
+            queue.SimpleQueue()
+        )
         self._thread: threading.Thread | None = None
         self._began: float | None = None
         """When the call under way began."""
 
-    async def call(self, function: Callable[[], Result]) -> Result:
+    async def call(self, function: Callable[[], Result], discard: Callable[[Result], None] = _keep) -> Result:
         """Return what the function returns. Raises what it raises, and DiskHangs."""
         if self._began is not None and time.monotonic() - self._began > self._patience:
             raise DiskHangs(self._why())
@@ -44,7 +50,7 @@ class FileThread:
             self._thread.start()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
-        self._calls.put((function, done, loop))
+        self._calls.put((function, done, loop, discard))
         try:
             async with asyncio.timeout(self._patience):
                 return await done
@@ -58,14 +64,14 @@ class FileThread:
 
     def _run(self) -> None:
         while True:
-            function, done, loop = self._calls.get()
+            function, done, loop, discard = self._calls.get()
             if done.cancelled():
                 continue
             self._began = time.monotonic()
             outcome = _outcome(function)
             self._began = None
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(_settle, done, *outcome)
+                loop.call_soon_threadsafe(_settle, done, discard, *outcome)
 
 
 def _outcome(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
@@ -75,10 +81,13 @@ def _outcome(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
         return None, error
 
 
-def _settle(done: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def _settle(
+    done: asyncio.Future[Any], discard: Callable[[Any], None], result: Any, error: BaseException | None
+) -> None:
     if done.cancelled():
-        return
-    if error is None:
+        if error is None:
+            discard(result)
+    elif error is None:
         done.set_result(result)
     else:
         done.set_exception(error)

@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 from report_connection import connected
-from running_agents import W0, W1, agent, command, runs, status_when, stub
+from running_agents import W0, W1, agent, command, runs, says, status_when, stub
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.records import TaskState
@@ -87,7 +87,7 @@ async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable
     async with agent(settings := settings_of(W0, command=STACKED)), stub(settings) as service:
         pid = (await runs(settings)).pid
         assert await no_stack(service) == (grpc.StatusCode.FAILED_PRECONDITION, "no probe listens")
-        await status_when(settings, lambda _: "listens" in settings.files.log.read_text())
+        await says(settings, "listens")
         path = Journal(settings.files.journal).entry.socket
         async with connected(Path(path)) as process, asyncio.timeout(10):
             identity = {"schema_version": 1, "task": "worker:0", "generation": 1, "attempt": 1}

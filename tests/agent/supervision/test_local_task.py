@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -10,6 +12,7 @@ from running_agents import W1
 from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision import local_task
 from tfscale.agent.supervision.local_task import LocalTask
 from tfscale.agent.supervision.shim_process import TaskSpec
 from tfscale.agent.supervision.supervisor import Supervisor
@@ -63,6 +66,26 @@ async def test_an_agent_that_ends_starts_nothing_more(task: LocalTask) -> None:
     await task.drain()
     with pytest.raises(GangError, match="is ending: start it again"):
         await task.run(2, "test")
+
+
+async def test_a_start_under_way_is_ended_with_its_agent(task: LocalTask) -> None:
+    starting = asyncio.create_task(task.run(1, "test"))
+    while await task.generation() == 0:
+        await asyncio.sleep(0)
+    await task.drain()
+    await asyncio.wait([starting])
+    assert (await task.status()).state is not TaskState.RUNNING
+
+
+async def test_the_disk_of_the_program_is_waited_for_by_a_thread(
+    task: LocalTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_task, "why_not_startable", lambda *_: time.sleep(0.5))
+    checking, ticks = asyncio.create_task(task.check(1, is_start=True)), 0
+    while not checking.done():
+        await asyncio.sleep(0.05)
+        ticks += 1
+    assert ticks >= 5
 
 
 async def test_an_agent_whose_journal_cannot_be_written_ends_its_task_all_the_same(

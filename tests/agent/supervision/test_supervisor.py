@@ -117,7 +117,8 @@ async def test_a_stopped_task_can_be_ended(spec: TaskSpec) -> None:
 async def test_stop_during_the_start_waits_for_the_shim_to_be_ready(spec: TaskSpec) -> None:
     supervisor = Supervisor(spec, History())
     starting = asyncio.create_task(supervisor.start(launch()))
-    await asyncio.sleep(0)
+    while not supervisor.alive:  # noqa: ASYNC110
+        await asyncio.sleep(0)
     status = await supervisor.stop("at once")
     await starting
     assert (status.state, status.exit and status.exit.requested) == (TaskState.EXITED, True)

@@ -31,7 +31,7 @@ SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _Context = grpc.aio.ServicerContext
 _CODES = {
     UsageError: grpc.StatusCode.INVALID_ARGUMENT,
-    DiskHangs: grpc.StatusCode.UNAVAILABLE,
+    DiskHangs: grpc.StatusCode.FAILED_PRECONDITION,
     Busy: grpc.StatusCode.ABORTED,
     Overtaken: grpc.StatusCode.FAILED_PRECONDITION,
     GangError: grpc.StatusCode.FAILED_PRECONDITION,

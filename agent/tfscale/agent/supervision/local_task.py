@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.agent.cluster.journal import Journal, JournalError
+from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.process.startable import why_not_startable
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.shim_process import Launch
@@ -37,6 +38,7 @@ class LocalTask:
         self._supervisor = supervisor
         self._reports = reports
         self._lock = asyncio.Lock()
+        self._program_files = FileThread()
         self._commanded = False
         """True once the lead has sent a request."""
         self._leaving = False
@@ -60,9 +62,16 @@ class LocalTask:
         """Raise a TfscaleError if `fence`, or with `is_start` `run`, would be refused or fail; touch nothing."""
         self._refuse(generation)
         await self._journal.check()
-        program, command = self._settings.cluster.program, self._settings.command
-        if is_start and (why := why_not_startable(command, program.directory, {**os.environ, **program.environment})):
+        if is_start and (why := await self._why_not_startable()):
             raise GangError(f"{self._settings.task} {why}")
+
+    async def _why_not_startable(self) -> str | None:
+        program, command = self._settings.cluster.program, self._settings.command
+        environment = {**os.environ, **program.environment}
+        try:
+            return await self._program_files.call(lambda: why_not_startable(command, program.directory, environment))
+        except DiskHangs as error:
+            return f"cannot be started: {command[0]!r}: {error}"
 
     async def fence(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
         """End the task if it was started in an older generation.
@@ -106,7 +115,8 @@ class LocalTask:
     async def drain(self) -> None:
         """End the task for good, and mark in the journal that the next agent starts cold."""
         self._leaving = True
-        await self._supervisor.stop("its agent was asked to end")
+        async with self._lock:  # a start under way is over then, or has not begun
+            await self._supervisor.stop("its agent was asked to end")
         try:
             await self._journal.update(drained=True)
         except JournalError as error:

@@ -85,10 +85,10 @@ class Supervisor:
     async def start(self, launch: Launch) -> TaskStatus:
         """Start the task and wait until its process exists, or has ended already.
 
-        Raises SupervisionError when the shim itself cannot be started.
+        Raises SupervisionError when the shim itself cannot be started, and DiskHangs.
         """
         assert not self.alive, "stop the task before it is started again"
-        lock = _try_lock(self._spec.lock)
+        lock = await self._files.call(lambda: _try_lock(self._spec.lock), _unlock)
         if lock is None:
             raise SupervisionError(f"another shim holds {self._spec.lock}: end the process that has it open")
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -112,7 +112,7 @@ class Supervisor:
         Return a status of PENDING if there is neither. Raises SupervisionError when the process that holds the shim's
         lock starts no task, and DiskHangs.
         """
-        if _is_locked(self._spec.lock):
+        if await self._files.call(lambda: _is_locked(self._spec.lock)):
             self._take_over(await self._living_shim())
             return self._status
         state = await self._files.call(lambda: read_state(self._spec.state))
@@ -362,9 +362,12 @@ def _try_lock(path: Path) -> int | None:
     return descriptor
 
 
+def _unlock(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)
+
+
 def _is_locked(path: Path) -> bool:
     descriptor = _try_lock(path)
-    if descriptor is None:
-        return True
-    os.close(descriptor)
-    return False
+    _unlock(descriptor)
+    return descriptor is None
