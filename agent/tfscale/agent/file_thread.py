@@ -54,10 +54,14 @@ class FileThread:
         try:
             async with asyncio.timeout(self._patience):
                 return await done
-        except TimeoutError:
-            if done.done() and not done.cancelled():
+        except (TimeoutError, asyncio.CancelledError) as given_up:
+            if not done.cancelled() and done.exception() is not None:
                 raise  # the function's own
-            raise DiskHangs(self._why()) from None
+            if not done.cancelled():  # it has come in the moment in which it was given up
+                discard(done.result())
+            if isinstance(given_up, TimeoutError):
+                raise DiskHangs(self._why()) from None
+            raise
 
     def _why(self) -> str:
         return f"the disk has not answered for {self._patience:g} s: look at its mount"

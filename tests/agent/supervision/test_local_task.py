@@ -38,6 +38,15 @@ async def test_a_task_is_started_once_in_a_generation(task: LocalTask) -> None:
     assert (await task.run(3, "test")).pid != first.pid
 
 
+async def test_a_request_that_is_sent_again_waits_for_the_start_of_the_first(task: LocalTask) -> None:
+    first = asyncio.create_task(task.run(2, "test"))
+    while (await task.status()).state is not TaskState.STARTING:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    first.cancel()
+    status = await task.run(2, "test")
+    assert (status.state, status.attempt) == (TaskState.RUNNING, 1)
+
+
 async def test_a_fence_ends_what_is_older_and_keeps_what_is_not(task: LocalTask) -> None:
     await task.run(2, "test")
     assert (await task.fence(2, "test")).state is TaskState.RUNNING
@@ -70,7 +79,7 @@ async def test_an_agent_that_ends_starts_nothing_more(task: LocalTask) -> None:
 
 async def test_a_start_under_way_is_ended_with_its_agent(task: LocalTask) -> None:
     starting = asyncio.create_task(task.run(1, "test"))
-    while await task.generation() == 0:
+    while await task.generation() == 0:  # noqa: ASYNC110
         await asyncio.sleep(0)
     await task.drain()
     await asyncio.wait([starting])

@@ -95,7 +95,8 @@ class LocalTask:
         async with self._lock:
             await self._accept(generation)
             if self._supervisor.status.generation == generation:
-                return self._supervisor.status
+                # It may be starting: gRPC gives a request up when the lead's agent dies that has sent it.
+                return await self._supervisor.started()
             await self._supervisor.stop(reason)
             return await self._start(generation, reason)
 

@@ -104,7 +104,7 @@ class Supervisor:
         self._begin(launch.generation, launch.attempt, launch.reason)
         self._watch_pipe(reader)
         self._watch_process(self._process.pid)
-        return await self._until(lambda status: status.state is not TaskState.STARTING)
+        return await self.started()
 
     async def adopt(self, generation: int, attempt: int) -> TaskStatus:
         """Take over from an earlier agent: a living shim of any attempt, or the end of the given attempt.
@@ -175,6 +175,10 @@ class Supervisor:
             self._signal_shim(signal.SIGCONT)
         elif self._is_shim_stopped and not was_stopped:
             _logger.warning("%s", self.troubles[0])
+
+    async def started(self) -> TaskStatus:
+        """Wait until a start under way is over."""
+        return await self._until(lambda status: status.state is not TaskState.STARTING)
 
     async def ended(self) -> TaskStatus:
         """Wait until the task is not alive."""
