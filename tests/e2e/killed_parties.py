@@ -166,7 +166,7 @@ async def until(condition: Callable[[], object], patience: float = 30) -> None:
 
 
 async def restarting(cluster: Cluster, moment: str) -> asyncio.Task[None]:
-    """Begin a restart and return its call at the given moment of it."""
+    """Begin a restart and return its call at the given moment of it. Raises AioRpcError where it is refused."""
     reached = asyncio.Event()
 
     async def follow() -> None:
@@ -183,10 +183,26 @@ async def restarting(cluster: Cluster, moment: str) -> asyncio.Task[None]:
                 if hit[moment]:
                     reached.set()
         except grpc.aio.AioRpcError:
-            reached.set()
+            if not reached.is_set():  # else its agent was killed, as it should be
+                raise
 
-    call = asyncio.create_task(follow())
-    await reached.wait()
+    async def accepted() -> None:
+        """Follow the restart; one that comes before the lead has written down the start of all tasks is repeated."""
+        while True:
+            try:
+                return await follow()
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.ABORTED:
+                    raise
+                await asyncio.sleep(0.05)
+
+    call = asyncio.create_task(accepted())
+    waiting = asyncio.create_task(reached.wait())
+    await asyncio.wait([call, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not reached.is_set():
+        await call
+        raise AssertionError(f"the restart ended before its moment {moment}")
     if moment == "stopping":
         await asyncio.sleep(0.1)
     return call
