@@ -14,7 +14,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 from report_connection import connected
-from running_agents import W0, W1, W2, agent, command, frame_when, runs, says, status_when, stub
+from running_agents import W0, W1, W2, agent, command, frame_when, named, runs, says, status_when, stub
 from tfscale.agent.cluster.journal import Intent, Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.host_collector import HostCollector
@@ -57,7 +57,7 @@ async def test_a_restart_goes_on_without_its_caller(settings_of: Callable[..., A
             await stack.enter_async_context(agent(each))
         await asyncio.gather(*map(runs, settings))
         async with stub(settings[0]) as service:
-            async for _ in service.Restart(agent_pb2.TasksRequest(tasks=["worker:0"])):
+            async for _ in service.Restart(agent_pb2.TasksRequest(tasks=["worker:0"], to=named(settings[0]))):
                 break
         after = await asyncio.gather(*(status_when(each, lambda s: s.generation == 2 and s.pid) for each in settings))
     assert {status.state for status in after} == {TaskState.RUNNING}

@@ -19,12 +19,14 @@ from pathlib import Path
 
 import grpc.aio
 import psutil
-from local_cluster import write_cluster
+from local_cluster import run_files, write_cluster
 from tfscale.agent import wire
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role, Task
+from tfscale.core.cluster.task_files import TaskFiles
+from tfscale.core.cluster.task_identity import identity_of
 from tfscale.core.records import TaskState, TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
@@ -86,7 +88,7 @@ class Cluster:
         await self.agents[task].wait()
 
     def shim(self, task: Task) -> ShimState | None:
-        return read_state(self.folder / self.spec.name / f"worker-{task.index}.state.json")
+        return read_state(TaskFiles(run_files(self.folder), task).shim_state)
 
     def task_pids(self) -> set[int]:
         states = map(self.shim, TASKS)
@@ -109,7 +111,8 @@ class Cluster:
 
     async def restart(self) -> AsyncIterator[agent_pb2.Progress]:
         async with open_channel(self.spec.agents[LEAD], self.spec) as channel:
-            request = agent_pb2.TasksRequest(tasks=[str(PEER)], reason="test")
+            to = wire.identity_message(identity_of(self.spec, self.spec.name, LEAD))
+            request = agent_pb2.TasksRequest(tasks=[str(PEER)], reason="test", to=to)
             async for progress in agent_pb2_grpc.AgentStub(channel).Restart(request):
                 yield progress
 

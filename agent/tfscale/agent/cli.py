@@ -48,6 +48,7 @@ _UNCHANGED = (
     "exit_with_task",
     "exit_unwatched",
     "show_output",
+    "adopt",
     "restart",
     "script_tf_config",
     "log_size",

@@ -64,7 +64,7 @@ class Daemon:
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
         self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
         self._peers = {
-            task: Peer(settings.cluster, task, settings.insecure)
+            task: Peer(settings.cluster, settings.run, task, settings.insecure)
             for task in settings.cluster.tasks
             if task != settings.task
         }
@@ -322,11 +322,12 @@ class Daemon:
             lead=str(settings.cluster.lead),
             host=socket.gethostname(),
             cluster=settings.cluster.to_json(),
-            command=tuple(shown_command(settings.command)),
+            command=self._supervisor.command,
             log_path=str(settings.files.log),
             generation=self._journal.entry.generation,
             started=self._started,
             pid=os.getpid(),
+            fingerprint=settings.identity.fingerprint,
         )
 
 
@@ -342,6 +343,7 @@ def _local_agent(settings: AgentSettings, started: float) -> LocalAgent:
         command=tuple(shown_command(settings.command)),
         cluster=None if file is None else str(file.absolute()),
         insecure=settings.insecure,
+        fingerprint=settings.identity.fingerprint,
     )
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
 from tfscale.core.cluster.task import Task, parse_role
-from tfscale.core.cluster.task_files import TaskFiles
+from tfscale.core.cluster.task_files import TaskFiles, state_folder
+from tfscale.core.cluster.task_identity import TaskIdentity, identity_of
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS
 from tfscale.core.settings.precedence import Option
@@ -49,6 +50,8 @@ class AgentSettings:
     """End once the task has ended and no console watches."""
     show_output: bool = False
     """Copy the task's output to stdout."""
+    adopt: bool = False
+    """Adopt a task that runs another command."""
     restart: bool = False
     """Start the task although it ended while no agent was there."""
     script_tf_config: bool = False
@@ -74,7 +77,12 @@ class AgentSettings:
 
     @property
     def files(self) -> TaskFiles:
-        return TaskFiles(self.state_dir / self.run, self.task)
+        return TaskFiles(state_folder(self.state_dir, self.run, self.cluster), self.task)
+
+    @property
+    def identity(self) -> TaskIdentity:
+        """Names that a request for this agent has."""
+        return identity_of(self.cluster, self.run, self.task)
 
 
 _LEAST_LOG = 4096
@@ -108,6 +116,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "exit_unwatched": Option(switch, "", "end once the task has ended and no console watches"),
     "show_output": Option(switch, "", "copy the task's output to stdout; default for a program that runs alone"),
+    "adopt": Option(switch, "", "adopt a task that runs, although it runs another command than this one"),
     "restart": Option(switch, "", "start the task again if it ended while no agent ran"),
     "script_tf_config": Option(switch, "", "keep a TF_CONFIG that the script itself assigns"),
     "log_size": Option(size(_LEAST_LOG), "SIZE", f"rotate the task's log at this size; default 64M ({SIZE_UNITS})"),

@@ -43,9 +43,7 @@ def _hold(lock: int, settings: AgentSettings) -> None:
         os.write(lock, f"{os.getpid()}\n".encode())
     except BlockingIOError:
         other = f"agent with pid {os.read(lock, 20).decode().strip()}"
-        raise SoleAgentError(
-            f"{settings.task} of {settings.run} has an {other} already: stop that first{_twice(settings)}"
-        ) from None
+        raise SoleAgentError(f"{settings.identity} has an {other} already: stop that first{_twice(settings)}") from None
     except OSError as error:
         raise _stateless(settings.files.folder, error.strerror) from None
 

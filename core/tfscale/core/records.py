@@ -579,7 +579,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Identity of an agent."""
+    """TaskIdentity of an agent."""
 
     version: str
     run: str
@@ -594,6 +594,8 @@ class Description:
     generation: int
     started: Time
     pid: int
+    fingerprint: str = ""
+    """Fingerprint of the cluster, empty of an agent of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)

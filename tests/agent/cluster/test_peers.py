@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
-from running_agents import W1, agent
+from running_agents import W1, agent, agent_process
 from tfscale.agent.cluster.gang import Overtaken
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.sessions import kill_session
-from tfscale.agent.supervision.shim_state import read_state
 from tfscale.core.records import TaskState
 
 
@@ -29,7 +25,7 @@ def settings(settings_of: Callable[..., AgentSettings]) -> AgentSettings:
 @pytest.fixture
 async def peer(settings: AgentSettings) -> AsyncIterator[Peer]:
     """Yield worker 1 as the lead's agent reaches it; its agent counts as unreachable after 0.8 s."""
-    peer = Peer(settings.cluster, W1, insecure=False, patience=0.8)
+    peer = Peer(settings.cluster, settings.run, W1, insecure=False, patience=0.8)
     yield peer
     await peer.close()
 
@@ -40,7 +36,7 @@ def fail(why: str) -> None:
 
 async def test_a_peer_is_started_and_fenced_by_its_agent(settings: AgentSettings) -> None:
     async with agent(settings):
-        peer = Peer(settings.cluster, W1, insecure=False)
+        peer = Peer(settings.cluster, settings.run, W1, insecure=False)
         started = await peer.run(3, "test", fail)
         assert (started.state, started.generation) == (TaskState.RUNNING, 3)
         assert await peer.generation() == 3
@@ -67,25 +63,6 @@ async def test_a_peer_out_of_reach_is_named_once_and_waited_for(
     assert "its agent answers again" in caplog.messages
 
 
-@contextmanager
-def agent_process(settings: AgentSettings, program: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run an agent that can be stopped and killed, and its task with it in the end."""
-    file = settings.state_dir / "cluster.json"
-    file.write_text(settings.cluster.to_json())
-    words = ["--cluster", str(file), "--role", "worker", "--index", "1", "--run", "test", "--grace", "30"]
-    words += ["--state-dir", str(settings.state_dir), "--", sys.executable, "-c", program]
-    process = subprocess.Popen([sys.executable, "-m", "tfscale.agent.cli", *words])
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        if (state := read_state(settings.files.shim_state)) is not None:
-            kill_session(state.shim_pid, state.shim_started)
-            with suppress(ProcessLookupError):
-                os.kill(state.shim_pid, signal.SIGKILL)
-
-
 SLOW_TO_END = "import signal, time; signal.signal(15, lambda *_: (time.sleep(2), exit())); print('up'); time.sleep(60)"
 
 
@@ -100,8 +77,8 @@ async def ready(peer: Peer) -> None:
 async def test_a_stop_that_takes_longer_than_an_agents_patience_is_no_silence(
     settings: AgentSettings, peer: Peer
 ) -> None:
-    with agent_process(settings, SLOW_TO_END):
-        patient = Peer(settings.cluster, W1, insecure=False)
+    with agent_process(replace(settings, command=(sys.executable, "-c", SLOW_TO_END))):
+        patient = Peer(settings.cluster, settings.run, W1, insecure=False)
         await ready(patient)
         began, reasons = time.monotonic(), list[str]()
         assert (await peer.fence(2, "test", reasons.append)).state is TaskState.EXITED
@@ -112,9 +89,9 @@ async def test_a_stop_that_takes_longer_than_an_agents_patience_is_no_silence(
 @pytest.mark.usefixtures("source_roots")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_an_agent_that_dies_or_stops_after_it_heard_is_named(settings: AgentSettings, number: int) -> None:
-    with agent_process(settings, SLOW_TO_END) as process:
-        peer = Peer(settings.cluster, W1, insecure=False, patience=1.0)
-        patient = Peer(settings.cluster, W1, insecure=False)
+    with agent_process(replace(settings, command=(sys.executable, "-c", SLOW_TO_END))) as process:
+        peer = Peer(settings.cluster, settings.run, W1, insecure=False, patience=1.0)
+        patient = Peer(settings.cluster, settings.run, W1, insecure=False)
         await ready(patient)
         reasons: list[str] = []
         fencing = asyncio.create_task(peer.fence(2, "test", reasons.append))

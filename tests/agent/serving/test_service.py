@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 from report_connection import connected
-from running_agents import W0, W1, agent, command, runs, says, status_when, stub
+from running_agents import W0, W1, agent, command, named, runs, says, status_when, stub
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.records import TaskState
@@ -69,15 +69,16 @@ async def test_other_agents_name_the_lead(settings_of: Callable[..., AgentSettin
 
 
 async def test_apply_is_idempotent_and_refuses_older_generations(settings_of: Callable[..., AgentSettings]) -> None:
-    request = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_RUNNING, generation=5)
     async with agent(settings := settings_of(W1)), stub(settings) as service:
+        target, to = agent_pb2.ApplyRequest.TARGET_RUNNING, named(settings)
+        request = agent_pb2.ApplyRequest(target=target, generation=5, to=to)
         first = await service.Apply(request, wait_for_ready=True)
         again = await service.Apply(request)
         assert (first.state, first.pid, first.generation) == (again.state, again.pid, 5)
         request.generation = 4
         with pytest.raises(grpc.aio.AioRpcError, match="generation 5, the request is for 4"):
             await service.Apply(request)
-        fence = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPED, generation=5)
+        fence = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPED, generation=5, to=to)
         assert (await service.Apply(fence)).state == telemetry_pb2.TASK_STATE_RUNNING
         fence.generation = 6
         assert (await service.Apply(fence)).state == telemetry_pb2.TASK_STATE_EXITED
@@ -154,6 +155,7 @@ async def test_no_value_of_any_field_ends_in_unknown_or_harms_the_task(
     async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(30):
         before = await runs(settings)
         for method, request in _ODD:
+            request.to.CopyFrom(named(settings))
             call = getattr(service, method)(request)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await call if method == "Apply" else [reply async for reply in call]

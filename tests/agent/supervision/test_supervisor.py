@@ -191,7 +191,8 @@ async def test_what_a_dead_shim_left_is_killed_by_the_next_agent(spec: TaskSpec)
 
 
 async def test_an_end_that_nobody_saw_is_reported(spec: TaskSpec) -> None:
-    first = Supervisor(replace(spec, command=python("import sys; sys.exit(5)")), History())
+    spec = replace(spec, command=python("import sys; sys.exit(5)"))
+    first = Supervisor(spec, History())
     await first.start(launch())
     await first.ended()
     status = await Supervisor(spec, History()).adopt(1, 1)

@@ -31,8 +31,8 @@ def started() -> Iterator[list[OwnRun]]:
 
 
 def _log(run: OwnRun, task: str) -> str:
-    path = Path(os.environ["XDG_STATE_HOME"]) / "tfscale" / run.name / f"{task}.log"
-    return path.read_text() if path.exists() else ""
+    logs = (Path(os.environ["XDG_STATE_HOME"]) / "tfscale").glob(f"{run.name}*/{task}.log")
+    return "".join(log.read_text() for log in logs)
 
 
 def _said(run: OwnRun, task: str, words: str) -> bool:
@@ -57,6 +57,11 @@ def test_several_workers_are_a_cluster(environment: dict[str, str], started: lis
     started.append(run)
     assert [agent.task for agent in run.agents] == ["worker:0", "worker:1"]
     assert _said(run, "worker-1", '"task": {"type": "worker", "index": 1}')
+    addresses = [agent.address for agent in run.agents]
+    run.stop()
+    again = start_run(_SLEEP, 2, environment)
+    started.append(again)
+    assert [agent.address for agent in again.agents] == addresses  # and so its logs are where they were
 
 
 def test_an_agent_that_cannot_start_is_one_line(environment: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
+from tfscale.agent import wire
 from tfscale.agent.serving.service import SERVICE_NAME, AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import Address
@@ -35,6 +36,7 @@ class AgentServer:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
+        self._names = ("", SERVICE_NAME, wire.health_name(settings.identity))
         address = str(settings.listen)
         try:
             if credentials is None:
@@ -45,7 +47,7 @@ class AgentServer:
             raise ServerError(f"cannot listen on {address} ({error}): give another address with --listen") from None
 
     async def start(self) -> None:
-        for name in ("", SERVICE_NAME):
+        for name in self._names:
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         await self._server.start()
 

@@ -49,7 +49,7 @@ class LocalTask:
         """Adopt the task of the last agent; after a clean end, only a shim that should not be there."""
         entry = self._journal.entry
         wanted = (0, 0) if entry.drained else (entry.task_generation, entry.attempt)
-        status = await self._supervisor.adopt(*wanted)
+        status = await self._supervisor.adopt(*wanted, any_command=self._settings.adopt)
         if self._supervisor.alive:
             newest = max(entry.generation, status.generation)
             await self._journal.update(generation=newest, task_generation=status.generation, attempt=status.attempt)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         attempt: int
         directory: str | None
         agent: int
+        folder: str
         command: list[str]
         shown: list[str]
 
@@ -110,6 +111,7 @@ class Shim:
             "generation": options["generation"],
             "attempt": options["attempt"],
             "argv": options["shown"],
+            "directory": options["folder"],
         }
         self._name = f"generation {options['generation']}, attempt {options['attempt']}"
         self._selector = selectors.DefaultSelector()

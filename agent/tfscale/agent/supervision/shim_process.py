@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,9 @@ _ROOT = str(Path(__file__).parents[3])
 """Folder from which a shim imports its modules: `-I` leaves it no other than the standard library's."""
 _MOST_SHOWN = 4096
 """Bytes of a command in the state file, of which a full disk has little room."""
+
+_MOST_NAMED = 200
+"""Characters of a command in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,11 @@ class TaskSpec:
     log_size: int
     """Bytes at which the log is rotated."""
     log_keep: int
+
+    @property
+    def folder(self) -> str:
+        """Absolute path of the folder in which the task runs."""
+        return str(Path.cwd() / (self.directory or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,15 @@ class ShimProcess:
             return "".join(file.read().splitlines()[-1:])
 
 
+def other_command(spec: TaskSpec, argv: Sequence[str], folder: str) -> str | None:
+    """Return the command of a state and its folder, as a message names them; None if they are those of the spec."""
+    if tuple(argv) == tuple(shown_command(spec.command)) and folder in ("", spec.folder):
+        return None
+    words = shlex.join(argv)
+    shown = words if len(words) <= _MOST_NAMED else f"{words[:_MOST_NAMED]}..."
+    return f"{shown} in {folder}" if folder else shown
+
+
 def shown_command(command: Sequence[str]) -> list[str]:
     """Return a command as state file, announcement and console name it: cut where it is very long."""
     shown, room = [], _MOST_SHOWN
@@ -101,6 +119,7 @@ def _options(spec: TaskSpec, launch: Launch, writer: int) -> shim.ShimOptions:
         "generation": launch.generation,
         "attempt": launch.attempt,
         "directory": spec.directory,
+        "folder": spec.folder,
         "agent": writer,
         "command": list(spec.command),
         "shown": shown_command(spec.command),

@@ -39,6 +39,8 @@ class ShimState:
     """True if the shim was asked to end the task."""
     message: str = ""
     """Reason why the task could not be started."""
+    directory: str = ""
+    """Folder in which the task was started; empty in a state of an earlier version."""
     lost_output: int = 0
     """Bytes of output that could not be written to the log."""
 
@@ -59,7 +61,7 @@ def _makes_sense(state: ShimState) -> bool:
     numbers = (state.shim_pid, state.shim_started, state.generation, state.attempt, state.lost_output)
     optional = (state.task_pid, state.task_started)
     return (
-        all(isinstance(text, str) for text in (state.boot, state.message, *state.argv))
+        all(isinstance(text, str) for text in (state.boot, state.message, state.directory, *state.argv))
         and isinstance(state.requested, bool)
         and all(_is_whole(number, _MOST) for number in numbers)
         and all(number is None or _is_whole(number, _MOST) for number in optional)

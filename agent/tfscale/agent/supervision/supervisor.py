@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import shlex
 import signal
 from collections import deque
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.task_log import last_lines
 from tfscale.agent.private_file import open_private
 from tfscale.agent.supervision import sessions
-from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec
+from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec, other_command, shown_command
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
@@ -78,6 +79,12 @@ class Supervisor:
         return self._status
 
     @property
+    def command(self) -> tuple[str, ...]:
+        """Command of the task that lives, else of its next start, as it is shown."""
+        state = self._state if self.alive else None
+        return tuple(shown_command(self._spec.command)) if state is None else state.argv
+
+    @property
     def alive(self) -> bool:
         """True while the task, or the shim that starts it, is alive."""
         return self._status.state in ALIVE
@@ -106,21 +113,38 @@ class Supervisor:
         self._watch_process(self._process.pid)
         return await self.started()
 
-    async def adopt(self, generation: int, attempt: int) -> TaskStatus:
+    async def adopt(self, generation: int, attempt: int, any_command: bool = False) -> TaskStatus:
         """Take over from an earlier agent: a living shim of any attempt, or the end of the given attempt.
 
-        Return a status of PENDING if there is neither. Raises SupervisionError when the process that holds the shim's
-        lock starts no task, and DiskHangs.
+        Return a status of PENDING if there is neither: the end of another command says nothing about this one. Raises
+        SupervisionError when the process that holds the shim's lock starts no task, or unless `any_command` is given a
+        task of another command, and DiskHangs.
         """
         if await self._files.call(lambda: _is_locked(self._spec.lock)):
-            self._take_over(await self._living_shim())
+            living = await self._living_shim()
+            if other := other_command(self._spec, living.argv, living.directory):
+                self._tell_of_other(living, other, any_command)
+            self._take_over(living)
             return self._status
         state = await self._files.call(lambda: read_state(self._spec.state))
         if state is not None and (state.generation, state.attempt) == (generation, attempt):
-            await self._inherit(state)
+            if other := other_command(self._spec, state.argv, state.directory):
+                _logger.info("the last task of this run was of another command, and is left as it is: %s", other)
+            else:
+                await self._inherit(state)
         elif state is None and generation and await self._files.call(self._spec.state.exists):
             self._give_up(generation, attempt)
         return self._status
+
+    def _tell_of_other(self, state: ShimState, other: str, any_command: bool) -> None:
+        """Say that the task that runs is of another command. Raises SupervisionError unless it may be taken over."""
+        if not any_command:
+            raise SupervisionError(
+                f"this task runs already, with another command: {other}: give --adopt to take it over, --run NAME to "
+                f"leave it alone, or end it first: kill {state.shim_pid}"
+            )
+        own = shlex.join(shown_command(self._spec.command))
+        _logger.warning("the task that is adopted runs another command: %s; a restart starts %s", other, own)
 
     def _take_over(self, state: ShimState) -> None:
         self._begin(state.generation, state.attempt, "adopted: the task outlived its agent")

@@ -16,7 +16,7 @@ from pathlib import Path
 import platformdirs
 from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
-from tfscale.core.cluster.local.loopback_cluster import run_of, write_local_cluster, write_lone_cluster
+from tfscale.core.cluster.local.loopback_cluster import is_free, run_of, write_local_cluster, write_lone_cluster
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.working_folder import check_working_folder
@@ -110,7 +110,10 @@ def _start_agents(
     folder: Path, command: Sequence[str], workers: int | None, environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     path = folder / f"{folder.name}.toml"
-    write_lone_cluster(path) if workers is None else write_local_cluster(path, {"worker": workers})
+    if workers is None:
+        write_lone_cluster(path)
+    elif not is_free(path, workers):  # else each start would have state and logs in a folder of its own
+        write_local_cluster(path, {"worker": workers})
     for task in load_cluster(path).tasks:
         devices = devices_of(task.index, workers or 1, environment)
         yield _start_agent(folder, path, task, command, {**environment, **devices})

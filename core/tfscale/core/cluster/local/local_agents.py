@@ -43,6 +43,8 @@ class LocalAgent:
     """Path of its cluster file, None where it has none."""
     insecure: bool = False
     """True if it serves in plain text whatever its cluster file says."""
+    fingerprint: str = ""
+    """Fingerprint of its cluster."""
 
 
 class Announcement:

@@ -11,7 +11,14 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfscale.core.cluster.cluster_spec import DEFAULT_AGENT_PORT, NOWHERE, Address, ClusterSpec
+from tfscale.core.cluster.cluster_spec import (
+    DEFAULT_AGENT_PORT,
+    NOWHERE,
+    Address,
+    ClusterError,
+    ClusterSpec,
+    load_cluster,
+)
 from tfscale.core.cluster.task import Role, Task
 
 LOOPBACK = "127.0.0.1"
@@ -54,6 +61,18 @@ def write_local_cluster(path: Path, tasks: Mapping[str, int]) -> Path:
     agents = [f'"{name}" = "{address}"' for name, address in of_agents.items()]
     path.write_text("\n".join(["[cluster]", *roles, "", "[agents]", *agents, ""]))
     return path
+
+
+def is_free(path: Path, workers: int) -> bool:
+    """Return whether this is a file of so many workers at ports of this machine that nobody uses."""
+    try:
+        spec = load_cluster(path)
+    except ClusterError:
+        return False
+    addresses = [*spec.tasks.values(), *spec.agents.values()]
+    if len(spec.tasks) != workers or any(address.host != LOOPBACK for address in addresses):
+        return False
+    return all(free_loopback(address.port) == address for address in addresses)
 
 
 def _free_ports(count: int) -> list[int]:
