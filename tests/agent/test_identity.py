@@ -120,6 +120,7 @@ async def test_agents_of_one_run_with_different_cluster_files_say_so(
         await runs(lead)
         async with agent(worker):
             await runs(worker)
+    assert not any("does not answer" in line for line in caplog.messages)
     said = [line for line in caplog.messages if line.startswith(f"the agent at {lead.listen} refuses: ")]
     assert said == [
         f"the agent at {lead.listen} refuses: this is {lead.identity}, and the request is for "

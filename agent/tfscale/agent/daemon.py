@@ -245,7 +245,8 @@ class Daemon:
         if generation is None:
             generation = max(1, self._journal.entry.generation)
             where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
-            _logger.warning("%s does not answer: the task starts in its own generation %d", where, generation)
+            why = "refuses" if self._peers[spec.lead].refusal else "does not answer"
+            _logger.warning("%s %s: the task starts in its own generation %d", where, why, generation)
         try:
             await self._local.join(max(1, generation), "started with its agent")
         except TfscaleError as error:

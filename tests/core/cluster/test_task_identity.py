@@ -25,6 +25,8 @@ def test_clusters_of_the_same_tasks_have_one_fingerprint() -> None:
     agents = {"worker:0": "localhost:9000"}
     assert plain == fingerprint({"worker": WORKERS}, name="other", agents=agents, links={"default": "1Gbit/s"})
     assert plain == fingerprint({"worker": WORKERS, "evaluator": ["10.0.0.3:2222"]})
+    service = {"dispatcher": ["10.0.0.4:2222"], "dataworker": ["10.0.0.5:2222"]}
+    assert plain == fingerprint({"worker": WORKERS, **service}) != fingerprint(service)
     assert len({plain, fingerprint({"worker": WORKERS[::-1]}), fingerprint({"worker": WORKERS[:1]})}) == 3
     assert plain != fingerprint({"ps": WORKERS[:1], "worker": WORKERS[1:]})
 

@@ -38,8 +38,8 @@ class Peer:
         self._spec, self._task, self._insecure = spec, task, insecure
         self._identity = identity_of(spec, run, task)
         self._to = wire.identity_message(self._identity)
-        self._refusal = ""
-        """Words with which the agent at the peer's address has refused a question last."""
+        self.refusal = ""
+        """Words with which the agent at the peer's address has refused the last question for its generation."""
         self._patience = patience
         self._channel: grpc.aio.Channel | None = None
 
@@ -71,6 +71,7 @@ class Peer:
         except grpc.aio.AioRpcError as error:
             self._note(error)
             return None
+        self.refusal = ""
         return answer.generation
 
     async def status(self) -> TaskStatus | None:
@@ -164,9 +165,9 @@ class Peer:
     def _note(self, error: grpc.aio.AioRpcError) -> None:
         """Log it once where a stranger's agent answers at the peer's address, or one with another cluster file."""
         refusal = (error.details() or "") if error.code() is grpc.StatusCode.NOT_FOUND else ""
-        if refusal and refusal != self._refusal:
+        if refusal and refusal != self.refusal:
             _logger.warning("the agent at %s refuses: %s", self._spec.agents[self._task], refusal)
-        self._refusal = refusal
+        self.refusal = refusal
 
     def _no_answer(self) -> str:
         return f"the agent of {self._task} at {self._spec.agents[self._task]} does not answer: start it"

@@ -185,10 +185,10 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             why = f"this is {own}, and the request does not say whom it is for: name them in `to`, as Describe does"
         if why is None:
             return
-        level = logging.DEBUG if why in self._refused else logging.WARNING
-        if len(self._refused) < _MOST_REFUSED:
+        is_news = why not in self._refused and len(self._refused) < _MOST_REFUSED
+        if is_news:
             self._refused.add(why)
-        _logger.log(level, "refused a request of %s: %s", context.peer(), why)
+        _logger.log(logging.WARNING if is_news else logging.DEBUG, "refused a request of %s: %s", context.peer(), why)
         await context.abort(grpc.StatusCode.NOT_FOUND, why)
 
     def _not_the_lead(self) -> str:

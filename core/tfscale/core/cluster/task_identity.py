@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.task import Role, Task
+from tfscale.core.cluster.task import DATA_SERVICE, Role, Task
 
 ALONE = "alone"
 """Fingerprint of a task that belongs to no cluster."""
@@ -54,12 +54,13 @@ def identity_of(spec: ClusterSpec, run: str, task: Task) -> TaskIdentity:
 def fingerprint_of(spec: ClusterSpec) -> str:
     """Return 8 hexadecimal digits that are the same for two specs whose tasks have the same addresses.
 
-    Evaluators do not count, since a TF_CONFIG names them to themselves alone; nor do the addresses of agents, which a
-    console may reach through a tunnel.
+    Evaluators and a tf.data service do not count, since a TF_CONFIG names them to themselves alone; nor do addresses of
+    agents, which a console may reach through a tunnel.
     """
     if spec.is_alone:
         return ALONE
-    tasks = [f"{task}={address}" for task, address in sorted(spec.tasks.items()) if task.role is not Role.EVALUATOR]
+    training = [task for task in spec.tasks if task.role is not Role.EVALUATOR and task.role not in DATA_SERVICE]
+    tasks = [f"{task}={spec.tasks[task]}" for task in sorted(training or spec.tasks)]
     return hashlib.sha256("\n".join(tasks).encode()).hexdigest()[:_DIGITS]
 
 

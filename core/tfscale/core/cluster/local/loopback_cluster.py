@@ -11,14 +11,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfscale.core.cluster.cluster_spec import (
-    DEFAULT_AGENT_PORT,
-    NOWHERE,
-    Address,
-    ClusterError,
-    ClusterSpec,
-    load_cluster,
-)
+from tfscale.core.cluster.cluster_spec import DEFAULT_AGENT_PORT, NOWHERE, Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task
 
 LOOPBACK = "127.0.0.1"
@@ -63,16 +56,9 @@ def write_local_cluster(path: Path, tasks: Mapping[str, int]) -> Path:
     return path
 
 
-def is_free(path: Path, workers: int) -> bool:
-    """Return whether this is a file of so many workers at ports of this machine that nobody uses."""
-    try:
-        spec = load_cluster(path)
-    except ClusterError:
-        return False
-    addresses = [*spec.tasks.values(), *spec.agents.values()]
-    if len(spec.tasks) != workers or any(address.host != LOOPBACK for address in addresses):
-        return False
-    return all(free_loopback(address.port) == address for address in addresses)
+def is_free(address: Address) -> bool:
+    """Return whether this is an address of this machine at which nobody serves."""
+    return free_loopback(address.port) == address
 
 
 def _free_ports(count: int) -> list[int]:
