@@ -75,7 +75,7 @@ def test_the_contracts_hold(tree: Path) -> None:
         ),
         ("trainer/tfscale/trainer/probe/report/reporter", "import tfscale.v1.report_pb2", "Only the wire modules"),
         ("console/tfscale/console/transport/commands", "import tfscale.v1.agent_pb2", "Only the wire modules"),
-        ("agent/tfscale/agent/serving/servers", "import tfscale.v1.agent_pb2_grpc", "Only the wire modules"),
+        ("agent/tfscale/agent/serving/agent_server", "import tfscale.v1.agent_pb2_grpc", "Only the wire modules"),
         ("agent/tfscale/agent/supervision/shim", "import psutil", "need the standard library alone"),
         ("agent/tfscale/agent/supervision/supervisor", "import tfscale.agent.wire", "need the standard library alone"),
         ("trainer/tfscale/trainer/probe/entry/site/sitecustomize", "import numpy", "need the standard library alone"),

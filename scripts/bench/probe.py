@@ -201,7 +201,7 @@ def wait_for(folder: Path, agents: Sequence[subprocess.Popen[bytes]], may_crash:
     """Wait until all tasks have ended, or one has failed; leave with status 2 where that must not be."""
     while True:
         time.sleep(1)
-        logs = [log.read_text() for log in (folder / "cluster").glob("worker-?.log")]
+        logs = [log.read_text() for log in folder.glob("cluster-*/worker-?.log")]
         if failed := [log for log in logs if "ended with" in log and "ended with exit code 0" not in log]:
             print("a program crashed:", failed[0].partition("Extension modules")[0][-9000:], sep="\n", file=sys.stderr)
             if not may_crash:

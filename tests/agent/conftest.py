@@ -8,7 +8,7 @@ import pytest
 import tfscale
 from loopback import free_addresses
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.supervisor import TaskSpec
+from tfscale.agent.supervision.shim_process import TaskSpec
 from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_address
 from tfscale.core.cluster.task import Role, Task
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 from tfscale.agent import wire
 from tfscale.agent.daemon import Daemon
 from tfscale.agent.settings import AgentSettings
+from tfscale.agent.supervision.sessions import kill_session
+from tfscale.agent.supervision.shim_state import read_state
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import TaskState, TaskStatus
@@ -29,6 +35,25 @@ async def agent(settings: AgentSettings) -> AsyncIterator[asyncio.Task[int]]:
         daemon.leave()
         async with asyncio.timeout(10):
             await running
+
+
+@contextmanager
+def agent_process(settings: AgentSettings, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run an agent that can be stopped and killed, and its task with it in the end."""
+    file = settings.state_dir / f"{settings.identity.fingerprint}.json"
+    file.write_text(settings.cluster.to_json())
+    words = ["--cluster", str(file), "--role", str(settings.task.role), "--index", str(settings.task.index)]
+    words += ["--run", settings.run, "--state-dir", str(settings.state_dir), *flags, "--", *settings.command]
+    process = subprocess.Popen([sys.executable, "-m", "tfscale.agent.cli", *words])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if (state := read_state(settings.files.shim_state)) is not None:
+            kill_session(state.shim_pid, state.shim_started)
+            with suppress(ProcessLookupError):
+                os.kill(state.shim_pid, signal.SIGKILL)
 
 
 @asynccontextmanager
@@ -56,11 +81,22 @@ async def status_when(settings: AgentSettings, reached: Callable[[TaskStatus], o
     )
 
 
+async def says(settings: AgentSettings, text: str) -> None:
+    """Wait until the task's log, which a thread of its shim writes, has this text."""
+    log = settings.files.log
+    await status_when(settings, lambda _: log.exists() and text in log.read_text())
+
+
 async def runs(settings: AgentSettings) -> TaskStatus:
     return await status_when(settings, lambda status: status.state is TaskState.RUNNING)
 
 
+def named(settings: AgentSettings) -> agent_pb2.TaskIdentity:
+    """Return whom a request to this agent names."""
+    return wire.identity_message(settings.identity)
+
+
 async def command(settings: AgentSettings, verb: str, *tasks: str, expected: int = 0) -> list[agent_pb2.Progress]:
-    request = agent_pb2.TasksRequest(tasks=tasks, reason="test", expected_generation=expected)
+    request = agent_pb2.TasksRequest(tasks=tasks, reason="test", expected_generation=expected, to=named(settings))
     async with stub(settings) as service, asyncio.timeout(10):
         return [progress async for progress in getattr(service, verb)(request)]

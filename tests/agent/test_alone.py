@@ -53,6 +53,15 @@ def test_the_output_is_that_of_the_program_to_the_last_byte(start: Start) -> Non
     assert output == bytes(range(256)) * 1000 + b"\r 50 %"
 
 
+def test_arguments_that_are_not_utf_8_or_very_long_reach_the_program_as_they_are(tmp_path: Path) -> None:
+    words = [b"\xff\xfe", b"\n", b"x" * 120_000, b"y" * 120_000]
+    program = "import os, sys; os.write(1, os.fsencode('|'.join(sys.argv[1:])))"
+    done = subprocess.run(
+        [*_AGENT, "--", sys.executable, "-c", program, *words], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, b"|".join(words))
+
+
 @pytest.mark.parametrize(
     "redirection", [">&-", "2>&-", "<&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "| head -1"]
 )

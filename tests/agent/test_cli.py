@@ -38,7 +38,8 @@ def test_flags_make_settings(cluster: str) -> None:
     assert settings.command == ("python", "train.py", "--", "x")
     assert (settings.log_size, settings.exit_with_task, settings.restart) == (8 << 20, True, False)
     assert settings.run == "digits"
-    assert settings.files.log == Path(os.environ["XDG_STATE_HOME"]) / "tfscale" / "digits" / "worker-1.log"
+    run = f"digits-{settings.identity.fingerprint}"
+    assert settings.files.log == Path(os.environ["XDG_STATE_HOME"]) / "tfscale" / run / "worker-1.log"
 
 
 def test_without_a_command_the_cluster_files_program_runs(cluster: str) -> None:

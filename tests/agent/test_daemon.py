@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import grpc.aio
 import pytest
 from report_connection import connected
-from running_agents import W0, W1, W2, agent, command, frame_when, runs, status_when, stub
+from running_agents import W0, W1, W2, agent, command, frame_when, named, runs, says, status_when, stub
 from tfscale.agent.cluster.journal import Intent, Journal
-from tfscale.agent.daemon import DaemonError, sole_agent
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.telemetry.host_collector import HostCollector
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import HostSample, TaskState
 from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 
@@ -45,7 +47,7 @@ async def test_a_restart_brings_the_gang_to_the_next_generation(settings_of: Cal
     assert progress[-1].stage == agent_pb2.STAGE_DONE
     assert [status.generation for status in after] == [2, 2, 2]
     assert not {status.pid for status in before} & {status.pid for status in after}
-    assert progress[-1].at - progress[0].at < 3
+    assert progress[-2].at - progress[0].at < 3 < progress[-1].at - progress[0].at
 
 
 async def test_a_restart_goes_on_without_its_caller(settings_of: Callable[..., AgentSettings]) -> None:
@@ -55,10 +57,57 @@ async def test_a_restart_goes_on_without_its_caller(settings_of: Callable[..., A
             await stack.enter_async_context(agent(each))
         await asyncio.gather(*map(runs, settings))
         async with stub(settings[0]) as service:
-            async for _ in service.Restart(agent_pb2.TasksRequest(tasks=["worker:0"])):
+            async for _ in service.Restart(agent_pb2.TasksRequest(tasks=["worker:0"], to=named(settings[0]))):
                 break
         after = await asyncio.gather(*(status_when(each, lambda s: s.generation == 2 and s.pid) for each in settings))
     assert {status.state for status in after} == {TaskState.RUNNING}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        ("an agent that is not there", "the agent of worker:2 at"),
+        ("a program that was removed", "No such file or directory"),
+        ("a disk that takes nothing", "cannot be written"),
+    ],
+)
+async def test_a_restart_that_could_not_be_carried_out_costs_nothing(
+    settings_of: Callable[..., AgentSettings], tmp_path: Path, trouble: str, words: str
+) -> None:
+    program = tmp_path / "train"
+    program.write_text("#!/bin/sh\necho up\nexec sleep 60\n")
+    program.chmod(0o755)
+    settings = [settings_of(task, command=(str(program),)) for task in (W0, W1, W2)]
+    async with AsyncExitStack() as stack:
+        settings = settings[:2] if trouble == "an agent that is not there" else settings
+        for each in settings:
+            await stack.enter_async_context(agent(each))
+        before = await asyncio.gather(*map(runs, settings))
+        await asyncio.gather(*(says(each, "up") for each in settings))  # the shell has read its program
+        if trouble == "a program that was removed":
+            program.unlink()
+        if trouble == "a disk that takes nothing":
+            settings[1].files.journal.with_name("worker-1.agent.json.new").mkdir()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await command(settings[0], "Restart", "worker:1")
+        after = await asyncio.gather(*map(runs, settings))
+    assert [status.pid for status in before] == [status.pid for status in after]
+    why = caught.value.details() or ""
+    assert why.startswith("nothing was stopped, and the restart not begun: ") and words in why
+
+
+async def test_a_restart_whose_task_ends_at_once_is_no_success(
+    make_cluster: Callable[[int], ClusterSpec], make_settings: Callable[..., AgentSettings], tmp_path: Path
+) -> None:
+    path = tmp_path / "changed"
+    program = f"import os, sys, time; time.sleep(0.5 if os.path.exists({str(path)!r}) else 60); sys.exit(3)"
+    settings = make_settings(make_cluster(1), W0, command=(sys.executable, "-c", program))
+    async with agent(settings):
+        await runs(settings)
+        path.touch()
+        *_, running, last = await command(settings, "Restart", "worker:0")
+    assert (running.stage, last.stage) == (agent_pb2.STAGE_RUNNING, agent_pb2.STAGE_FAILED)
+    assert re.fullmatch(r"worker:0 exited with code 3 0\.\d s after its start; see its log", last.message)
 
 
 async def test_every_change_of_state_is_a_frame_at_once(settings_of: Callable[..., AgentSettings]) -> None:
@@ -102,6 +151,13 @@ async def test_what_the_probe_reports_is_in_the_frames(settings_of: Callable[...
     assert list(reply.frame.steps[0].reduce) == []
 
 
+async def test_a_very_long_command_is_cut_where_it_is_shown(settings_of: Callable[..., AgentSettings]) -> None:
+    command = (*settings_of(W0).command, *["x" * 100_000] * 10)
+    async with agent(settings := settings_of(W0, command=command)), stub(settings) as service:
+        await runs(settings)
+        assert (await service.Describe(agent_pb2.DescribeRequest())).ByteSize() < 10_000
+
+
 async def test_exit_with_task_answers_the_tasks_code(settings_of: Callable[..., AgentSettings]) -> None:
     settings = settings_of(W0, command=(sys.executable, "-c", "import sys; sys.exit(42)"), exit_with_task=True)
     async with agent(settings) as running, asyncio.timeout(5):
@@ -121,12 +177,30 @@ async def test_a_clean_end_begins_anew_and_an_unattended_one_is_only_reported(
     for generation in (1, 2):
         async with agent(settings):
             assert (await status_when(settings, ended)).generation == generation
-    Journal(settings.files.journal).update(drained=False)
+    await Journal(settings.files.journal).update(drained=False)
     async with agent(settings):
         assert (await status_when(settings, ended)).generation == 2
-    Journal(settings.files.journal).update(drained=False)
+    await Journal(settings.files.journal).update(drained=False)
     async with agent(replace(settings, restart=True)):
         assert (await status_when(settings, lambda s: ended(s) and s.generation == 3)).exit is not None
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"generation": 1}'])
+async def test_a_run_whose_state_is_damaged_does_not_begin_again(
+    settings_of: Callable[..., AgentSettings], text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = settings_of(W0, command=(sys.executable, "-c", "pass"))
+    ended = lambda status: status.state is TaskState.EXITED  # noqa: E731
+    async with agent(settings):
+        await status_when(settings, ended)
+    await Journal(settings.files.journal).update(drained=False)
+    settings.files.shim_state.write_text(text)
+    async with agent(settings):
+        status = await status_when(settings, lambda status: status.state is TaskState.LOST)
+    assert status.generation == 1 and "is damaged: whether it has finished is not known" in status.reason
+    assert "give --restart to run it again" in caplog.text
+    async with agent(replace(settings, restart=True)):
+        assert (await status_when(settings, ended)).generation == 2
 
 
 async def test_an_agent_killed_just_before_it_started_its_task_goes_on_in_that_generation(
@@ -135,7 +209,7 @@ async def test_an_agent_killed_just_before_it_started_its_task_goes_on_in_that_g
     settings = settings_of(W0)
     settings.files.folder.mkdir(parents=True, exist_ok=True)
     intent = Intent("restart", ("worker:0",), 2, True, "by request")
-    Journal(settings.files.journal).update(generation=2, task_generation=2, attempt=1, intent=intent)
+    await Journal(settings.files.journal).update(generation=2, task_generation=2, attempt=1, intent=intent)
     async with agent(settings):
         assert (await runs(settings)).generation == 2
 
@@ -157,10 +231,3 @@ async def test_a_sample_that_fails_is_told_once_and_ends_nothing(
         await frame_when(settings_of(W0), lambda frame: not frame.HasField("host"))
         await frame_when(settings_of(W0), lambda frame: frame.HasField("host"))
     assert caplog.text.count("sample failed, trying again in a second") == 1
-
-
-def test_a_second_agent_for_the_task_is_refused(settings_of: Callable[..., AgentSettings], tmp_path: Path) -> None:
-    settings = settings_of(W0)
-    with sole_agent(settings), pytest.raises(DaemonError, match="has an agent with pid"), sole_agent(settings):
-        pass
-    assert (tmp_path / "test" / "worker-0.agent.lock").exists()

@@ -19,6 +19,7 @@ import grpc
 import grpc.aio
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Role, Task
+from tfscale.core.cluster.task_identity import fingerprint_of
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.v1 import agent_pb2, report_pb2, telemetry_pb2
 from tfscale.v1.agent_pb2_grpc import AgentServicer, add_AgentServicer_to_server
@@ -177,6 +178,7 @@ class FakeAgent(AgentServicer):
         self.task = task
         self.port = 0
         self.named = str(task)
+        self.run = "fake"
         self.is_stalled = False
         self.is_mad = False
         """True while its frames cannot be read."""
@@ -283,7 +285,7 @@ class FakeAgent(AgentServicer):
         return agent_pb2.Description(
             schema_version=self.cluster.schema,
             version="0.1.0",
-            run="fake",
+            run=self.run,
             task=self.named,
             lead="worker:0",
             host=f"node-{self.task.index:02}",
@@ -293,6 +295,7 @@ class FakeAgent(AgentServicer):
             generation=self.cluster.generation,
             started=self.started,
             pid=1000 + self.task.index,
+            fingerprint=fingerprint_of(self.cluster.spec),
         )
 
     async def Restart(

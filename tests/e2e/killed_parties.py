@@ -19,12 +19,14 @@ from pathlib import Path
 
 import grpc.aio
 import psutil
-from local_cluster import write_cluster
+from local_cluster import run_files, write_cluster
 from tfscale.agent import wire
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Role, Task
+from tfscale.core.cluster.task_files import TaskFiles
+from tfscale.core.cluster.task_identity import identity_of
 from tfscale.core.records import TaskState, TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
@@ -86,7 +88,7 @@ class Cluster:
         await self.agents[task].wait()
 
     def shim(self, task: Task) -> ShimState | None:
-        return read_state(self.folder / self.spec.name / f"worker-{task.index}.state.json")
+        return read_state(TaskFiles(run_files(self.folder), task).shim_state)
 
     def task_pids(self) -> set[int]:
         states = map(self.shim, TASKS)
@@ -109,7 +111,8 @@ class Cluster:
 
     async def restart(self) -> AsyncIterator[agent_pb2.Progress]:
         async with open_channel(self.spec.agents[LEAD], self.spec) as channel:
-            request = agent_pb2.TasksRequest(tasks=[str(PEER)], reason="test")
+            to = wire.identity_message(identity_of(self.spec, self.spec.name, LEAD))
+            request = agent_pb2.TasksRequest(tasks=[str(PEER)], reason="test", to=to)
             async for progress in agent_pb2_grpc.AgentStub(channel).Restart(request):
                 yield progress
 
@@ -166,7 +169,7 @@ async def until(condition: Callable[[], object], patience: float = 30) -> None:
 
 
 async def restarting(cluster: Cluster, moment: str) -> asyncio.Task[None]:
-    """Begin a restart and return its call at the given moment of it."""
+    """Begin a restart and return its call at the given moment of it. Raises AioRpcError where it is refused."""
     reached = asyncio.Event()
 
     async def follow() -> None:
@@ -183,10 +186,26 @@ async def restarting(cluster: Cluster, moment: str) -> asyncio.Task[None]:
                 if hit[moment]:
                     reached.set()
         except grpc.aio.AioRpcError:
-            reached.set()
+            if not reached.is_set():  # else its agent was killed, as it should be
+                raise
 
-    call = asyncio.create_task(follow())
-    await reached.wait()
+    async def accepted() -> None:
+        """Follow the restart; one that comes before the lead has written down the start of all tasks is repeated."""
+        while True:
+            try:
+                return await follow()
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.ABORTED:
+                    raise
+                await asyncio.sleep(0.05)
+
+    call = asyncio.create_task(accepted())
+    waiting = asyncio.create_task(reached.wait())
+    await asyncio.wait([call, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not reached.is_set():
+        await call
+        raise AssertionError(f"the restart ended before its moment {moment}")
     if moment == "stopping":
         await asyncio.sleep(0.1)
     return call

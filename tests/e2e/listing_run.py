@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from local_cluster import end, start_agent, tasks_of, write_cluster
+from local_cluster import end, run_files, start_agent, tasks_of, write_cluster
 
 LISTINGS = Path(__file__).parent / "programs" / "listings"
 STOCK = ("env", "-u", "PYTHONPATH")
@@ -58,7 +58,7 @@ def run_listing(
     cluster = write_cluster(folder, **roles)
     program = ["env", "-C", folder, *before, sys.executable, LISTINGS / f"{name}.py"]
     errors = folder / "agents.log"
-    logs = {f"{role}:{index}": folder / "cluster" / f"{role}-{index}.log" for role, index in tasks_of(roles)}
+    logs = {f"{role}:{index}": run_files(folder) / f"{role}-{index}.log" for role, index in tasks_of(roles)}
     with errors.open("w") as said:
         agents = [
             start_agent(folder, cluster, index, program, variables, role, more=flags, said=said.fileno())

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loopback import free_addresses
+from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.task_files import state_folder
 
 ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
@@ -31,6 +33,12 @@ def write_cluster(folder: Path, worker: int, **others: int) -> Path:
     path = folder / "cluster.toml"
     path.write_text("\n".join(["[cluster]", *lines, "[agents]", *agents]))
     return path
+
+
+def run_files(folder: Path) -> Path:
+    """Return the folder of logs and state of the cluster that `write_cluster` has written in this one."""
+    spec = load_cluster(folder / "cluster.toml")
+    return state_folder(folder, spec.name, spec)
 
 
 def start_agent(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from local_cluster import ENVIRONMENT, end, start_agent
+from local_cluster import ENVIRONMENT, end, run_files, start_agent
 from loopback import free_addresses
 from recording import PHASES, Recording
 
@@ -133,7 +133,7 @@ def run_watched(program: Program, keras: str, folder: Path, more: Mapping[str, s
         finally:
             end(agents)
     recording = Recording.read(out)
-    logs = [folder / "cluster" / f"worker-{index}.log" for index in range(program.workers)]
+    logs = [run_files(folder) / f"worker-{index}.log" for index in range(program.workers)]
     outcome = _outcome(folder, [_exit(recording, index) for index in range(program.workers)], logs)
     return Watched(outcome, recording, json.loads(once.stdout)["headline"], once.returncode)
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tfscale.agent.serving.servers import ReportServer
+from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.wire.framing import HEADER_BYTES, framed, length
 from tfscale.v1 import report_pb2
@@ -22,7 +22,7 @@ async def serving(socket: Path, reports: ProbeReports) -> AsyncIterator[ReportSe
             reports.hear()
             await asyncio.sleep(0.01)
 
-    server = ReportServer(socket, reports)
+    server = ReportServer(socket, reports, lambda: str(socket))
     await server.start()
     hearing = asyncio.create_task(hear())
     try:

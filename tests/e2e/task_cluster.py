@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from local_cluster import end, start_agent, tasks_of, write_cluster
+from local_cluster import end, run_files, start_agent, tasks_of, write_cluster
 from recording import Recording
 
 SERVING = ("ps", "dispatcher", "dataworker")
@@ -43,7 +43,7 @@ def run_program(
     with _agents(folder, cluster, roles, command, variables), _console(cluster, out):
         _wait(out, ending, timeout)
     logs = {
-        f"{role}:{index}": (folder / "cluster" / f"{role}-{index}.log").read_text() for role, index in tasks_of(roles)
+        f"{role}:{index}": (run_files(folder) / f"{role}-{index}.log").read_text() for role, index in tasks_of(roles)
     }
     return Ran(Recording.read(out), logs, ending)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import net_hosts
 import pytest
-from local_cluster import end, start_agent, write_cluster
+from local_cluster import end, run_files, start_agent, write_cluster
 from recording import Recording
 
 pytestmark = pytest.mark.alone
@@ -38,7 +38,7 @@ class Watched:
         self, folder: Path, cluster: Path, what: str, before: tuple[Sequence[str], Sequence[str]] = NO_PREFIX
     ) -> None:
         self.out = folder / "run.jsonl"
-        self.log = folder / "cluster"
+        self.log = run_files(folder)
         variables = {"TF_NUM_INTRAOP_THREADS": "1", "TFSCALE_INSECURE": "1"}
         command = [sys.executable, PROGRAM, what]
         self.agents = [

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from local_cluster import ENVIRONMENT, running, wait_until, write_cluster
+from local_cluster import ENVIRONMENT, run_files, running, wait_until, write_cluster
 from loopback import free_addresses
 
 PROGRAM = Path(__file__).parent / "programs" / "identical.py"
@@ -78,7 +78,7 @@ def test_whatever_the_probe_suffers(tmp_path: Path, workers: int) -> None:
 def test_an_agent_that_dies_changes_nothing(tmp_path: Path) -> None:
     (plain,), _ = trained(tmp_path, "none", workers=2)
     cluster = write_cluster(tmp_path, 2)
-    logs = [tmp_path / "cluster" / f"worker-{index}.log" for index in range(2)]
+    logs = [run_files(tmp_path) / f"worker-{index}.log" for index in range(2)]
     with running(tmp_path, cluster, 2, [sys.executable, PROGRAM, "agent"], LEGACY) as agents:
         wait_until(lambda: all(log.exists() and "begins" in log.read_text() for log in logs))
         agents[1].kill()

@@ -16,8 +16,10 @@ import psutil
 import pytest
 from local_cluster import end, start_agent, write_cluster
 from recording import Recording
+from tfscale.agent import wire
 from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.security import open_channel
+from tfscale.core.cluster.task_identity import identity_of
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 pytestmark = pytest.mark.alone
@@ -74,7 +76,8 @@ class Cluster:
 
         async def ask() -> list[agent_pb2.Progress]:
             async with open_channel(spec.agents[spec.lead], spec) as channel:
-                request = agent_pb2.TasksRequest(tasks=["worker:1"], reason="test")
+                to = wire.identity_message(identity_of(spec, spec.name, spec.lead))
+                request = agent_pb2.TasksRequest(tasks=["worker:1"], reason="test", to=to)
                 return [each async for each in agent_pb2_grpc.AgentStub(channel).Restart(request)]
 
         return asyncio.run(ask())

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_cluster import end, start_agent, write_cluster
+from local_cluster import end, run_files, start_agent, write_cluster
 from recording import Recording
+from tfscale.agent import wire
 from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.security import open_channel
+from tfscale.core.cluster.task_identity import identity_of
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 pytestmark = pytest.mark.alone
@@ -69,7 +71,8 @@ class Cluster:
 
         async def ask() -> list[agent_pb2.Progress]:
             async with open_channel(spec.agents[spec.lead], spec) as channel:
-                request = agent_pb2.TasksRequest(tasks=[task], reason="test")
+                to = wire.identity_message(identity_of(spec, spec.name, spec.lead))
+                request = agent_pb2.TasksRequest(tasks=[task], reason="test", to=to)
                 return [each async for each in agent_pb2_grpc.AgentStub(channel).Restart(request)]
 
         told = asyncio.run(ask())
@@ -133,7 +136,7 @@ def assert_measured(run: Recording, subject: str, steps: int) -> None:
 def test_a_slow_worker_shows_in_its_own_functions_and_servers_end_with_their_chief(tmp_path: Path) -> None:
     with running(tmp_path, "schedule", "--steps", "800", "--slow", "0.06") as cluster:
         run = cluster.wait_for(lambda run: has_ended(run) and run)
-    assert status(run, "chief:0")["exit"]["code"] == 0, (tmp_path / "cluster" / "chief-0.log").read_text()[-3000:]
+    assert status(run, "chief:0")["exit"]["code"] == 0, (run_files(tmp_path) / "chief-0.log").read_text()[-3000:]
     for task in ("worker:0", "worker:1", "ps:0", "ps:1"):
         assert (status(run, task)["exit"]["requested"], status(run, task)["reason"]) == (True, "chief:0 has finished")
     counts = [functions(run, index)["finished"] for index in range(2)]

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from local_cluster import running, wait_until, write_cluster
+from local_cluster import run_files, running, wait_until, write_cluster
 
 PROGRAM = Path(__file__).parent / "programs" / "endless.py"
 READ = """
@@ -43,7 +43,7 @@ def test_a_profile_of_a_training_task_holds_its_ops_and_the_task_goes_on(tmp_pat
         while (taken := console("profile", "worker:1", "--seconds", "1", cluster=cluster)).returncode:
             assert time.monotonic() < until, taken.stderr
             time.sleep(1.0)
-        folder = tmp_path / "cluster" / "profiles" / "worker-1"
+        folder = run_files(tmp_path) / "profiles" / "worker-1"
         file = Path(taken.stdout.strip())
         assert file.match("plugins/profile/*/*.xplane.pb") and file.is_relative_to(folder)
         assert "capturing for 1 s" in taken.stderr and f"tensorboard --logdir {folder}" in taken.stderr

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from local_cluster import running, write_cluster
+from local_cluster import run_files, running, write_cluster
 from recording import Recording
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -21,7 +21,7 @@ def trained(folder: Path, script: str, workers: int = 2, **variables: str) -> tu
     with running(folder, cluster, workers, [sys.executable, PROGRAMS / script], variables):
         console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--until", "finished", "--out", out]
         subprocess.run([sys.executable, *console], check=True, timeout=150)
-    logs = [(folder / "cluster" / f"worker-{index}.log").read_text() for index in range(workers)]
+    logs = [(run_files(folder) / f"worker-{index}.log").read_text() for index in range(workers)]
     return Recording.read(out), logs
 
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from local_cluster import running, wait_until, write_cluster
+from local_cluster import run_files, running, wait_until, write_cluster
 
 PROGRAM = Path(__file__).parent / "programs" / "stuck.py"
 
@@ -22,7 +22,7 @@ def stack(cluster: Path, task: str) -> subprocess.CompletedProcess[str]:
 def test_the_stack_of_a_stuck_task_names_the_line(tmp_path: Path) -> None:
     cluster = write_cluster(tmp_path, 2)
     with running(tmp_path, cluster, 2, [sys.executable, PROGRAM], {}):
-        log = tmp_path / "cluster" / "worker-1.log"
+        log = run_files(tmp_path) / "worker-1.log"
         wait_until(lambda: log.exists() and "hangs" in log.read_text())
         until = time.monotonic() + 90
         while "in hang" not in (stuck := stack(cluster, "worker:1")).stdout:

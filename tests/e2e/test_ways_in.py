@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_cluster import running, write_cluster
+from local_cluster import run_files, running, write_cluster
 from recording import Recording
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -102,7 +102,7 @@ def test_the_second_way_in_survives_it(tmp_path: Path, python: str, launcher: st
         console = ["-m", "tfscale.console.cli", "--cluster", cluster, "--headless", "--until", "finished", "--out", out]
         subprocess.run([sys.executable, *console], check=True, timeout=PATIENCE)
     run = Recording.read(out)
-    log = (tmp_path / "cluster" / "worker-0.log").read_text()
+    log = (run_files(tmp_path) / "worker-0.log").read_text()
     assert run.steps["worker:0"]["sequence"] == list(range(STEPS)), log[-2000:]
     assert run.told("not_measured") == []
     alone = any("TF_CONFIG is no longer in the environment" in note for note in run.frames[-1]["probe"]["warnings"])

@@ -18,8 +18,9 @@ from typing import Any
 import platformdirs
 import tfscale.core.quiet_grpc  # before all that import gRPC
 from tfscale.agent import probe_install
-from tfscale.agent.daemon import Daemon, sole_agent
+from tfscale.agent.daemon import Daemon
 from tfscale.agent.settings import OPTIONS, AgentSettings
+from tfscale.agent.sole_agent import sole_agent
 from tfscale.agent.supervision.shown_output import shown_output
 from tfscale.core.cluster.cluster_spec import (
     Address,
@@ -47,6 +48,7 @@ _UNCHANGED = (
     "exit_with_task",
     "exit_unwatched",
     "show_output",
+    "adopt",
     "restart",
     "script_tf_config",
     "log_size",

@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import logging
 import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Gang, GangMember
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.cluster.peers import Peer
+from tfscale.agent.file_thread import FileThread
 from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
 from tfscale.agent.process.standstill import StandstillWatch
-from tfscale.agent.serving.servers import AgentServer, ReportServer
+from tfscale.agent.serving.agent_server import AgentServer
+from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.local_task import LocalTask
-from tfscale.agent.supervision.supervisor import Supervisor, TaskSpec
-from tfscale.agent.supervision.task_environment import probe_site
+from tfscale.agent.supervision.shim_process import TaskSpec, shown_command
+from tfscale.agent.supervision.supervisor import Supervisor
+from tfscale.agent.supervision.task_environment import probe_site, report_socket
 from tfscale.agent.supervision.transitions import how_it_ended
 from tfscale.agent.telemetry.absent_probe import AbsentProbe
 from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.agent.telemetry.sampler import Sampler
-from tfscale.core.cluster.local.local_agents import LocalAgent, announced
+from tfscale.core.cluster.local.local_agents import Announcement, LocalAgent, announced
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
-from tfscale.core.records import Description, Frame, TaskState, TaskStatus
+from tfscale.core.records import Description, Frame, ProbeStatus, TaskState, TaskStatus
 from tfscale.core.report_schedule import until_next
 from tfscale.core.version import installed_version
 
@@ -43,10 +45,6 @@ _LEAD_PATIENCE = 20.0
 """Seconds for which a task waits for the lead's agent to name the generation, before it starts in its own."""
 _UNWATCHED = 10.0
 """Seconds without a console after which an agent that is to end unwatched ends: consoles connect again."""
-
-
-class DaemonError(TfscaleError):
-    """A reason for which the agent cannot start on this host."""
 
 
 class Daemon:
@@ -62,10 +60,11 @@ class Daemon:
         self._reports = ProbeReports(settings.task)
         self._absent = AbsentProbe()
         self._standstill = StandstillWatch(self._take_stack)
+        self._stack_files = FileThread()
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
         self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
         self._peers = {
-            task: Peer(settings.cluster, task, settings.insecure)
+            task: Peer(settings.cluster, settings.run, task, settings.insecure)
             for task in settings.cluster.tasks
             if task != settings.task
         }
@@ -88,8 +87,8 @@ class Daemon:
         except BaseException:
             await self._stop_servers()
             raise
-        with announced(_announcement(self._settings, self._started), os.environ):
-            ticks = asyncio.create_task(self._tick())
+        with announced(_local_agent(self._settings, self._started), os.environ) as announcement:
+            ticks = asyncio.create_task(self._tick(announcement))
             await self._leave.wait()
             await self._drain()
             ticks.cancel()
@@ -99,8 +98,9 @@ class Daemon:
     async def _startup(self) -> None:
         self._server = AgentServer(self._settings, self._service())
         status = await self._local.adopt()
-        self._report_server = ReportServer(Path(self._local.socket), self._reports)
+        self._report_server = ReportServer(Path(self._local.socket), self._reports, self._report_socket)
         await self._report_server.start()
+        self._local.socket = str(self._report_server.path)
         self._catch_signals()
         self._sampler.start()
         self._greetings.start()
@@ -113,14 +113,28 @@ class Daemon:
         if settings.cluster_file is not None:
             _logger.info("the cluster is that of %s", settings.cluster_file.absolute())
 
-    async def _tick(self) -> None:
+    async def _tick(self, announcement: Announcement) -> None:
         while True:
             await asyncio.sleep(until_next(time.time(), self._settings.position))
+            await self._keep_socket()
+            self._call_safely("announcement", announcement.keep)
             self._call_safely("sample", self._sample)
             self._call_safely("frame", self._publish)
             if self._settings.exit_unwatched and self._is_forgotten():
                 _logger.info("the task has ended, and no console watches")
                 self._leave.set()
+
+    def _report_socket(self) -> str:
+        return report_socket(self._settings)
+
+    async def _keep_socket(self) -> None:
+        """Have the next start of the task report where it can, also when the runtime folder was removed."""
+        assert self._report_server is not None
+        try:
+            await self._report_server.keep()
+        except TfscaleError as error:
+            self._log_once("socket", error)
+        self._local.socket = str(self._report_server.path)
 
     def _is_forgotten(self) -> bool:
         """Return whether the task has ended, and no console has watched for a while."""
@@ -137,9 +151,12 @@ class Daemon:
         try:
             function()
         except Exception as error:
-            if (kind := (operation, type(error))) not in self._logged_failures:
-                self._logged_failures.add(kind)
-                _logger.error("%s failed, trying again in a second: %r", operation, error)
+            self._log_once(operation, error)
+
+    def _log_once(self, operation: str, error: Exception) -> None:
+        if (kind := (operation, type(error))) not in self._logged_failures:
+            self._logged_failures.add(kind)
+            _logger.error("%s failed, trying again in a second: %r", operation, error)
 
     def _sample(self) -> None:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
@@ -179,7 +196,9 @@ class Daemon:
 
     async def _take_stack(self) -> stack_requests.StackDump:
         pid = self._supervisor.status.pid if self._supervisor.alive else None
-        return await stack_requests.dump_stacks(self._reports.listener, pid, self._settings.files.stacks)
+        return await stack_requests.dump_stacks(
+            self._reports.listener, pid, self._settings.files.stacks, self._stack_files
+        )
 
     def _lead_gang(self) -> Gang:
         members: dict[Task, GangMember] = {self._settings.task: self._local, **self._peers}
@@ -209,7 +228,7 @@ class Daemon:
         elif not cold and not self._supervisor.alive:
             _logger.warning(
                 "the task %s while no agent was there; give --restart to run it again; its log is %s",
-                "ended" if status.exit is None else how_it_ended(status.exit),
+                f"ended ({status.reason})" if status.exit is None else how_it_ended(status.exit),
                 log,
             )
 
@@ -226,7 +245,8 @@ class Daemon:
         if generation is None:
             generation = max(1, self._journal.entry.generation)
             where = f"the agent of {spec.lead} at {spec.agents[spec.lead]}"
-            _logger.warning("%s does not answer: the task starts in its own generation %d", where, generation)
+            why = "refuses" if self._peers[spec.lead].refusal else "does not answer"
+            _logger.warning("%s %s: the task starts in its own generation %d", where, why, generation)
         try:
             await self._local.join(max(1, generation), "started with its agent")
         except TfscaleError as error:
@@ -279,7 +299,7 @@ class Daemon:
             sequence=self._sequence,
             at=time.time(),
             status=self._supervisor.status,
-            probe=self._reports.probe or self._absent.status,
+            probe=self._with_troubles(self._reports.probe or self._absent.status),
             collective=self._reports.collective,
             host=self._sampler.host,
             gpus=self._sampler.gpus,
@@ -290,6 +310,10 @@ class Daemon:
         self._sequence += 1
         self._feed.publish(wire.encode_frame(frame, self._reports.take_steps()))
 
+    def _with_troubles(self, probe: ProbeStatus | None) -> ProbeStatus | None:
+        """Return the status of the probe, by which a console also learns what is wrong beside it."""
+        return replace(probe, warnings=(*self._supervisor.troubles, *probe.warnings)) if probe is not None else None
+
     def _describe(self) -> Description:
         settings = self._settings
         return Description(
@@ -299,54 +323,17 @@ class Daemon:
             lead=str(settings.cluster.lead),
             host=socket.gethostname(),
             cluster=settings.cluster.to_json(),
-            command=settings.command,
+            command=self._supervisor.command,
             log_path=str(settings.files.log),
             generation=self._journal.entry.generation,
             started=self._started,
             pid=os.getpid(),
             directory=str(Path(settings.cluster.program.directory or "").absolute()),
+            fingerprint=settings.identity.fingerprint,
         )
 
 
-@contextlib.contextmanager
-def sole_agent(settings: AgentSettings) -> Iterator[None]:
-    """Hold the task against a second agent. Raises DaemonError if there is one, or if no state can be kept."""
-    files = settings.files
-    try:
-        files.folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(files.agent_lock, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise _stateless(files.folder, error) from None
-    try:
-        _hold(lock, settings)
-        yield
-    finally:
-        os.close(lock)
-
-
-def _hold(lock: int, settings: AgentSettings) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.truncate(lock, 0)
-        os.write(lock, f"{os.getpid()}\n".encode())
-    except BlockingIOError:
-        other = f"agent with pid {os.read(lock, 20).decode().strip()}"
-        raise DaemonError(
-            f"{settings.task} of {settings.run} has an {other} already: stop that first{_twice(settings)}"
-        ) from None
-    except OSError as error:
-        raise _stateless(settings.files.folder, error) from None
-
-
-def _stateless(folder: Path, error: OSError) -> DaemonError:
-    return DaemonError(f"{folder}: cannot keep state there ({error.strerror}): give --state-dir")
-
-
-def _twice(settings: AgentSettings) -> str:
-    return ", or name this run otherwise: --run NAME" if settings.cluster.is_alone else ""
-
-
-def _announcement(settings: AgentSettings, started: float) -> LocalAgent:
+def _local_agent(settings: AgentSettings, started: float) -> LocalAgent:
     file = settings.cluster_file
     return LocalAgent(
         run=settings.run,
@@ -355,9 +342,10 @@ def _announcement(settings: AgentSettings, started: float) -> LocalAgent:
         pid=os.getpid(),
         started=started,
         directory=str(Path.cwd()),
-        command=settings.command,
+        command=tuple(shown_command(settings.command)),
         cluster=None if file is None else str(file.absolute()),
         insecure=settings.insecure,
+        fingerprint=settings.identity.fingerprint,
     )
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, parse_address
 from tfscale.core.cluster.task import Task, parse_role
-from tfscale.core.cluster.task_files import TaskFiles
+from tfscale.core.cluster.task_files import TaskFiles, state_folder
+from tfscale.core.cluster.task_identity import TaskIdentity, identity_of
 from tfscale.core.errors import UsageError
 from tfscale.core.logs import LEVELS, LOG_FORMATS
 from tfscale.core.settings.precedence import Option
 from tfscale.core.settings.value_parsers import (
     SIZE_UNITS,
+    at_most,
     count_from_0,
     number_from_0,
     one_of,
@@ -48,6 +50,8 @@ class AgentSettings:
     """End once the task has ended and no console watches."""
     show_output: bool = False
     """Copy the task's output to stdout."""
+    adopt: bool = False
+    """Adopt a task that runs another command."""
     restart: bool = False
     """Start the task although it ended while no agent was there."""
     script_tf_config: bool = False
@@ -73,11 +77,18 @@ class AgentSettings:
 
     @property
     def files(self) -> TaskFiles:
-        return TaskFiles(self.state_dir / self.run, self.task)
+        return TaskFiles(state_folder(self.state_dir, self.run, self.cluster), self.task)
+
+    @property
+    def identity(self) -> TaskIdentity:
+        """Names that a request for this agent has."""
+        return identity_of(self.cluster, self.run, self.task)
 
 
 _LEAST_LOG = 4096
 """Bytes below which a log would be rotated more often than it is read."""
+_MOST_LOGS = 1000
+_MOST_GRACE = 24 * 3600
 
 
 def _folder_name(text: str, place: str) -> str:
@@ -99,16 +110,17 @@ OPTIONS: dict[str, Option] = {
     "insecure": Option(switch, "", "serve and dial in plain text, also beyond loopback and with [tls] in the file"),
     "run": Option(_folder_name, "NAME", "name of the folder of logs and state; default: the cluster's name"),
     "state_dir": Option(path, "DIR", "folder of all runs; default: $XDG_STATE_HOME/tfscale"),
-    "grace": Option(number_from_0, "SECONDS", "time from SIGTERM to SIGKILL; default 30"),
+    "grace": Option(at_most(_MOST_GRACE, number_from_0), "SECONDS", "time from SIGTERM to SIGKILL; default 30"),
     "exit_with_task": Option(
         switch, "", "end when the task ends, with its exit status; default for a program that runs alone"
     ),
     "exit_unwatched": Option(switch, "", "end once the task has ended and no console watches"),
     "show_output": Option(switch, "", "copy the task's output to stdout; default for a program that runs alone"),
+    "adopt": Option(switch, "", "adopt a task that runs, although it runs another command than this one"),
     "restart": Option(switch, "", "start the task again if it ended while no agent ran"),
     "script_tf_config": Option(switch, "", "keep a TF_CONFIG that the script itself assigns"),
     "log_size": Option(size(_LEAST_LOG), "SIZE", f"rotate the task's log at this size; default 64M ({SIZE_UNITS})"),
-    "log_keep": Option(count_from_0, "N", "number of rotated logs to keep; default 4"),
+    "log_keep": Option(at_most(_MOST_LOGS, count_from_0), "N", "number of rotated logs to keep; default 4"),
     "log_level": Option(
         one_of(*LEVELS), "LEVEL", f"lowest level of the agent's log: {', '.join(LEVELS)}; default info"
     ),

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tfscale.agent.cluster.gang import OperationProgress
+from tfscale.agent.cluster.operation import OperationProgress
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.on_demand.task_log import LogLines
+from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.records import (
     PHASES,
     SCHEMA_VERSION,
@@ -172,5 +173,18 @@ def profile_message(record: ProfileProgress) -> agent_pb2.ProfileReply:
     return message_of(agent_pb2.ProfileReply, record)
 
 
-def watch_request() -> agent_pb2.WatchRequest:
-    return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION)
+def identity_record(message: agent_pb2.TaskIdentity) -> TaskIdentity:
+    return record_of(TaskIdentity, message)
+
+
+def identity_message(record: TaskIdentity) -> agent_pb2.TaskIdentity:
+    return message_of(agent_pb2.TaskIdentity, record)
+
+
+def health_name(identity: TaskIdentity) -> str:
+    """Return the service by which an agent's health is asked for, so that no stranger's answer is taken for it."""
+    return f"{identity.run}/{identity.task}/{identity.fingerprint}"
+
+
+def watch_request(to: TaskIdentity) -> agent_pb2.WatchRequest:
+    return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, to=identity_message(to))

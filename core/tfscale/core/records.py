@@ -584,7 +584,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Identity of an agent."""
+    """TaskIdentity of an agent."""
 
     version: str
     run: str
@@ -601,6 +601,8 @@ class Description:
     pid: int
     directory: str = ""
     """Folder in which the task's program is started."""
+    fingerprint: str = ""
+    """Fingerprint of the cluster, empty of an agent of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,26 +57,61 @@ STAGE_WORKING: Stage.ValueType  # 8
 Global___Stage: _TypeAlias = Stage  # noqa: Y015
 
 @_typing.final
+class TaskIdentity(_message.Message):
+    """Whom a request is meant for. An agent refuses one that is not for it with NOT_FOUND, and both names; what is empty
+    is not compared. Restart, Stop, Start and Apply must name the task and the fingerprint.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    TASK_FIELD_NUMBER: _builtins.int
+    FINGERPRINT_FIELD_NUMBER: _builtins.int
+    run: _builtins.str
+    task: _builtins.str
+    """"worker:1" """
+    fingerprint: _builtins.str
+    """of the cluster: the addresses of all its tasks"""
+    def __init__(
+        self,
+        *,
+        run: _builtins.str = ...,
+        task: _builtins.str = ...,
+        fingerprint: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fingerprint", b"fingerprint", "run", b"run", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskIdentity: _TypeAlias = TaskIdentity  # noqa: Y015
+
+@_typing.final
 class WatchRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
+    TO_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     """the newest that the caller understands"""
     since: _builtins.float
     """The past that the caller lacks: frames after this moment, Unix seconds on the clock of the agent's host; absent:
     the last minute. An agent keeps ten. What the snapshot has no room for comes as frames after it.
     """
+    @_builtins.property
+    def to(self) -> Global___TaskIdentity: ...
     def __init__(
         self,
         *,
         schema_version: _builtins.int = ...,
         since: _builtins.float | None = ...,
+        to: Global___TaskIdentity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_since", b"_since", "since", b"since"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_since", b"_since", "since", b"since", "to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_since", b"_since", "schema_version", b"schema_version", "since", b"since"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_since", b"_since", "schema_version", b"schema_version", "since", b"since", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
     _WhichOneofArgType__since: _TypeAlias = _typing.Literal["_since", b"_since"]  # noqa: Y015
@@ -143,12 +178,17 @@ Global___Snapshot: _TypeAlias = Snapshot  # noqa: Y015
 class DescribeRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    TO_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def to(self) -> Global___TaskIdentity: ...
     def __init__(
         self,
+        *,
+        to: Global___TaskIdentity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -171,6 +211,7 @@ class Description(_message.Message):
     STARTED_FIELD_NUMBER: _builtins.int
     PID_FIELD_NUMBER: _builtins.int
     DIRECTORY_FIELD_NUMBER: _builtins.int
+    FINGERPRINT_FIELD_NUMBER: _builtins.int
     schema_version: _builtins.int
     version: _builtins.str
     """of tfscale"""
@@ -190,6 +231,8 @@ class Description(_message.Message):
     """of the agent"""
     directory: _builtins.str
     """in which the program is started"""
+    fingerprint: _builtins.str
+    """of the cluster"""
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -208,10 +251,11 @@ class Description(_message.Message):
         started: _builtins.float = ...,
         pid: _builtins.int = ...,
         directory: _builtins.str = ...,
+        fingerprint: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "directory", b"directory", "generation", b"generation", "host", b"host", "lead", b"lead", "log_path", b"log_path", "pid", b"pid", "run", b"run", "schema_version", b"schema_version", "started", b"started", "task", b"task", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "command", b"command", "directory", b"directory", "fingerprint", b"fingerprint", "generation", b"generation", "host", b"host", "lead", b"lead", "log_path", b"log_path", "pid", b"pid", "run", b"run", "schema_version", b"schema_version", "started", b"started", "task", b"task", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -224,6 +268,7 @@ class TasksRequest(_message.Message):
     TASKS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     EXPECTED_GENERATION_FIELD_NUMBER: _builtins.int
+    TO_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     expected_generation: _builtins.int
     """0: any. Otherwise refused with FAILED_PRECONDITION when it has moved on"""
@@ -231,16 +276,19 @@ class TasksRequest(_message.Message):
     def tasks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """"worker:1"; what else must go along is the agent's to add"""
 
+    @_builtins.property
+    def to(self) -> Global___TaskIdentity: ...
     def __init__(
         self,
         *,
         tasks: _abc.Iterable[_builtins.str] | None = ...,
         reason: _builtins.str = ...,
         expected_generation: _builtins.int = ...,
+        to: Global___TaskIdentity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_generation", b"expected_generation", "reason", b"reason", "tasks", b"tasks"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_generation", b"expected_generation", "reason", b"reason", "tasks", b"tasks", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -286,17 +334,21 @@ class FollowLogRequest(_message.Message):
 
     TAIL_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
+    TO_FIELD_NUMBER: _builtins.int
     tail: _builtins.int
     follow: _builtins.bool
+    @_builtins.property
+    def to(self) -> Global___TaskIdentity: ...
     def __init__(
         self,
         *,
         tail: _builtins.int = ...,
         follow: _builtins.bool = ...,
+        to: Global___TaskIdentity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "tail", b"tail"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "tail", b"tail", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -330,12 +382,17 @@ Global___LogChunk: _TypeAlias = LogChunk  # noqa: Y015
 class StackRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    TO_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def to(self) -> Global___TaskIdentity: ...
     def __init__(
         self,
+        *,
+        to: Global___TaskIdentity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -372,16 +429,20 @@ class ProfileRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SECONDS_FIELD_NUMBER: _builtins.int
+    TO_FIELD_NUMBER: _builtins.int
     seconds: _builtins.float
     """above 0, at most 60"""
+    @_builtins.property
+    def to(self) -> Global___TaskIdentity: ...
     def __init__(
         self,
         *,
         seconds: _builtins.float = ...,
+        to: Global___TaskIdentity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -434,28 +495,40 @@ class ApplyRequest(_message.Message):
         TARGET_UNSPECIFIED: ApplyRequest._Target.ValueType  # 0
         TARGET_STOPPED: ApplyRequest._Target.ValueType  # 1
         TARGET_RUNNING: ApplyRequest._Target.ValueType  # 2
+        TARGET_STOPPABLE: ApplyRequest._Target.ValueType  # 3
+        """touch nothing; refused with FAILED_PRECONDITION if STOPPED would be in this generation"""
+        TARGET_STARTABLE: ApplyRequest._Target.ValueType  # 4
+        """the same of RUNNING: the journal can be written, and the program is there"""
 
     class Target(_Target, metaclass=_TargetEnumTypeWrapper): ...
     TARGET_UNSPECIFIED: ApplyRequest.Target.ValueType  # 0
     TARGET_STOPPED: ApplyRequest.Target.ValueType  # 1
     TARGET_RUNNING: ApplyRequest.Target.ValueType  # 2
+    TARGET_STOPPABLE: ApplyRequest.Target.ValueType  # 3
+    """touch nothing; refused with FAILED_PRECONDITION if STOPPED would be in this generation"""
+    TARGET_STARTABLE: ApplyRequest.Target.ValueType  # 4
+    """the same of RUNNING: the journal can be written, and the program is there"""
 
     TARGET_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    TO_FIELD_NUMBER: _builtins.int
     target: Global___ApplyRequest.Target.ValueType
     generation: _builtins.int
     reason: _builtins.str
+    @_builtins.property
+    def to(self) -> Global___TaskIdentity: ...
     def __init__(
         self,
         *,
         target: Global___ApplyRequest.Target.ValueType = ...,
         generation: _builtins.int = ...,
         reason: _builtins.str = ...,
+        to: Global___TaskIdentity | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["to", b"to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "reason", b"reason", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "reason", b"reason", "target", b"target", "to", b"to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

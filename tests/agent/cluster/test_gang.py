@@ -3,12 +3,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tfscale.agent.cluster.gang import Busy, Gang, GangError, Operation, Overtaken, Verb
+from tfscale.agent.cluster import gang as gang_module
+from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.operation import Operation
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import UsageError
-from tfscale.core.records import Stage, TaskState, TaskStatus
+from tfscale.core.records import Exit, Stage, TaskState, TaskStatus
 
 
 class FakeMember:
@@ -21,6 +23,14 @@ class FakeMember:
         self.gate.set()
         self.absent = False
         self.failure: GangError | None = None
+        self.exit: Exit | None = None
+        self.trouble = ""
+
+    async def check(self, _generation: int, is_start: bool, /) -> None:
+        if self.absent:
+            raise GangError(f"{self.name} does not answer")
+        if self.trouble and is_start:
+            raise GangError(f"{self.name} {self.trouble}")
 
     async def fence(self, generation: int, _reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
         await self._pass(unreachable)
@@ -47,15 +57,15 @@ class FakeMember:
         return None if self.absent else self.known
 
     async def status(self) -> TaskStatus | None:
-        return None if self.absent else TaskStatus(self.state, self.own)
+        return None if self.absent else TaskStatus(self.state, self.own, exit=self.exit, started=1.0)
 
 
 class Setup:
     def __init__(self, spec: ClusterSpec, folder: Path, strategy: str | None = None) -> None:
         self.done: list[str] = []
         self.path = folder / "agent.json"
+        self.path.write_text('{"generation": 1, "intent": null}')
         self.journal = Journal(self.path)
-        self.journal.update(generation=1)
         self.members = {task: FakeMember(str(task), self.done) for task in spec.tasks}
         self.spec, self.strategy = spec, strategy
         self.gang = self.next_lead()
@@ -66,6 +76,11 @@ class Setup:
 
     def member(self, name: str) -> FakeMember:
         return self.members[Task.parse(name)]
+
+
+@pytest.fixture(autouse=True)
+def _proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gang_module, "_PROOF", 0.2)
 
 
 @pytest.fixture
@@ -138,9 +153,9 @@ async def test_an_agent_out_of_reach_is_named_and_the_restart_waits_for_it(
     setup: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer = setup.member("worker:2")
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
     peer.absent = True
     peer.gate.clear()
-    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
     assert (await told(operation))[-1] is Stage.FAILED
     (complaint,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert "restart to generation 2: failed worker:2: worker:2 does not answer" in complaint
@@ -154,13 +169,47 @@ async def test_an_agent_out_of_reach_is_named_and_the_restart_waits_for_it(
 
 async def test_a_newer_restart_takes_the_place_of_one_that_waits(setup: Setup) -> None:
     peer = setup.member("worker:2")
+    first = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
     peer.absent = True
     peer.gate.clear()
-    await told(await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None))
+    await told(first)
     peer.absent = False
     peer.gate.set()
     assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "again", None)))[-1] is Stage.DONE
     assert {member.own for member in setup.members.values()} == {3}
+
+
+@pytest.mark.parametrize(
+    ("state", "end", "why"),
+    [
+        (TaskState.EXITED, Exit(1, None, 1.5), "worker:2 exited with code 1 0.5 s after its start; see its log"),
+        (TaskState.LOST, None, "worker:2 is lost"),
+        (TaskState.EXITED, Exit(0, None, 1.5), None),
+        (TaskState.EXITED, Exit(None, 15, 1.5, requested=True), None),
+    ],
+)
+async def test_a_start_is_done_only_when_its_tasks_have_lived_for_a_while(
+    setup: Setup, state: TaskState, end: Exit | None, why: str | None
+) -> None:
+    operation = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    async for progress in operation.progress():
+        if progress.stage is Stage.RUNNING and progress.tasks == (Task.parse("worker:2"),):
+            setup.member("worker:2").state, setup.member("worker:2").exit = state, end
+    assert progress.stage is (Stage.DONE if why is None else Stage.FAILED)
+    assert (why or "") in progress.message
+    assert Journal(setup.path).entry.intent is None
+
+
+async def test_a_newer_command_does_not_wait_for_the_proof_of_a_start(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gang_module, "_PROOF", 60.0)
+    restart = await setup.gang.command(Verb.RESTART, WORKER_1, "slow", None)
+    await restart.carried_out.wait()
+    stop = await setup.gang.command(Verb.STOP, WORKER_1, "", None)
+    stages = [(progress.stage, progress.message) async for progress in restart.progress()]
+    assert stages[-1] == (Stage.DONE, "not watched for 60 s, since another command came")
+    assert (await told(stop))[-1] is Stage.DONE
 
 
 async def test_the_expected_generation_is_compared(setup: Setup) -> None:
@@ -203,6 +252,29 @@ async def test_the_leads_cold_start_passes_every_peers_generation_and_takes_alon
     assert operation is not None
     assert (await told(operation))[-1] is Stage.DONE
     assert [member.own for member in setup.members.values()] == [10, 10, 1]
+
+
+async def test_a_peer_that_is_ahead_is_overtaken(setup: Setup) -> None:
+    setup.member("worker:2").known = 40
+    assert (await told(await setup.gang.command(Verb.RESTART, WORKER_1, "slow", 1)))[-1] is Stage.DONE
+    assert {member.own for member in setup.members.values()} == {41}
+
+
+@pytest.mark.parametrize("verb", [Verb.RESTART, Verb.STOP])
+async def test_a_command_that_cannot_be_carried_out_costs_nothing(setup: Setup, verb: Verb) -> None:
+    setup.member("worker:2").absent = True
+    setup.member("worker:0").trouble = "cannot be started"
+    with pytest.raises(GangError, match=r"nothing was stopped, .*worker:2 does not answer") as caught:
+        await setup.gang.command(verb, WORKER_1, "slow", None)
+    assert ("worker:0 cannot be started" in str(caught.value)) is (verb is Verb.RESTART)
+    assert setup.done == [] and Journal(setup.path).entry.generation == 1
+
+
+async def test_a_start_stops_nothing_that_runs(setup: Setup) -> None:
+    setup.member("worker:1").state = TaskState.EXITED
+    with pytest.raises(GangError, match="worker:0, worker:2 would have to begin anew: restart instead"):
+        await setup.gang.command(Verb.START, WORKER_1, "", None)
+    assert setup.done == []
 
 
 async def test_a_task_of_another_cluster_is_refused(setup: Setup) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
+import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
-from running_agents import W1, agent
+from running_agents import W1, agent, agent_process
 from tfscale.agent.cluster.gang import Overtaken
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.settings import AgentSettings
@@ -20,8 +24,8 @@ def settings(settings_of: Callable[..., AgentSettings]) -> AgentSettings:
 
 @pytest.fixture
 async def peer(settings: AgentSettings) -> AsyncIterator[Peer]:
-    """Yield worker 1 as the lead's agent reaches it; its agent counts as unreachable after 0.2 s."""
-    peer = Peer(settings.cluster, W1, insecure=False, patience=0.2)
+    """Yield worker 1 as the lead's agent reaches it; its agent counts as unreachable after 0.8 s."""
+    peer = Peer(settings.cluster, settings.run, W1, insecure=False, patience=0.8)
     yield peer
     await peer.close()
 
@@ -32,7 +36,7 @@ def fail(why: str) -> None:
 
 async def test_a_peer_is_started_and_fenced_by_its_agent(settings: AgentSettings) -> None:
     async with agent(settings):
-        peer = Peer(settings.cluster, W1, insecure=False)
+        peer = Peer(settings.cluster, settings.run, W1, insecure=False)
         started = await peer.run(3, "test", fail)
         assert (started.state, started.generation) == (TaskState.RUNNING, 3)
         assert await peer.generation() == 3
@@ -57,3 +61,49 @@ async def test_a_peer_out_of_reach_is_named_once_and_waited_for(
         assert (await running).state is TaskState.RUNNING
     assert reasons == [f"the agent of worker:1 at {settings.listen} does not answer: start it"]
     assert "its agent answers again" in caplog.messages
+
+
+SLOW_TO_END = "import signal, time; signal.signal(15, lambda *_: (time.sleep(2), exit())); print('up'); time.sleep(60)"
+
+
+async def ready(peer: Peer) -> None:
+    """Start the task of an agent that is just being started, and wait until it handles SIGTERM."""
+    async with asyncio.timeout(20):
+        await peer.run(1, "test", fail)
+    await asyncio.sleep(0.5)
+
+
+@pytest.mark.usefixtures("source_roots")
+async def test_a_stop_that_takes_longer_than_an_agents_patience_is_no_silence(
+    settings: AgentSettings, peer: Peer
+) -> None:
+    with agent_process(replace(settings, command=(sys.executable, "-c", SLOW_TO_END))):
+        patient = Peer(settings.cluster, settings.run, W1, insecure=False)
+        await ready(patient)
+        began, reasons = time.monotonic(), list[str]()
+        assert (await peer.fence(2, "test", reasons.append)).state is TaskState.EXITED
+        assert time.monotonic() - began > 2 and reasons == []
+        await asyncio.gather(peer.close(), patient.close())
+
+
+@pytest.mark.usefixtures("source_roots")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_an_agent_that_dies_or_stops_after_it_heard_is_named(settings: AgentSettings, number: int) -> None:
+    with agent_process(replace(settings, command=(sys.executable, "-c", SLOW_TO_END))) as process:
+        peer = Peer(settings.cluster, settings.run, W1, insecure=False, patience=1.0)
+        patient = Peer(settings.cluster, settings.run, W1, insecure=False)
+        await ready(patient)
+        reasons: list[str] = []
+        fencing = asyncio.create_task(peer.fence(2, "test", reasons.append))
+        await asyncio.sleep(0.5)
+        process.send_signal(number)
+        async with asyncio.timeout(5):
+            while not reasons:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert not fencing.done() and "does not answer" in reasons[0]
+        if number == signal.SIGSTOP:
+            process.send_signal(signal.SIGCONT)
+            assert (await fencing).state is TaskState.EXITED
+        fencing.cancel()
+        assert len(reasons) == 1
+        await asyncio.gather(peer.close(), patient.close())

@@ -62,7 +62,7 @@ async def test_a_real_agent_answers_and_when_it_is_gone_its_host_does(
     settings_of: Callable[..., AgentSettings],
 ) -> None:
     settings = settings_of(W1)
-    peer = Peer(settings.cluster, W1, insecure=False)
+    peer = Peer(settings.cluster, settings.run, W1, insecure=False)
     assert await peer.greet(5) is Answer.HOST
     async with agent(settings), asyncio.timeout(20):
         while await peer.greet(5) is not Answer.AGENT:  # noqa: ASYNC110
@@ -72,7 +72,7 @@ async def test_a_real_agent_answers_and_when_it_is_gone_its_host_does(
 
 async def test_the_host_of_a_stopped_agent_answers(settings_of: Callable[..., AgentSettings]) -> None:
     settings = settings_of(W1)
-    peer = Peer(settings.cluster, W1, insecure=False)
+    peer = Peer(settings.cluster, settings.run, W1, insecure=False)
     with socket.create_server((settings.listen.host, settings.listen.port)):
         assert await peer.greet(0.5) is Answer.HOST
     await peer.close()
@@ -82,6 +82,6 @@ async def test_of_a_host_that_is_not_there_nobody_answers() -> None:
     spec = parse_cluster(
         {"cluster": {"worker": ["127.0.0.1:1", "nowhere.invalid:1"]}}, name="t", where="t", base=Path()
     )
-    peer = Peer(spec, OTHER, insecure=True)
+    peer = Peer(spec, "test", OTHER, insecure=True)
     assert await peer.greet(0.5) is Answer.NOBODY
     await peer.close()

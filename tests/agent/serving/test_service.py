@@ -9,12 +9,13 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 from report_connection import connected
-from running_agents import W0, W1, agent, command, runs, status_when, stub
+from running_agents import W0, W1, agent, command, named, runs, says, status_when, stub
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.records import TaskState
@@ -68,15 +69,16 @@ async def test_other_agents_name_the_lead(settings_of: Callable[..., AgentSettin
 
 
 async def test_apply_is_idempotent_and_refuses_older_generations(settings_of: Callable[..., AgentSettings]) -> None:
-    request = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_RUNNING, generation=5)
     async with agent(settings := settings_of(W1)), stub(settings) as service:
+        target, to = agent_pb2.ApplyRequest.TARGET_RUNNING, named(settings)
+        request = agent_pb2.ApplyRequest(target=target, generation=5, to=to)
         first = await service.Apply(request, wait_for_ready=True)
         again = await service.Apply(request)
         assert (first.state, first.pid, first.generation) == (again.state, again.pid, 5)
         request.generation = 4
         with pytest.raises(grpc.aio.AioRpcError, match="generation 5, the request is for 4"):
             await service.Apply(request)
-        fence = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPED, generation=5)
+        fence = agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPED, generation=5, to=to)
         assert (await service.Apply(fence)).state == telemetry_pb2.TASK_STATE_RUNNING
         fence.generation = 6
         assert (await service.Apply(fence)).state == telemetry_pb2.TASK_STATE_EXITED
@@ -86,7 +88,7 @@ async def test_the_stack_is_the_reporters_while_it_reports(settings_of: Callable
     async with agent(settings := settings_of(W0, command=STACKED)), stub(settings) as service:
         pid = (await runs(settings)).pid
         assert await no_stack(service) == (grpc.StatusCode.FAILED_PRECONDITION, "no probe listens")
-        await status_when(settings, lambda _: "listens" in settings.files.log.read_text())
+        await says(settings, "listens")
         path = Journal(settings.files.journal).entry.socket
         async with connected(Path(path)) as process, asyncio.timeout(10):
             identity = {"schema_version": 1, "task": "worker:0", "generation": 1, "attempt": 1}
@@ -130,3 +132,38 @@ async def test_the_log_can_be_followed(settings_of: Callable[..., AgentSettings]
                 break
     numbers = [int(line.split()[1]) for line in lines if line.startswith("line")]
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
+
+
+_ODD: list[tuple[str, Any]] = [
+    *(("Restart", agent_pb2.TasksRequest(tasks=[name])) for name in ("", "worker:", "worker:-1", "worker:\u00b2")),
+    ("Restart", agent_pb2.TasksRequest(tasks=["worker:" + "9" * 5000])),
+    ("Restart", agent_pb2.TasksRequest(tasks=["worker:0"], expected_generation=(1 << 64) - 1)),
+    ("Stop", agent_pb2.TasksRequest(tasks=["x" * 1_000_000])),
+    ("Apply", agent_pb2.ApplyRequest(target=99, generation=1)),  # type: ignore[arg-type]
+    ("Apply", agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_STOPPED, generation=(1 << 64) - 1)),
+    ("Apply", agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_RUNNING, generation=(1 << 53) + 1)),
+    ("Apply", agent_pb2.ApplyRequest(target=agent_pb2.ApplyRequest.TARGET_RUNNING, generation=0)),
+    ("FollowLog", agent_pb2.FollowLogRequest(tail=(1 << 32) - 1)),
+    *(("Profile", agent_pb2.ProfileRequest(seconds=float(seconds))) for seconds in ("nan", "inf", "-1", "0")),
+]
+
+
+async def test_no_value_of_any_field_ends_in_unknown_or_harms_the_task(
+    settings_of: Callable[..., AgentSettings], caplog: pytest.LogCaptureFixture
+) -> None:
+    refusals = []
+    async with agent(settings := settings_of(W0)), stub(settings) as service, asyncio.timeout(30):
+        before = await runs(settings)
+        for method, request in _ODD:
+            request.to.CopyFrom(named(settings))
+            call = getattr(service, method)(request)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call if method == "Apply" else [reply async for reply in call]
+            refusals.append((method, caught.value.code(), len(caught.value.details() or "")))
+        assert (await runs(settings)).pid == before.pid
+    assert {code for _, code, _ in refusals} <= {
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.FAILED_PRECONDITION,
+    }, refusals
+    assert max(length for _, _, length in refusals) < 1000, refusals
+    assert "Traceback" not in caplog.text

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from tfscale.agent.supervision import shim
+from tfscale.agent.supervision.shim_process import _ROOT, Launch, TaskSpec
 from tfscale.agent.supervision.shim_state import ShimState, read_state
-from tfscale.agent.supervision.supervisor import Launch, Supervisor, TaskSpec
+from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.core.records import TaskState
 
 
@@ -27,55 +29,6 @@ async def run_to_end(spec: TaskSpec) -> ShimState:
     return state
 
 
-def test_a_log_is_rotated_at_line_ends_and_keeps_as_many_as_told(tmp_path: Path) -> None:
-    log = shim.OutputLog(str(tmp_path / "log"), 100, 2)
-    for number in range(40):
-        log.write(f"line number {number}\n".encode())
-    files = sorted(path.name for path in tmp_path.iterdir())
-    assert files == ["log", "log.1", "log.2"]
-    text = "".join((tmp_path / name).read_text() for name in ("log.2", "log.1", "log"))
-    assert text.endswith("line number 39\n")
-    assert all(line.startswith("line number ") for line in text.splitlines())
-    assert log.lost == 0
-
-
-def test_a_log_that_keeps_nothing_begins_anew(tmp_path: Path) -> None:
-    log = shim.OutputLog(str(tmp_path / "log"), 50, 0)
-    for number in range(10):
-        log.write(f"line number {number}\n".encode())
-    assert [path.name for path in tmp_path.iterdir() if path.name != "log"] == []
-
-
-def test_a_line_of_its_own_is_apart_from_output_without_a_newline(tmp_path: Path) -> None:
-    for _ in range(2):
-        log = shim.OutputLog(str(tmp_path / "log"), 1 << 20, 1)
-        log.line("started")
-        log.write(b"loss: 0.5")
-    log.line("ended")
-    lines = (tmp_path / "log").read_text().splitlines()
-    assert [line[-7:] for line in lines] == ["started", "ss: 0.5", "an end)", "ss: 0.5", "an end)"]
-    assert lines[-1].endswith("Z ended (after a line without an end)")
-
-
-def test_a_full_disk_is_counted_and_marked_when_there_is_room_again(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.symlink_to("/dev/full")
-    log = shim.OutputLog(str(path), 1 << 20, 1)
-    log.write(b"lost\n" * 10)
-    assert log.lost == 50
-    path.unlink()
-    log = _reopened(log, path)
-    log.write(b"kept\n")
-    assert path.read_text().splitlines() == ["", "--- tfscale: 50 bytes of output could not be written", "kept"]
-
-
-def _reopened(log: shim.OutputLog, path: Path) -> shim.OutputLog:
-    """Return the same log on a disk that has room again, as after a person has freed some."""
-    assert log._fd is not None
-    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), log._fd)
-    return log
-
-
 @pytest.mark.parametrize(
     ("program", "content", "code", "words"),
     [
@@ -86,7 +39,7 @@ def _reopened(log: shim.OutputLog, path: Path) -> shim.OutputLog:
             "./lost",
             "#!/no/such\n",
             127,
-            "'./lost': No such file or directory: the interpreter in its first line is",
+            "'./lost': No such file or directory: the interpreter in its first line is not",
         ),
         ("./", None, 126, "'./' is a folder"),
     ],
@@ -113,8 +66,8 @@ async def test_an_argument_need_not_be_utf_8(spec: TaskSpec) -> None:
     assert state.code == 0 and b"caf\xe9" in spec.log.read_bytes()
 
 
-async def test_a_full_disk_does_not_stop_the_task(spec: TaskSpec) -> None:
-    spec.log.symlink_to("/dev/full")
+async def test_a_log_that_cannot_be_opened_does_not_stop_the_task(spec: TaskSpec) -> None:
+    spec.log.mkdir()
     state = await run_to_end(replace(spec, command=python("print('y' * 5000000)")))
     assert state.code == 0
     assert state.lost_output > 5_000_000
@@ -159,10 +112,67 @@ async def test_a_missing_folder_is_named(spec: TaskSpec) -> None:
     assert "/no/such/folder" in state.message
 
 
+async def test_a_disk_that_hangs_stalls_no_task_and_its_loss_is_told_at_once(
+    spec: TaskSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(spec.log)  # opening it waits for a reader, as a disk that hangs does
+    program = "import sys, time; print('y' * 30_000_000, flush=True); open('through', 'w').close(); time.sleep(60)"
+    spec = replace(spec, directory=str(tmp_path))
+    supervisor = Supervisor(replace(spec, command=python(program)), lambda _: None)
+    await supervisor.start(Launch(1, 1, dict(os.environ), "test"))
+    async with asyncio.timeout(5):
+        while not (tmp_path / "through").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert "bytes of its output could not be written to" in caplog.text
+    assert "could not be written" in supervisor.troubles[0]
+    async with asyncio.timeout(10):
+        status = await supervisor.stop("because")
+    assert status.exit is not None and status.exit.signal == signal.SIGTERM
+    state = read_state(spec.state)
+    assert state is not None and state.lost_output >= 30_000_000
+
+
+async def test_output_that_waits_for_a_disk_is_written_when_it_answers(spec: TaskSpec) -> None:
+    os.mkfifo(spec.log)
+    spec = replace(spec, command=python("print('y' * 30_000_000)"), log_size=1 << 30)
+    supervisor = Supervisor(spec, lambda _: None)
+    await supervisor.start(Launch(1, 1, dict(os.environ), "test"))
+    await asyncio.sleep(1)
+    text = await asyncio.to_thread(_read_all, spec.log)
+    await supervisor.ended()
+    state = read_state(spec.state)
+    assert state is not None and 15_000_000 < state.lost_output < 30_000_000
+    assert b"%d bytes of output could not be written" % state.lost_output in text and b"exit code 0" in text
+
+
+def _read_all(fifo: Path) -> bytes:
+    """Be the disk that answers again: take all that is written, up to the shim's last line."""
+    text = b""
+    with fifo.open("r+b", buffering=0) as file:
+        while b": ended with " not in text[-100:]:
+            text += file.read(1 << 16) or b""
+    return text
+
+
+async def test_a_command_may_be_longer_than_one_argument_may(spec: TaskSpec) -> None:
+    words = ["x" * 100_000] * 5
+    state = await run_to_end(replace(spec, command=(*python("import sys; print(len(sys.argv))"), *words)))
+    assert state.code == 0 and spec.log.read_text().splitlines()[1] == "6"
+    assert spec.state.stat().st_size < 8000
+
+
+async def test_one_argument_that_the_kernel_does_not_take_is_one_line_with_what_helps(spec: TaskSpec) -> None:
+    state = await run_to_end(replace(spec, command=(*python("pass"), "x" * (128 << 10))))
+    assert state.code == 127 and "Argument list too long: no argument or variable may have 128 KiB" in state.message
+
+
 def test_the_shim_needs_the_standard_library_alone() -> None:
-    source = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='shim'); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-IS", "-c", source, shim.__file__], capture_output=True, text=True, check=True
-    )
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
-    assert loaded - set(sys.stdlib_module_names) <= {"__main__", "__mp_main__"}
+    source = f"import sys; sys.path.insert(0, {_ROOT!r}); import {shim.__name__}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-IS", "-c", source], capture_output=True, text=True, check=True)
+    others = {name for name in done.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert {name.rpartition(".")[0] for name in others - {"__main__"}} <= {
+        "",
+        "tfscale",
+        "tfscale.agent",
+        "tfscale.agent.supervision",
+    }

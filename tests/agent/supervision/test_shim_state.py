@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 
 
@@ -20,3 +21,29 @@ def test_a_state_that_is_none_is_none(tmp_path: Path) -> None:
         (tmp_path / "state").write_bytes(text)
         assert read_state(tmp_path / "state") is None
     assert read_state(tmp_path / "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("generation", -1),
+        ("generation", 1 << 64),
+        ("generation", 1.5),
+        ("attempt", "1"),
+        ("shim_pid", None),
+        ("shim_pid", True),
+        ("boot", 3),
+        ("argv", [3]),
+        ("code", "x"),
+        ("code", 1 << 40),
+        ("signal", 900),
+        ("ended", float("inf")),
+        ("started", "now"),
+        ("message", None),
+        ("requested", "yes"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_no_state(field: str, value: object) -> None:
+    state = asdict(ShimState("boot", 7, 100, generation=1, attempt=2, argv=("python",)))
+    assert ShimState.from_json(json.dumps(state | {"later": {"colour": 3}})) is not None
+    assert ShimState.from_json(json.dumps(state | {field: value})) is None

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tfscale.agent.supervision.shim_process import Launch, TaskSpec
 from tfscale.agent.supervision.shim_state import read_state
-from tfscale.agent.supervision.supervisor import Launch, SupervisionError, Supervisor, TaskSpec
+from tfscale.agent.supervision.supervisor import SupervisionError, Supervisor
 from tfscale.core.records import TaskState, TaskStatus
 
 
@@ -116,7 +117,8 @@ async def test_a_stopped_task_can_be_ended(spec: TaskSpec) -> None:
 async def test_stop_during_the_start_waits_for_the_shim_to_be_ready(spec: TaskSpec) -> None:
     supervisor = Supervisor(spec, History())
     starting = asyncio.create_task(supervisor.start(launch()))
-    await asyncio.sleep(0)
+    while not supervisor.alive:  # noqa: ASYNC110
+        await asyncio.sleep(0)
     status = await supervisor.stop("at once")
     await starting
     assert (status.state, status.exit and status.exit.requested) == (TaskState.EXITED, True)
@@ -152,7 +154,8 @@ async def leave_behind(spec: TaskSpec) -> int:
 
 AGENT = """
 import asyncio, os, pathlib, sys
-from tfscale.agent.supervision.supervisor import Launch, Supervisor, TaskSpec
+from tfscale.agent.supervision.shim_process import Launch, TaskSpec
+from tfscale.agent.supervision.supervisor import Supervisor
 folder = pathlib.Path(sys.argv[1])
 command = (sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)")
 spec = TaskSpec(command, None, folder / "state.json", folder / "lock", folder / "task.log", 2.0, 1 << 20, 2)
@@ -180,13 +183,16 @@ async def test_what_a_dead_shim_left_is_killed_by_the_next_agent(spec: TaskSpec)
     pid = await leave_behind(spec)
     os.kill(shim_pid(spec), signal.SIGKILL)
     await until(lambda: gone(shim_pid(spec)))
-    status = await Supervisor(spec, History()).adopt(7, 1)
-    assert status.state is TaskState.LOST
+    supervisor = Supervisor(spec, History())
+    await supervisor.adopt(7, 1)
+    # The kernel may still be about to end the shim's threads, which hold its lock.
+    assert (await supervisor.ended()).state is TaskState.LOST
     assert gone(pid)
 
 
 async def test_an_end_that_nobody_saw_is_reported(spec: TaskSpec) -> None:
-    first = Supervisor(replace(spec, command=python("import sys; sys.exit(5)")), History())
+    spec = replace(spec, command=python("import sys; sys.exit(5)"))
+    first = Supervisor(spec, History())
     await first.start(launch())
     await first.ended()
     status = await Supervisor(spec, History()).adopt(1, 1)
@@ -211,13 +217,13 @@ async def test_without_its_shim_the_task_is_lost_and_killed(spec: TaskSpec) -> N
 
 
 async def test_a_shim_that_cannot_begin_says_why_in_the_agents_log(
-    spec: TaskSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    spec: TaskSpec, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     supervisor = Supervisor(spec, History())
     await supervisor.start(launch())
     await supervisor.stop("because")
-    (tmp_path / "shim.py").write_text("raise ImportError('no module named selectors')")
-    monkeypatch.setattr("tfscale.agent.supervision.shim.__file__", str(tmp_path / "shim.py"))
+    broken = "raise ImportError('no module named selectors')"
+    monkeypatch.setattr("tfscale.agent.supervision.shim_process._PROGRAM", broken)
     status = await supervisor.start(launch(2))
     assert (status.state, status.generation) == (TaskState.LOST, 2)
     assert "its shim died at its start: ImportError: no module named selectors" in caplog.messages[-1]
@@ -245,3 +251,40 @@ async def test_a_lock_that_somebody_else_holds_is_one_clear_error(spec: TaskSpec
     with pytest.raises(SupervisionError, match="holds"):
         await Supervisor(spec, History()).start(launch())
     await first.stop("because")
+
+
+async def test_a_stopped_shim_is_told_and_continued_for_a_stop(
+    spec: TaskSpec, caplog: pytest.LogCaptureFixture
+) -> None:
+    supervisor = Supervisor(spec, History())
+    await supervisor.start(launch())
+    os.kill(shim_pid(spec), signal.SIGSTOP)
+    await until(lambda: psutil.Process(shim_pid(spec)).status() == psutil.STATUS_STOPPED)
+    supervisor.look()
+    assert f"continue it with kill -CONT {shim_pid(spec)}" in caplog.messages[-1]
+    assert supervisor.troubles == (caplog.messages[-1],)
+    async with asyncio.timeout(5):
+        status = await supervisor.stop("because")
+    assert status.exit is not None and status.exit.signal == signal.SIGTERM
+    assert supervisor.troubles == ()
+
+
+async def test_a_shim_that_does_not_end_its_task_is_killed_and_so_is_the_task(
+    spec: TaskSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfscale.agent.supervision.supervisor._SHIM_PATIENCE", 0.5)
+    supervisor = Supervisor(replace(spec, grace=0.5), History())
+    started = await supervisor.start(launch())
+    stopping = asyncio.create_task(supervisor.stop("because"))
+    await asyncio.sleep(0)
+    os.kill(shim_pid(spec), signal.SIGSTOP)  # after the agent has looked
+    if not stopping.done():
+        status = await stopping
+    assert started.pid is not None and gone(started.pid)
+    assert status.state in (TaskState.LOST, TaskState.EXITED)
+
+
+async def test_an_end_that_nobody_asked_for_quotes_no_reason_of_the_start(spec: TaskSpec) -> None:
+    supervisor = Supervisor(replace(spec, command=python("raise SystemExit(1)")), History())
+    await supervisor.start(launch())
+    assert (await supervisor.ended()).reason == ""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from report_connection import connected, said, serving
-from tfscale.agent.serving.servers import ReportServer
+from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.telemetry import probe_reports
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.task import Task
@@ -282,7 +282,7 @@ async def test_what_is_said_waits_until_a_frame_is_made_or_another_attempt_begin
 
     reports = ProbeReports(TASK)
     reports.begin(3, 2)
-    server = ReportServer(path, reports)
+    server = ReportServer(path, reports, lambda: str(path))
     await server.start()
     async with connected(path) as connection:
         connection.say(hello())

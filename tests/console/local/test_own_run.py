@@ -13,6 +13,16 @@ from tfscale.console.local.own_run import OwnRun, OwnRunError, devices_of, start
 
 _SLEEP = (sys.executable, "-c", "import os, time; print(os.environ.get('TF_CONFIG'), flush=True); time.sleep(60)")
 
+_SERVER = """
+import json, os, socket, time
+own = json.loads(os.environ["TF_CONFIG"])
+host, port = own["cluster"]["worker"][own["task"]["index"]].split(":")
+server = socket.create_server((host, int(port)))
+print("serves", flush=True)
+time.sleep(60)
+"""
+_SERVE = (sys.executable, "-c", _SERVER)
+
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
@@ -31,8 +41,8 @@ def started() -> Iterator[list[OwnRun]]:
 
 
 def _log(run: OwnRun, task: str) -> str:
-    path = Path(os.environ["XDG_STATE_HOME"]) / "tfscale" / run.name / f"{task}.log"
-    return path.read_text() if path.exists() else ""
+    logs = (Path(os.environ["XDG_STATE_HOME"]) / "tfscale").glob(f"{run.name}*/{task}.log")
+    return "".join(log.read_text() for log in logs)
 
 
 def _said(run: OwnRun, task: str, words: str) -> bool:
@@ -57,6 +67,23 @@ def test_several_workers_are_a_cluster(environment: dict[str, str], started: lis
     started.append(run)
     assert [agent.task for agent in run.agents] == ["worker:0", "worker:1"]
     assert _said(run, "worker-1", '"task": {"type": "worker", "index": 1}')
+    addresses = [agent.address for agent in run.agents]
+    run.stop()
+    again = start_run(_SLEEP, 2, environment)
+    started.append(again)
+    assert [agent.address for agent in again.agents] == addresses  # and so its logs are where they were
+
+
+def test_tasks_whose_agents_were_killed_are_joined(environment: dict[str, str], started: list[OwnRun]) -> None:
+    run = start_run(_SERVE, 2, environment)
+    assert _said(run, "worker-0", "\nserves") and _said(run, "worker-1", "\nserves")
+    for process in run.started:
+        process.kill()
+        process.wait()
+    again = start_run(_SERVE, 2, environment)
+    started.append(again)
+    time.sleep(1)
+    assert [_log(again, f"worker-{index}").splitlines().count("serves") for index in range(2)] == [1, 1]
 
 
 def test_an_agent_that_cannot_start_is_one_line(environment: dict[str, str]) -> None:

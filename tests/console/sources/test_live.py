@@ -123,3 +123,23 @@ async def test_an_agent_of_which_nothing_can_be_read_stays_down_until_something_
         agent.is_mad = False
         await watched.until(lambda events: links(events, FIRST)[-1] is LinkState.UP)
         playing.cancel()
+
+
+async def test_a_task_of_another_run_than_the_leads_is_not_shown() -> None:
+    async with FakeCluster(2) as cluster, aclosing(Watched(cluster)) as watched:
+        await watched.until(lambda events: len(frames(events, FIRST)) > 1 and len(frames(events, SECOND)) > 1)
+        cluster.agents[FIRST].run = "digits"
+        await cluster.agents[FIRST].stop()
+        await cluster.agents[FIRST].start()
+        await watched.until(lambda events: LinkState.REFUSED in links(events, SECOND))
+        reason = next(
+            event.reason
+            for event in reversed(watched.events)
+            if isinstance(event, LinkChanged) and event.reason and event.task == SECOND
+        )
+        assert reason == "is an agent of run fake, and that of worker:0 of run digits: give both the same --run"
+        cluster.agents[SECOND].run = "digits"
+        seen = len(frames(watched.events, SECOND))
+        await watched.until(
+            lambda events: len(frames(events, SECOND)) > seen and links(events, SECOND)[-1] is LinkState.UP
+        )

@@ -7,6 +7,7 @@ from fake_agent import FakeCluster
 from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.transport.commands import AgentCommands
 from tfscale.core.cluster.task import Role, Task
+from tfscale.core.cluster.task_identity import fingerprint_of
 from tfscale.core.records import Stage
 
 FIRST, SECOND = Task(Role.WORKER, 0), Task(Role.WORKER, 1)
@@ -54,3 +55,16 @@ async def test_a_profile_comes_from_the_tasks_own_agent_moment_by_moment() -> No
             async for _ in AgentCommands(channels).profile(SECOND, 2.0):
                 pass
         await channels.close()
+
+
+async def test_each_command_names_whom_it_is_for() -> None:
+    async with FakeCluster(2) as cluster:
+        channels = Channels(cluster.spec, insecure=False)
+        async for _ in AgentCommands(channels).order("restart", [SECOND]):
+            pass
+        channels.runs[FIRST] = "digits"  # as its agent has described itself meanwhile
+        async for _ in AgentCommands(channels).order("restart", [SECOND]):
+            pass
+        await channels.close()
+        names = [(each.to.run, each.to.task, each.to.fingerprint) for each in cluster.agents[FIRST].requests]
+    assert names == [(run, "worker:0", fingerprint_of(cluster.spec)) for run in ("", "digits")]

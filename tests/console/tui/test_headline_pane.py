@@ -120,3 +120,18 @@ def test_a_run_that_has_ended_is_no_breakdown() -> None:
     assert (severity, sentence) == ("good", f"all tasks have ended well, at {at}; their agents have ended, too")
     assert not any("agent run" in line.plain for line in headline_lines(ended(0), Appearance(), 120))
     assert headline(ended(1))[1].startswith(f"all tasks have ended, at {at}, worker:1 with a failure")
+
+
+def test_agents_of_another_cluster_are_told_in_a_short_line() -> None:
+    cluster = fakes.spec(64)
+    views = tuple(
+        replace(
+            fakes.task_view(cluster, fakes.worker(index)),
+            link=Link(LinkState.REFUSED, f"this is worker:{index} of run theirs", fakes.NOW),
+        )
+        for index in range(64)
+    )
+    snapshot = Snapshot(fakes.NOW, "run", None, 1, views, fakes.healthy_findings(cluster))
+    reasons = "this is worker:0 of run theirs or this is worker:1 of run theirs (and 62 more)"
+    assert headline(snapshot) == ("warning", f"Each agent refuses: {reasons}")
+    assert not any("agent run" in line.plain for line in headline_lines(snapshot, Appearance(), 120))

@@ -206,7 +206,18 @@ def test_addresses_keep_ipv6_hosts_without_brackets() -> None:
         parse_address("fe80::1", "--listen")
 
 
-@pytest.mark.parametrize(("host", "loopback"), [("localhost", True), ("127.0.0.2", True), ("::1", True), ("a", False)])
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("localhost", True),
+        ("127.0.0.2", True),
+        ("::1", True),
+        ("a", False),
+        ("127.attacker.example", False),
+        ("127.0.0.1.example", False),
+        ("localhost.example", False),
+    ],
+)
 def test_loopback_is_known_by_its_names(host: str, loopback: bool) -> None:
     assert Address(host, 1).is_loopback is loopback
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import net_hosts
 import psutil
-from local_cluster import start_agent, tasks_of
+from local_cluster import run_files, start_agent, tasks_of
 from tfscale.agent.supervision.shim_state import read_state
 
 from incidents import groups
@@ -94,7 +94,7 @@ class Cluster:
 
     def pid(self, task: str) -> int:
         """Return the process id of the task's program."""
-        state = read_state(self.folder / "cluster" / f"{task.replace(':', '-')}.state.json")
+        state = read_state(run_files(self.folder) / f"{task.replace(':', '-')}.state.json")
         assert state is not None and state.task_pid is not None, task
         return state.task_pid
 

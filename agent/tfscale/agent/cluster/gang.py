@@ -10,14 +10,16 @@ Nothing here polls.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
 
 from tfscale.agent.cluster.journal import Intent, Journal, JournalError
+from tfscale.agent.cluster.operation import Operation
+from tfscale.agent.supervision.transitions import how_it_ended
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.restart import plan_finish, plan_restart
 from tfscale.core.cluster.task import Task
@@ -25,6 +27,9 @@ from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Stage, TaskState, TaskStatus
 
 _logger = logging.getLogger(__name__)
+_PROOF = 3.0
+"""Seconds for which tasks must live after their start until the command is done: a wrong import ends one at once."""
+_SUPERSEDED = "another command came"
 
 
 class GangError(TfscaleError):
@@ -47,23 +52,15 @@ class Verb(StrEnum):
     STOP = "stop"
 
 
-@dataclass(frozen=True, slots=True)
-class OperationProgress:
-    """One step of a command, at `at` (Unix seconds)."""
-
-    stage: Stage
-    tasks: tuple[Task, ...]
-    generation: int
-    message: str = ""
-    at: float = 0.0
-
-
 class GangMember(Protocol):
     """A task of the cluster as the lead's agent reaches it: its own task, or a peer through the peer's agent.
 
     `fence` and `run` raise GangError if the task cannot be brought into that state. They call `unreachable` once if
     the task's agent does not answer for a while, and go on waiting.
     """
+
+    async def check(self, generation: int, is_start: bool, /) -> None:
+        """Raise a TfscaleError if `fence`, or with `is_start` `run`, could not be carried out now; touch nothing."""
 
     async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None], /) -> TaskStatus:
         """End the task if it runs in an older generation, and wait until it has ended."""
@@ -76,58 +73,6 @@ class GangMember(Protocol):
 
     async def status(self) -> TaskStatus | None:
         """Return the task's status, None if its agent does not answer at once."""
-
-
-class Operation:
-    """One command under way. It goes on whether or not anybody iterates over its progress."""
-
-    def __init__(self, intent: Intent, tasks: tuple[Task, ...]) -> None:
-        self.intent = intent
-        self.tasks = tasks
-        self.overdue = False
-        """True if an agent does not answer, so that a newer command may supersede this one."""
-        self.driver: asyncio.Task[None] | None = None
-        self._history: list[OperationProgress] = []
-        self._changed = asyncio.Event()
-        self._is_over = False
-
-    def report(self, stage: Stage, tasks: Iterable[Task], message: str = "", *, is_told: bool = False) -> None:
-        """Add a stage of the command, and log it; a failure that the log tells already (`is_told`) is no warning."""
-        self._history.append(OperationProgress(stage, tuple(tasks), self.intent.generation, message, time.time()))
-        self._log(self._history[-1], is_told)
-        self._wake()
-
-    def unreachable(self, task: Task, why: str) -> None:
-        """Report that a task's agent does not answer, and end the callers' streams; the command itself goes on."""
-        self.overdue = True
-        self.report(Stage.FAILED, [task], f"{why}; the {self.intent.verb} goes on by itself when it answers")
-        self.finish()
-
-    def finish(self) -> None:
-        """End the callers' streams."""
-        self._is_over = True
-        self._wake()
-
-    async def progress(self) -> AsyncIterator[OperationProgress]:
-        """Yield the whole progress from the start, until the command is over or an agent does not answer."""
-        seen = 0
-        while True:
-            while seen < len(self._history):
-                seen += 1
-                yield self._history[seen - 1]
-            if self._is_over:
-                return
-            await self._changed.wait()
-
-    def _log(self, progress: OperationProgress, is_told: bool) -> None:
-        level = logging.WARNING if progress.stage is Stage.FAILED and not is_told else logging.INFO
-        tasks = ", ".join(map(str, progress.tasks))
-        text = f"{self.intent.verb} to generation {progress.generation}: {progress.stage} {tasks}"
-        _logger.log(level, "%s", f"{text}: {progress.message}" if progress.message else text)
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
 
 
 class Gang:
@@ -152,12 +97,10 @@ class Gang:
 
         A peer whose agent starts later asks for the generation and starts its task by itself.
         """
-        numbers = await asyncio.gather(*(member.generation() for member in self._members.values()))
-        generations = dict(zip(self._members, numbers, strict=True))
+        generations = await self._generations(self._members)
         together = plan_restart(self._spec, self._strategy(), [self._spec.lead])
         tasks = tuple(task for task in together if generations[task] is not None)
-        newest = max(number or 0 for number in numbers)
-        self._launch(Verb.START, tasks, newest + 1, "started with the agent of the lead task")
+        await self._launch(Verb.START, tasks, self._after(generations), "started with the agent of the lead task")
 
     def resume(self) -> None:
         """Go on with the command during which the last agent was killed, if there was one."""
@@ -175,39 +118,79 @@ class Gang:
         asked = tuple(tasks)
         planned = plan_restart(self._spec, self._strategy(), asked)
         async with self._deciding:
+            await self._written_down()
             self._refuse(expected)
             if verb is Verb.START and await self._all_run(asked):
                 return self._nothing_to_do(asked)
+            generation = self._after(await self._generations(planned))
+            await self._check(verb, planned, generation)
             await self._cancel()
-            return self._launch(verb, planned, self._journal.entry.generation + 1, reason or f"{verb} by request")
+            return await self._launch(verb, planned, generation, reason or f"{verb} by request")
 
     async def finish(self) -> Operation | None:
         """Stop the tasks that only waited for work of the lead's task, which has ended well; None if there are none."""
         async with self._deciding:
             under_way = self._operation
-            if under_way is not None and under_way.driver is not None and not under_way.overdue:
-                await asyncio.wait([under_way.driver])
+            if under_way is not None and not under_way.overdue:
+                await under_way.carried_out.wait()
             served = plan_finish(self._spec, self._strategy())
             tasks = tuple([task for task in served if await self._all_run((task,))])
             if not tasks:
                 return None
+            generations = await self._generations(tasks)
             await self._cancel()
-            return self._launch(Verb.STOP, tasks, self._journal.entry.generation + 1, f"{self._spec.lead} has finished")
+            return await self._launch(Verb.STOP, tasks, self._after(generations), f"{self._spec.lead} has finished")
 
     async def close(self) -> None:
         """Stop driving a command under way: the next agent goes on with it."""
-        await self._cancel()
+        await self._cancel("the agent ends")
+
+    async def _written_down(self) -> None:
+        """Wait for a command of which only the end has to be written: its tasks run already."""
+        ending = self._operation
+        if ending is not None and ending.is_settled:
+            await ending.carried_out.wait()
 
     def _refuse(self, expected: int | None) -> None:
         now = self._journal.entry.generation
         if expected is not None and expected != now:
             raise Overtaken(f"the cluster is in generation {now}, not {expected}: look at its tasks, then ask again")
         busy = self._operation
-        if busy is not None and not busy.overdue and busy.driver is not None and not busy.driver.done():
+        if busy is not None and not busy.overdue and not busy.carried_out.is_set():
             names = ", ".join(map(str, busy.tasks))
             raise Busy(
                 f"a {busy.intent.verb} of {names} to generation {busy.intent.generation} is under way: wait for it"
             )
+
+    async def _generations(self, tasks: Iterable[Task]) -> dict[Task, int | None]:
+        asked = tuple(tasks)
+        numbers = await asyncio.gather(*(self._members[task].generation() for task in asked))
+        return dict(zip(asked, numbers, strict=True))
+
+    def _after(self, generations: Mapping[Task, int | None]) -> int:
+        """Return the next number, above that of each task too: one that is ahead would refuse all lower ones."""
+        return max(self._journal.entry.generation, *(number or 0 for number in generations.values())) + 1
+
+    async def _check(self, verb: Verb, tasks: tuple[Task, ...], generation: int) -> None:
+        """Ask for all that the command needs before anything is stopped. Raises GangError with all that is missing."""
+        checks = (self._members[task].check(generation, verb is not Verb.STOP) for task in tasks)
+        outcomes = await asyncio.gather(*checks, return_exceptions=True)
+        if other := [each for each in outcomes if each is not None and not isinstance(each, TfscaleError)]:
+            raise other[0]
+        if missing := [str(outcome) for outcome in outcomes if isinstance(outcome, TfscaleError)]:
+            raise GangError(f"nothing was stopped, and the {verb} not begun: {'; '.join(missing)}")
+        if verb is Verb.START:
+            await self._refuse_to_stop(tasks)
+
+    async def _refuse_to_stop(self, tasks: tuple[Task, ...]) -> None:
+        """Raise GangError if a task lives that a start would have to stop, because it trains with the others."""
+        statuses = await asyncio.gather(*(self._members[task].status() for task in tasks))
+        lives = (TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING)
+        alive = [
+            str(task) for task, status in zip(tasks, statuses, strict=True) if status is None or status.state in lives
+        ]
+        if alive:
+            raise GangError(f"a start stops nothing, and {', '.join(alive)} would have to begin anew: restart instead")
 
     async def _all_run(self, tasks: tuple[Task, ...]) -> bool:
         statuses = await asyncio.gather(*(self._members[task].status() for task in tasks))
@@ -220,15 +203,15 @@ class Gang:
         operation.finish()
         return operation
 
-    async def _cancel(self) -> None:
+    async def _cancel(self, why: str = _SUPERSEDED) -> None:
         driver = None if self._operation is None else self._operation.driver
         if driver is not None and not driver.done():
-            driver.cancel()
+            driver.cancel(why)
             await asyncio.wait([driver])
 
-    def _launch(self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: str) -> Operation:
+    async def _launch(self, verb: Verb, tasks: tuple[Task, ...], generation: int, reason: str) -> Operation:
         intent = Intent(verb, tuple(map(str, tasks)), generation, False, reason)
-        self._journal.update(generation=generation, intent=intent)
+        await self._journal.update(generation=generation, intent=intent)
         operation = Operation(intent, tasks)
         operation.report(Stage.PLANNED, tasks, reason)
         self._drive(operation)
@@ -241,21 +224,45 @@ class Gang:
     async def _follow(self, operation: Operation) -> None:
         try:
             await self._stop_then_start(operation)
-            self._journal.update(intent=None)
-            operation.report(Stage.DONE, operation.tasks)
+            operation.is_settled = True
+            await self._journal.update(intent=None)
+            operation.carried_out.set()
+            operation.report(Stage.DONE, operation.tasks, await self._proof(operation))
         except JournalError as error:
             operation.report(Stage.FAILED, operation.tasks, str(error))
         except GangError:
-            self._journal.update(intent=None)
+            with contextlib.suppress(JournalError):  # the next agent tries once more
+                await self._journal.update(intent=None)
         finally:
+            operation.carried_out.set()
             operation.finish()
+
+    async def _proof(self, operation: Operation) -> str:
+        """Watch the tasks that were started for some seconds. Raises GangError for one that has failed by then.
+
+        A newer command does not wait for that: return what is to be said of it then.
+        """
+        if operation.intent.verb == Verb.STOP:
+            return ""
+        try:
+            await asyncio.sleep(_PROOF)
+        except asyncio.CancelledError as cancelled:
+            if _SUPERSEDED not in cancelled.args:
+                raise
+            return f"not watched for {_PROOF:g} s, since {_SUPERSEDED}"
+        statuses = await asyncio.gather(*(self._members[task].status() for task in operation.tasks))
+        for task, status in zip(operation.tasks, statuses, strict=True):
+            if status is not None and (why := _failure(status, operation.intent.generation)):
+                operation.report(Stage.FAILED, [task], f"{task} {why}; see its log", is_told=task == self._spec.lead)
+                raise GangError(why)
+        return ""
 
     async def _stop_then_start(self, operation: Operation) -> None:
         if not operation.intent.starting:
             await self._all(operation, self._fence)
         if operation.intent.verb != Verb.STOP:
             operation.intent = replace(operation.intent, starting=True)
-            self._journal.update(intent=operation.intent)
+            await self._journal.update(intent=operation.intent)
             await self._all(operation, self._run)
 
     async def _all(self, operation: Operation, act: Callable[[Operation, Task], Awaitable[None]]) -> None:
@@ -291,3 +298,14 @@ class Gang:
         except TfscaleError as error:
             operation.report(Stage.FAILED, [task], str(error))
             raise GangError(str(error)) from error
+
+
+def _failure(status: TaskStatus, generation: int) -> str:
+    """Return how a task that was started in this generation has failed, nothing if it has not."""
+    end = status.exit
+    if status.generation != generation or status.state not in (TaskState.EXITED, TaskState.LOST):
+        return ""
+    if end is None:
+        return f"is {status.state}: {status.reason}"
+    lived = end.at - (end.at if status.started is None else status.started)
+    return "" if end.well else f"{how_it_ended(end)} {lived:.1f} s after its start"

@@ -5,13 +5,22 @@ It is written before the agent acts, so the next agent of the same task can go o
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+import threading
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.private_file import open_private, replace_for_good
 from tfscale.core.errors import TfscaleError
+
+_VERSION = 1
+"""Version of the file. Fields that a reader does not know are ignored."""
+MOST_GENERATIONS = 1 << 53
+"""Newest generation there may be: every program that reads numbers of JSON reads these alike."""
 
 
 class JournalError(TfscaleError):
@@ -53,34 +62,67 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._files = FileThread()
+        self._writing = asyncio.Lock()
         self.entry = self._read()
 
-    def update(self, **changes: Any) -> None:
-        """Change fields of the entry, on disk first. Raises JournalError."""
-        entry = replace(self.entry, **changes)
-        if entry == self.entry:
-            return
-        temporary = self._path.with_name(self._path.name + ".new")
+    async def update(self, **changes: Any) -> None:
+        """Change fields of the entry, on disk first; the generation never falls. Raises JournalError."""
+        async with self._writing:
+            entry = replace(self.entry, **changes)
+            entry = replace(entry, generation=max(entry.generation, self.entry.generation))
+            if entry.generation > MOST_GENERATIONS:
+                raise JournalError(f"there is no generation {entry.generation}: {MOST_GENERATIONS} is the last")
+            if entry == self.entry:
+                return
+            await self._put(entry)
+            self.entry = entry
+
+    async def check(self) -> None:
+        """Write the entry as it is. Raises JournalError where that fails, so that nothing is begun in vain."""
+        async with self._writing:
+            await self._put(self.entry)
+
+    async def _put(self, entry: JournalEntry) -> None:
+        given_up = threading.Event()
         try:
-            with temporary.open("w") as file:
-                json.dump(asdict(entry), file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
-        except OSError as error:
+            await self._files.call(lambda: self._write(entry, given_up))
+        except (OSError, DiskHangs) as error:
+            given_up.set()
             raise JournalError(f"{self._path}: cannot be written: {error}") from error
-        self.entry = entry
+
+    def _write(self, entry: JournalEntry, given_up: threading.Event) -> None:
+        temporary = self._path.with_name(self._path.name + ".new")
+        with os.fdopen(open_private(str(temporary), os.O_WRONLY | os.O_TRUNC), "w") as file:
+            json.dump({"version": _VERSION, **asdict(entry)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        if not given_up.is_set():
+            replace_for_good(str(temporary), str(self._path))
 
     def _read(self) -> JournalEntry:
         try:
-            fields = json.loads(self._path.read_text())
-            intent = fields.pop("intent")
-            if intent is not None:
-                intent = Intent(**{**intent, "tasks": tuple(intent["tasks"])})
-            return JournalEntry(**fields, intent=intent)
+            return _entry(json.loads(self._path.read_text()))
         except FileNotFoundError:
             return JournalEntry()
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise JournalError(
                 f"{self._path}: cannot be read ({error}): mend it, or remove it to begin at generation 1"
             ) from error
+
+
+def _entry(given: dict[str, Any]) -> JournalEntry:
+    """Return the entry of an object, without the fields of a later version. Raises ValueError for wrong values."""
+    known = _known(JournalEntry, given)
+    if known["intent"] is not None:
+        intent = _known(Intent, known["intent"])
+        known["intent"] = Intent(**{**intent, "tasks": tuple(intent["tasks"])})
+    entry = JournalEntry(**known)
+    numbers = (entry.generation, entry.task_generation, entry.attempt)
+    if not all(isinstance(number, int) and 0 <= number <= MOST_GENERATIONS for number in numbers):
+        raise ValueError(f"numbers out of range: {numbers}")
+    return entry
+
+
+def _known(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    return {field.name: given[field.name] for field in fields(kind) if field.name in given}

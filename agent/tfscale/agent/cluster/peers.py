@@ -15,12 +15,17 @@ from tfscale.agent.network.greetings import Answer
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import open_channel
 from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task_identity import identity_of
 from tfscale.core.records import TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
 _logger = logging.getLogger(__name__)
 _QUICK = 1.0
 """Seconds for a question to an agent that may not be running."""
+
+_CHECK = 6.0
+"""Seconds for a check of the peer's disk, for which its agent waits 5 s, and for a connection to an agent that has
+just been started."""
 
 
 class Peer:
@@ -29,10 +34,25 @@ class Peer:
     `patience` is the time in seconds after which an agent that does not answer is reported as unreachable.
     """
 
-    def __init__(self, spec: ClusterSpec, task: Task, insecure: bool, patience: float = 20.0) -> None:
+    def __init__(self, spec: ClusterSpec, run: str, task: Task, insecure: bool, patience: float = 20.0) -> None:
         self._spec, self._task, self._insecure = spec, task, insecure
+        self._identity = identity_of(spec, run, task)
+        self._to = wire.identity_message(self._identity)
+        self.refusal = ""
+        """Words with which the agent at the peer's address has refused the last question for its generation."""
         self._patience = patience
         self._channel: grpc.aio.Channel | None = None
+
+    async def check(self, generation: int, is_start: bool) -> None:
+        target = agent_pb2.ApplyRequest.TARGET_STARTABLE if is_start else agent_pb2.ApplyRequest.TARGET_STOPPABLE
+        request = agent_pb2.ApplyRequest(target=target, generation=generation, to=self._to)
+        try:
+            await self._stub().Apply(request, timeout=_CHECK, wait_for_ready=True)
+        except grpc.aio.AioRpcError as error:
+            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                raise GangError(self._no_answer()) from None
+            if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:  # an older agent, which knows no such target
+                raise self._refused(error) from error
 
     async def fence(self, generation: int, reason: str, unreachable: Callable[[str], None]) -> TaskStatus:
         return await self._apply(agent_pb2.ApplyRequest.TARGET_STOPPED, generation, reason, unreachable)
@@ -45,15 +65,17 @@ class Peer:
 
         With `wait`, an agent that is not running yet is waited for.
         """
-        request = agent_pb2.DescribeRequest()
+        request = agent_pb2.DescribeRequest(to=self._to)
         try:
             answer = await self._stub().Describe(request, timeout=patience, wait_for_ready=wait)
-        except grpc.aio.AioRpcError:
+        except grpc.aio.AioRpcError as error:
+            self._note(error)
             return None
+        self.refusal = ""
         return answer.generation
 
     async def status(self) -> TaskStatus | None:
-        watch = self._stub().Watch(wire.watch_request(), timeout=_QUICK)
+        watch = self._stub().Watch(wire.watch_request(self._identity), timeout=_QUICK)
         try:
             async for reply in watch:
                 return wire.status_record(reply.snapshot.recent[-1].status)
@@ -66,7 +88,8 @@ class Peer:
     async def greet(self, patience: float) -> Answer:
         """Return who answers in `patience` seconds, and in half as many more if it is not the agent."""
         try:
-            await health_pb2_grpc.HealthStub(self._opened()).Check(health_pb2.HealthCheckRequest(), timeout=patience)
+            request = health_pb2.HealthCheckRequest(service=wire.health_name(self._identity))
+            await health_pb2_grpc.HealthStub(self._opened()).Check(request, timeout=patience)
         except grpc.aio.AioRpcError:
             return Answer.HOST if await self._host_answers(patience / 2) else Answer.NOBODY
         return Answer.AGENT
@@ -104,18 +127,12 @@ class Peer:
         unreachable: Callable[[str], None],
     ) -> TaskStatus:
         """Repeat the request until the agent has answered: it may be killed and started again meanwhile."""
-        request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason)
-        loop = asyncio.get_running_loop()
-        late = loop.time() + self._patience
-        warning = loop.call_at(late, unreachable, self._no_answer())
+        request = agent_pb2.ApplyRequest(target=target, generation=generation, reason=reason, to=self._to)
+        listening = asyncio.create_task(self._listen(unreachable))
         try:
             while True:
                 call = self._stub().Apply(request, wait_for_ready=True)
                 try:
-                    await call.initial_metadata()
-                    warning.cancel()
-                    if loop.time() >= late:
-                        _logger.info("its agent answers again", extra={"task": str(self._task)})
                     return wire.status_record(await call)
                 except grpc.aio.AioRpcError as error:
                     if error.code() is not grpc.StatusCode.UNAVAILABLE:
@@ -124,7 +141,33 @@ class Peer:
                 finally:
                     call.cancel()
         finally:
-            warning.cancel()
+            listening.cancel()
+
+    async def _listen(self, unreachable: Callable[[str], None]) -> None:
+        """Ask the agent again and again whether it is there, and tell of it once it has not answered for `patience`.
+
+        The request itself says nothing of that: it is answered when the task is there, after a grace period perhaps,
+        and gRPC holds back the first metadata of such a call until its answer.
+        """
+        loop = asyncio.get_running_loop()
+        heard, is_told = loop.time(), False
+        while True:
+            # An agent that is stopped answers nothing, and its kernel keeps the connection.
+            if await self.generation(self._patience / 4, wait=True) is not None:
+                if is_told:
+                    _logger.info("its agent answers again", extra={"task": str(self._task)})
+                heard, is_told = loop.time(), False
+            elif loop.time() - heard >= self._patience and not is_told:
+                is_told = True
+                unreachable(self._no_answer())
+            await asyncio.sleep(self._patience / 20)
+
+    def _note(self, error: grpc.aio.AioRpcError) -> None:
+        """Log it once where a stranger's agent answers at the peer's address, or one with another cluster file."""
+        refusal = (error.details() or "") if error.code() is grpc.StatusCode.NOT_FOUND else ""
+        if refusal and refusal != self.refusal:
+            _logger.warning("the agent at %s refuses: %s", self._spec.agents[self._task], refusal)
+        self.refusal = refusal
 
     def _no_answer(self) -> str:
         return f"the agent of {self._task} at {self._spec.agents[self._task]} does not answer: start it"

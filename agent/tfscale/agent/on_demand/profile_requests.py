@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import ProfileOrder, ProfileReport, ProfileStage
 
@@ -50,6 +51,7 @@ class Profiler:
         self._reports: asyncio.Queue[ProfileReport] = asyncio.Queue()
         self._last = 0
         self._is_busy = False
+        self._files = FileThread()
 
     async def listen(self) -> AsyncGenerator[ProfileOrder, None]:
         """Yield the orders for the process that reports, until it disconnects."""
@@ -91,7 +93,17 @@ class Profiler:
             report = await _next_report(self._reports, patience)
             stage = report.stage
             patience = seconds + _BEGIN_TIMEOUT if stage is ProfileStage.CAPTURING else _WRITE_TIMEOUT
-            yield _progress(report, folder)
+            yield await self._progress(report, folder)
+
+    async def _progress(self, report: ProfileReport, folder: Path) -> ProfileProgress:
+        if report.stage is not ProfileStage.WRITTEN:
+            return ProfileProgress(report.stage, time.time(), str(folder))
+        try:
+            size = await self._files.call(lambda: Path(report.file).stat().st_size)
+        except (OSError, DiskHangs) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ProfileUnavailable(f"{report.file}: the process says that it wrote this: {why}") from None
+        return ProfileProgress(report.stage, time.time(), str(folder), report.file, size)
 
 
 async def _next_report(reports: asyncio.Queue[ProfileReport], patience: float) -> ProfileReport:
@@ -105,13 +117,3 @@ async def _next_report(reports: asyncio.Queue[ProfileReport], patience: float) -
     if report.stage is ProfileStage.FAILED:
         raise ProfileUnavailable(report.message)
     return report
-
-
-def _progress(report: ProfileReport, folder: Path) -> ProfileProgress:
-    if report.stage is not ProfileStage.WRITTEN:
-        return ProfileProgress(report.stage, time.time(), str(folder))
-    try:
-        size = Path(report.file).stat().st_size
-    except OSError as error:
-        raise ProfileUnavailable(f"{report.file}: the process says that it wrote this: {error.strerror}") from None
-    return ProfileProgress(report.stage, time.time(), str(folder), report.file, size)

@@ -1,8 +1,5 @@
 """Requests for the Python stacks of the threads in the task's process, which its probe writes."""
 
-# A small file on a local disk.
-# ruff: noqa: ASYNC240
-
 from __future__ import annotations
 
 import asyncio
@@ -13,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.private_file import open_private
 from tfscale.core.errors import TfscaleError
 
 _TIMEOUT = 3.0
@@ -52,10 +51,11 @@ class StackDump:
     text: str
 
 
-async def dump_stacks(listener: StackListener | None, task_pid: int | None, path: Path) -> StackDump:
+async def dump_stacks(listener: StackListener | None, task_pid: int | None, path: Path, files: FileThread) -> StackDump:
     """Ask a task for its stacks and return them. Raises StackUnavailable.
 
-    The process writes to the file at `path`, which is emptied first, so that it stays small.
+    The process writes to the file at `path`, which is emptied first, so that it stays small. While its disk hangs the
+    process is not asked: its training would wait for the disk, too.
     """
     if task_pid is None:
         raise StackUnavailable("the task does not run: there is no stack to show")
@@ -70,11 +70,15 @@ async def dump_stacks(listener: StackListener | None, task_pid: int | None, path
     if not _handles_signal(listener):
         raise StackUnavailable(f"process {listener.pid} listens no more: it is ending, or runs another program by now")
     try:
-        path.write_text("")
+        await files.call(lambda: os.close(open_private(str(path), os.O_WRONLY | os.O_TRUNC)))
         os.kill(listener.pid, listener.signal)
-    except OSError as error:
-        raise StackUnavailable(f"process {listener.pid} cannot be asked for its stack: {error.strerror}") from None
-    text = await _read_when_complete(path)
+    except (OSError, DiskHangs) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise StackUnavailable(f"process {listener.pid} cannot be asked for its stack: {why}") from None
+    try:
+        text = await _read_when_complete(path, files)
+    except (OSError, DiskHangs) as error:
+        raise StackUnavailable(f"the stack of process {listener.pid} cannot be read: {error}") from None
     if not text:
         raise StackTimeout(
             f"process {listener.pid} wrote no stack in {_TIMEOUT:.0f} s: it is stopped, or waits in the kernel"
@@ -113,14 +117,17 @@ def _handles_signal(listener: StackListener) -> bool:
     return caught is not None and bool(int(caught[1], 16) >> (listener.signal - 1) & 1)
 
 
-async def _read_when_complete(path: Path) -> str:
-    """Return the file's text once it has stopped growing; empty if nothing was written in time."""
+async def _read_when_complete(path: Path, files: FileThread) -> str:
+    """Return the file's text once it has stopped growing; empty if nothing was written in time.
+
+    Raises OSError and DiskHangs.
+    """
     size, unchanged = 0, 0
     for _ in range(round(_TIMEOUT / _POLL)):
         await asyncio.sleep(_POLL)
-        now = path.stat().st_size
+        now = await files.call(lambda: path.stat().st_size)
         unchanged = unchanged + 1 if now == size > 0 else 0
         if unchanged == _UNCHANGED_POLLS:
             break
         size = now
-    return path.read_text(errors="replace")
+    return await files.call(lambda: path.read_text(errors="replace"))

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import contextlib
 import os
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.on_demand.rotated_logs import newer_log, open_log
+from tfscale.core.errors import UsageError
+
+MOST_LINES = 10_000
+"""Longest tail."""
 
 _POLL = 0.25
 """Seconds between two reads of a log that does not grow."""
 _CHUNK = 1 << 18
 """Bytes of one read."""
+_BAR = 1.0
+"""Seconds between two states of a bar that is drawn again and again in one line."""
 _LINE = 1 << 14
 """Bytes after which a line without an end is cut."""
 
@@ -27,28 +37,24 @@ class LogLines:
     rotated: bool = False
 
 
-async def read_log(path: Path, tail: int, follow: bool) -> AsyncIterator[LogLines]:
-    """Yield the last `tail` lines, also from the newest rotated log, and with `follow` all later lines."""
-    file = open_log(path)
-    reader = _LineReader(file)
+async def read_log(path: Path, tail: int, follow: bool, files: FileThread) -> AsyncGenerator[LogLines]:
+    """Yield the last `tail` lines, also from the newest rotated log, and with `follow` all later lines.
+
+    Raises UsageError for a longer tail than MOST_LINES, and DiskHangs.
+    """
+    if tail > MOST_LINES:
+        raise UsageError(f"{tail} lines of a log: ask for {MOST_LINES} at most")
+    follower = _Follower(path)
     try:
-        lines = _last(path.with_name(path.name + ".1"), reader, tail)
-        yield LogLines(tuple(lines if follow else [*lines, *reader.flush()][-tail:] if tail else ()))
+        yield LogLines(tuple(await files.call(lambda: follower.begin(tail, follow))))
         while follow:
-            lines = reader.read()
-            if lines:
-                yield LogLines(tuple(lines))
-                continue
-            if (newer := newer_log(path, reader.file)) is not None:
-                if last := [*reader.read(), *reader.flush()]:
-                    yield LogLines(tuple(last))
-                rotated = reader.file is not None
-                reader.replace(newer.file)
-                yield LogLines(tuple(reader.read()), rotated)
-                continue
-            await asyncio.sleep(_POLL)
+            if (lines := await files.call(follower.following)) is not None:
+                yield lines
+            else:
+                await asyncio.sleep(_POLL)
     finally:
-        reader.replace(None)
+        with contextlib.suppress(DiskHangs, RuntimeError):
+            await files.call(follower.close)
 
 
 def last_lines(path: Path, count: int) -> list[str]:
@@ -62,12 +68,49 @@ def last_lines(path: Path, count: int) -> list[str]:
         reader.replace(None)
 
 
+class _Follower:
+    """Reader of a log to its end, again and again, also when it has been rotated meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._reader = _LineReader(None)
+
+    def begin(self, tail: int, follow: bool) -> list[str]:
+        """Return the last lines."""
+        self._reader.replace(open_log(self._path))
+        lines = _last(self._path.with_name(self._path.name + ".1"), self._reader, tail)
+        if not tail or follow:
+            return lines[-tail:] if tail else []
+        return [*lines, *self._reader.flush()][-tail:]
+
+    def following(self) -> LogLines | None:
+        """Return what was appended since, None for nothing: of a bar, its newest state."""
+        if lines := self._reader.next_lines():
+            return LogLines(tuple(lines))
+        if (newer := newer_log(self._path, self._reader.file)) is None:
+            bar = self._reader.newest_bar()
+            return None if bar is None else LogLines((bar,))
+        # What came between the last read and the rotation.
+        if last := self._reader.next_lines() or self._reader.flush():
+            newer.file.close()
+            return LogLines(tuple(last))
+        rotated = self._reader.file is not None
+        self._reader.replace(newer.file)
+        return LogLines(tuple(self._reader.next_lines()), rotated)
+
+    def close(self) -> None:
+        self._reader.replace(None)
+
+
 class _LineReader:
     """Reader of the lines that were appended to a file since the last read."""
 
     def __init__(self, file: BinaryIO | None) -> None:
         self.file = file
         self._rest = b""
+        self._shown = b""
+        """Unfinished line that `newest_bar` returned last."""
+        self._shown_at = 0.0
 
     def replace(self, file: BinaryIO | None) -> None:
         if self.file is not None:
@@ -81,15 +124,31 @@ class _LineReader:
             self.file.seek(-size, os.SEEK_END)
         return skipped
 
-    def read(self) -> list[str]:
-        if self.file is None:
-            return []
-        data = self._rest + self.file.read(_CHUNK)
-        *lines, self._rest = data.split(b"\n")
+    def read(self) -> list[str] | None:
+        """Return the next lines, perhaps none; None at the end of the file."""
+        if self.file is None or not (data := self.file.read(_CHUNK)):
+            return None
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest = _without_overwritten(self._rest)
         if len(self._rest) > _LINE:
             lines.append(self._rest)
             self._rest = b""
         return [_as_shown(line) for line in lines]
+
+    def next_lines(self) -> list[str]:
+        """Return the lines of the next read that has any; none at the end of the file."""
+        while (lines := self.read()) is not None:
+            if lines:
+                return lines
+        return []
+
+    def newest_bar(self) -> str | None:
+        """Return what a bar without a line end shows, if that has changed and was not returned for a while."""
+        now = time.monotonic()
+        if b"\r" not in self._rest or self._rest == self._shown or now - self._shown_at < _BAR:
+            return None
+        self._shown, self._shown_at = self._rest, now
+        return _as_shown(self._rest)
 
     def flush(self) -> list[str]:
         rest, self._rest = self._rest, b""
@@ -106,87 +165,22 @@ def _last(rotated: Path, reader: _LineReader, tail: int) -> list[str]:
     return older[len(current) - tail :] + current
 
 
+def _without_overwritten(line: bytes) -> bytes:
+    """Return the end of an unfinished line: what is shown now, and what may come to be shown in its place."""
+    shown, _, newest = line.rpartition(b"\r")
+    return b"\r".join([shown.rpartition(b"\r")[2], newest]) if shown else line
+
+
 def _tail(reader: _LineReader, count: int) -> list[str]:
     """Return the last `count` lines, from no more bytes than lines of usual length need."""
     skipped = reader.skip_to_last(max(_CHUNK, 512 * count))
     last: deque[str] = deque(maxlen=count)
-    while lines := reader.read():
+    while (lines := reader.read()) is not None:
         last.extend(lines[1:] if skipped else lines)
-        skipped = False
+        skipped = skipped and not lines
     return list(last)
 
 
 def _as_shown(line: bytes) -> str:
     """Return a line as a terminal shows it: without the text that a carriage return overwrites."""
     return line.rstrip(b"\r").rpartition(b"\r")[2].decode(errors="replace")
-
-
-def open_log(path: Path) -> BinaryIO | None:
-    """Open a log; None where it cannot be read, or is not there yet."""
-    try:
-        return path.open("rb")
-    except OSError:
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class NewerLog:
-    """File in which a log goes on."""
-
-    file: BinaryIO
-    is_gap: bool
-    """True if files between the last one and this one may have been rotated away."""
-
-
-def newer_log(path: Path, file: BinaryIO | None) -> NewerLog | None:
-    """Return the file after this one, once it was rotated, truncated, or made at last; None while it is the newest."""
-    if not _is_replaced(path, file):
-        return None
-    number = 0 if file is None else _rotations(path, file)
-    newer = open_log(_rotated(path, max(0, number - 1)) if number is not None else _oldest(path))
-    if newer is None or (file is not None and number and not _is_file(_rotated(path, number), file)):
-        # It is being rotated at this moment.
-        return None
-    return NewerLog(newer, is_gap=number is None)
-
-
-def _is_replaced(path: Path, file: BinaryIO | None) -> bool:
-    try:
-        newest = path.stat()
-    except OSError:
-        return False
-    return file is None or not _is_file(path, file) or newest.st_size < file.tell()
-
-
-def _rotations(path: Path, file: BinaryIO) -> int | None:
-    """Return how often this file was rotated, None if it was rotated away.
-
-    The search goes the way of a file, which is at no lower number when the next one is looked at.
-    """
-    return next((number for number in _numbers(path) if _is_file(_rotated(path, number), file)), None)
-
-
-def _oldest(path: Path) -> Path:
-    return _rotated(path, max(_numbers(path), default=0))
-
-
-def _numbers(path: Path) -> Iterator[int]:
-    """Yield the numbers of all files of a log, among which one may be missing while they are rotated."""
-    missing = 0
-    for number in itertools.count():
-        missing = 0 if _rotated(path, number).exists() else missing + 1
-        if missing > 1:
-            return
-        if not missing:
-            yield number
-
-
-def _rotated(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}.{number}") if number else path
-
-
-def _is_file(path: Path, file: BinaryIO) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except OSError:
-        return False

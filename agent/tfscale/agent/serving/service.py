@@ -1,7 +1,6 @@
 """gRPC service of the agent. It only translates between messages and calls; other modules decide."""
 
 # gRPC gives every method a request and a context.
-# ruff: noqa: ARG002
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ import grpc
 import grpc.aio
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, Overtaken, Verb
+from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.profile_requests import ProfileBusy, ProfileProgress, ProfileTimeout, ProfileUnavailable
 from tfscale.agent.on_demand.stack_requests import StackDump, StackTimeout, StackUnavailable
 from tfscale.agent.on_demand.task_log import read_log
@@ -27,9 +27,12 @@ from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
 
 _logger = logging.getLogger(__name__)
 SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
+_MOST_REFUSED = 100
+"""Strangers of which the log tells once; a stranger's console asks again every second."""
 _Context = grpc.aio.ServicerContext
 _CODES = {
     UsageError: grpc.StatusCode.INVALID_ARGUMENT,
+    DiskHangs: grpc.StatusCode.FAILED_PRECONDITION,
     Busy: grpc.StatusCode.ABORTED,
     Overtaken: grpc.StatusCode.FAILED_PRECONDITION,
     GangError: grpc.StatusCode.FAILED_PRECONDITION,
@@ -61,6 +64,9 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         self._gang = gang
         self._take_stack = take_stack
         self._profile = profile
+        self._files = FileThread()
+        self._refused: set[str] = set()
+        """Reasons of refusals that are in the log as warnings already."""
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Have the server answer the calls of this service."""
@@ -69,6 +75,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Watch(
         self, request: agent_pb2.WatchRequest, context: _Context[agent_pb2.WatchRequest, agent_pb2.WatchReply]
     ) -> AsyncIterator[agent_pb2.WatchReply]:
+        await self._refuse_strangers(request.to, context)
         with self._feed.watch(request.since if request.HasField("since") else None) as watcher:
             _logger.debug("%s watches", context.peer())
             yield wire.snapshot_reply(self._describe(), watcher.recent)
@@ -78,6 +85,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Describe(
         self, request: agent_pb2.DescribeRequest, context: _Context[agent_pb2.DescribeRequest, agent_pb2.Description]
     ) -> agent_pb2.Description:
+        await self._refuse_strangers(request.to, context)
         return wire.description_message(self._describe())
 
     async def Restart(
@@ -101,12 +109,18 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def FollowLog(
         self, request: agent_pb2.FollowLogRequest, context: _Context[agent_pb2.FollowLogRequest, agent_pb2.LogChunk]
     ) -> AsyncIterator[agent_pb2.LogChunk]:
-        async for lines in read_log(self._settings.files.log, request.tail, request.follow):
-            yield wire.log_message(lines)
+        await self._refuse_strangers(request.to, context)
+        try:
+            async with aclosing(read_log(self._settings.files.log, request.tail, request.follow, self._files)) as log:
+                async for lines in log:
+                    yield wire.log_message(lines)
+        except (UsageError, DiskHangs) as error:
+            await _refuse(context, _code(error), str(error))
 
     async def Stack(
         self, request: agent_pb2.StackRequest, context: _Context[agent_pb2.StackRequest, agent_pb2.StackReply]
     ) -> agent_pb2.StackReply:
+        await self._refuse_strangers(request.to, context)
         try:
             return wire.stack_message(await self._take_stack())
         except StackUnavailable as error:
@@ -115,6 +129,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Profile(
         self, request: agent_pb2.ProfileRequest, context: _Context[agent_pb2.ProfileRequest, agent_pb2.ProfileReply]
     ) -> AsyncIterator[agent_pb2.ProfileReply]:
+        await self._refuse_strangers(request.to, context)
         _logger.info("a profile of %g s is asked for by %s", request.seconds, context.peer())
         try:
             async with aclosing(self._profile(request.seconds)) as steps:
@@ -126,15 +141,18 @@ class AgentService(agent_pb2_grpc.AgentServicer):
     async def Apply(
         self, request: agent_pb2.ApplyRequest, context: _Context[agent_pb2.ApplyRequest, telemetry_pb2.TaskStatus]
     ) -> telemetry_pb2.TaskStatus:
-        # The lead learns at once that the agent is there: the rest may take a grace period.
-        await context.send_initial_metadata(())
+        await self._refuse_strangers(request.to, context, is_order=True)
         targets = {
             agent_pb2.ApplyRequest.TARGET_STOPPED: self._local.fence,
             agent_pb2.ApplyRequest.TARGET_RUNNING: self._local.run,
         }
-        if request.target not in targets:
+        checks = {agent_pb2.ApplyRequest.TARGET_STOPPABLE: False, agent_pb2.ApplyRequest.TARGET_STARTABLE: True}
+        if request.target not in (*targets, *checks):
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"unknown target {request.target}")
         try:
+            if request.target in checks:
+                await self._local.check(request.generation, checks[request.target])
+                return wire.status_message(await self._local.status())
             return wire.status_message(await targets[request.target](request.generation, request.reason))
         except TfscaleError as error:
             await _refuse(context, _code(error), str(error))
@@ -145,6 +163,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         request: agent_pb2.TasksRequest,
         context: _Context[agent_pb2.TasksRequest, agent_pb2.Progress],
     ) -> AsyncIterator[agent_pb2.Progress]:
+        await self._refuse_strangers(request.to, context, is_order=True)
         if self._gang is None:
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, self._not_the_lead())
         try:
@@ -155,6 +174,22 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             await _refuse(context, _code(error), str(error))
         async for progress in operation.progress():
             yield wire.progress_message(progress)
+
+    async def _refuse_strangers(
+        self, to: agent_pb2.TaskIdentity, context: _Context[Any, Any], *, is_order: bool = False
+    ) -> None:
+        """Refuse a request that is not meant for this agent, and an order that does not say for whom it is."""
+        own, asked = self._settings.identity, wire.identity_record(to)
+        why = own.why_not(asked)
+        if is_order and not (asked.task and asked.fingerprint):
+            why = f"this is {own}, and the request does not say whom it is for: name them in `to`, as Describe does"
+        if why is None:
+            return
+        is_news = why not in self._refused and len(self._refused) < _MOST_REFUSED
+        if is_news:
+            self._refused.add(why)
+        _logger.log(logging.WARNING if is_news else logging.DEBUG, "refused a request of %s: %s", context.peer(), why)
+        await context.abort(grpc.StatusCode.NOT_FOUND, why)
 
     def _not_the_lead(self) -> str:
         spec = self._settings.cluster

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from collections.abc import Callable
 
 from tfscale.agent.cluster.gang import GangError, Overtaken
-from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.cluster.journal import Journal, JournalError
+from tfscale.agent.file_thread import DiskHangs, FileThread
+from tfscale.agent.process.startable import why_not_startable
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.supervisor import Launch, Supervisor
+from tfscale.agent.supervision.shim_process import Launch
+from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.supervision.task_environment import report_socket, task_environment
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.records import TaskStatus
+
+_logger = logging.getLogger(__name__)
+_MOST_AHEAD = 1 << 20
+"""Generations by which a request may be ahead of this agent: each is one command to the cluster."""
 
 
 def _never(_why: str) -> None:
@@ -29,6 +38,7 @@ class LocalTask:
         self._supervisor = supervisor
         self._reports = reports
         self._lock = asyncio.Lock()
+        self._program_files = FileThread()
         self._commanded = False
         """True once the lead has sent a request."""
         self._leaving = False
@@ -39,14 +49,29 @@ class LocalTask:
         """Adopt the task of the last agent; after a clean end, only a shim that should not be there."""
         entry = self._journal.entry
         wanted = (0, 0) if entry.drained else (entry.task_generation, entry.attempt)
-        status = await self._supervisor.adopt(*wanted)
+        status = await self._supervisor.adopt(*wanted, any_command=self._settings.adopt)
         if self._supervisor.alive:
             newest = max(entry.generation, status.generation)
-            self._journal.update(generation=newest, task_generation=status.generation, attempt=status.attempt)
+            await self._journal.update(generation=newest, task_generation=status.generation, attempt=status.attempt)
             self._reports.begin(status.generation, status.attempt)
         running_socket = entry.socket if self._supervisor.alive else None
         self.socket = running_socket or report_socket(self._settings)
         return status
+
+    async def check(self, generation: int, is_start: bool) -> None:
+        """Raise a TfscaleError if `fence`, or with `is_start` `run`, would be refused or fail; touch nothing."""
+        self._refuse(generation)
+        await self._journal.check()
+        if is_start and (why := await self._why_not_startable()):
+            raise GangError(f"{self._settings.task} {why}")
+
+    async def _why_not_startable(self) -> str | None:
+        program, command = self._settings.cluster.program, self._settings.command
+        environment = {**os.environ, **program.environment}
+        try:
+            return await self._program_files.call(lambda: why_not_startable(command, program.directory, environment))
+        except DiskHangs as error:
+            return f"cannot be started: {command[0]!r}: {error}"
 
     async def fence(self, generation: int, reason: str, _unreachable: Callable[[str], None] = _never) -> TaskStatus:
         """End the task if it was started in an older generation.
@@ -55,7 +80,7 @@ class LocalTask:
         """
         self._commanded = True
         async with self._lock:
-            self._accept(generation)
+            await self._accept(generation)
             if self._supervisor.alive and self._supervisor.status.generation < generation:
                 await self._supervisor.stop(reason)
             return self._supervisor.status
@@ -68,9 +93,10 @@ class LocalTask:
         """
         self._commanded = True
         async with self._lock:
-            self._accept(generation)
+            await self._accept(generation)
             if self._supervisor.status.generation == generation:
-                return self._supervisor.status
+                # It may be starting: gRPC gives a request up when the lead's agent dies that has sent it.
+                return await self._supervisor.started()
             await self._supervisor.stop(reason)
             return await self._start(generation, reason)
 
@@ -78,7 +104,7 @@ class LocalTask:
         """Start the task at the agent's own cold start, unless the lead has sent a request in the meantime."""
         async with self._lock:
             if not self._commanded and not self._supervisor.alive:
-                self._journal.update(generation=generation)
+                await self._journal.update(generation=generation)
                 await self._start(generation, reason)
 
     async def generation(self) -> int:
@@ -90,21 +116,33 @@ class LocalTask:
     async def drain(self) -> None:
         """End the task for good, and mark in the journal that the next agent starts cold."""
         self._leaving = True
-        await self._supervisor.stop("its agent was asked to end")
-        self._journal.update(drained=True)
+        async with self._lock:  # a start under way is over then, or has not begun
+            await self._supervisor.stop("its agent was asked to end")
+        try:
+            await self._journal.update(drained=True)
+        except JournalError as error:
+            _logger.error("%s; give --restart to have its next agent start it again", error)
 
-    def _accept(self, generation: int) -> None:
+    async def _accept(self, generation: int) -> None:
+        self._refuse(generation)
+        await self._journal.update(generation=generation)
+
+    def _refuse(self, generation: int) -> None:
         newest = self._journal.entry.generation
         if generation < newest:
             raise Overtaken(f"{self._settings.task} is in generation {newest}, the request is for {generation}")
-        self._journal.update(generation=generation)
+        if not 0 < generation <= newest + _MOST_AHEAD:
+            raise GangError(
+                f"{self._settings.task} is in generation {newest}, and goes to none above {newest + _MOST_AHEAD}; "
+                f"the request is for {generation}"
+            )
 
     async def _start(self, generation: int, reason: str) -> TaskStatus:
         if self._leaving:
             raise GangError(f"the agent of {self._settings.task} is ending: start it again")
         entry = self._journal.entry
         attempt = entry.attempt + 1 if entry.task_generation == generation else 1
-        self._journal.update(task_generation=generation, attempt=attempt, socket=self.socket, drained=False)
+        await self._journal.update(task_generation=generation, attempt=attempt, socket=self.socket, drained=False)
         self._reports.begin(generation, attempt)
         environment = task_environment(self._settings, generation, attempt, self.socket)
         return await self._supervisor.start(Launch(generation, attempt, environment, reason))

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfscale.agent.on_demand.task_log import newer_log, open_log
+from tfscale.agent.on_demand.rotated_logs import newer_log, open_log
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.supervision.shim import UNFINISHED
+from tfscale.agent.supervision.output_log import UNFINISHED
 from tfscale.core.log_clues import OWN
 
 _logger = logging.getLogger(__name__)

@@ -10,19 +10,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import json
 import logging
 import os
+import shlex
 import signal
-import subprocess
-import sys
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from tfscale.agent.file_thread import DiskHangs, FileThread
 from tfscale.agent.on_demand.task_log import last_lines
-from tfscale.agent.supervision import shim
+from tfscale.agent.private_file import open_private
+from tfscale.agent.supervision import sessions
+from tfscale.agent.supervision.shim_process import Launch, ShimProcess, TaskSpec, other_command, shown_command
 from tfscale.agent.supervision.shim_state import ShimState, read_state
 from tfscale.agent.supervision.transitions import TRANSITIONS, InvalidTransition, log_transition
 from tfscale.core.errors import TfscaleError
@@ -35,6 +36,10 @@ _ADOPTION_TIMEOUT = 10.0
 """Seconds for a shim that is just starting to write its state."""
 _ADOPTION_POLL = 0.02
 """Seconds between two reads of that state."""
+_SHIM_PATIENCE = 20.0
+"""Seconds beyond the grace period for a shim to kill what is left, and to write its files while a disk hangs."""
+_DISK_PATIENCE = 3.0
+"""Seconds for a disk to give a state or the end of a log."""
 _STORY = 20
 """Newest statuses that an InvalidTransition shows."""
 _LAST_LINES = 400
@@ -43,32 +48,6 @@ _LAST_LINES = 400
 
 class SupervisionError(TfscaleError):
     """A shim that cannot be started, or a process that holds a shim's lock and is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSpec:
-    """Properties of a task that are the same at each of its starts."""
-
-    command: tuple[str, ...]
-    directory: str | None
-    state: Path
-    lock: Path
-    log: Path
-    grace: float
-    """Seconds between SIGTERM and SIGKILL."""
-    log_size: int
-    """Bytes at which the log is rotated."""
-    log_keep: int
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """One start of the task."""
-
-    generation: int
-    attempt: int
-    environment: Mapping[str, str]
-    reason: str
 
 
 class Supervisor:
@@ -83,18 +62,27 @@ class Supervisor:
         self._status = TaskStatus(TaskState.PENDING)
         self._story = deque([self._status], maxlen=_STORY)
         self._state: ShimState | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._files = FileThread(_DISK_PATIENCE)
+        self._process: ShimProcess | None = None
+        self._shim_pid = 0
         self._pipe: int | None = None
         self._pidfd: int | None = None
         self._received = b""
         self._request: tuple[signal.Signals, str] | None = None
         """Signal and reason of the newest request to end the task."""
-        self._losing: asyncio.Task[None] | None = None
+        self._concluding: asyncio.Task[None] | None = None
+        self._is_shim_stopped = False
         self._changed = asyncio.Event()
 
     @property
     def status(self) -> TaskStatus:
         return self._status
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Command of the task that lives, else of its next start, as it is shown."""
+        state = self._state if self.alive else None
+        return tuple(shown_command(self._spec.command)) if state is None else state.argv
 
     @property
     def alive(self) -> bool:
@@ -104,40 +92,59 @@ class Supervisor:
     async def start(self, launch: Launch) -> TaskStatus:
         """Start the task and wait until its process exists, or has ended already.
 
-        Raises SupervisionError when the shim itself cannot be started.
+        Raises SupervisionError when the shim itself cannot be started, and DiskHangs.
         """
         assert not self.alive, "stop the task before it is started again"
-        lock = _try_lock(self._spec.lock)
+        lock = await self._files.call(lambda: _try_lock(self._spec.lock), _unlock)
         if lock is None:
             raise SupervisionError(f"another shim holds {self._spec.lock}: end the process that has it open")
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            self._process = self._spawn(launch, writer, lock)
+            self._process = ShimProcess(self._spec, launch, writer, lock)
         except OSError as error:
             os.close(reader)
             raise SupervisionError(f"the shim cannot be started: {error}") from error
         finally:
             os.close(writer)
             os.close(lock)
-        self._state = None
+        self._state, self._is_shim_stopped = None, False
         self._begin(launch.generation, launch.attempt, launch.reason)
         self._watch_pipe(reader)
         self._watch_process(self._process.pid)
-        return await self._until(lambda status: status.state is not TaskState.STARTING)
+        return await self.started()
 
-    async def adopt(self, generation: int, attempt: int) -> TaskStatus:
+    async def adopt(self, generation: int, attempt: int, any_command: bool = False) -> TaskStatus:
         """Take over from an earlier agent: a living shim of any attempt, or the end of the given attempt.
 
-        Return a status of PENDING if there is neither. Raises SupervisionError when the process that holds the shim's
-        lock starts no task.
+        Return a status of PENDING if there is neither: the end of another command says nothing about this one. Raises
+        SupervisionError when the process that holds the shim's lock starts no task, or unless `any_command` is given a
+        task of another command, and DiskHangs.
         """
-        if _is_locked(self._spec.lock):
-            self._take_over(await self._living_shim())
-        else:
-            state = read_state(self._spec.state)
-            if state is not None and (state.generation, state.attempt) == (generation, attempt):
+        if await self._files.call(lambda: _is_locked(self._spec.lock)):
+            living = await self._living_shim()
+            if other := other_command(self._spec, living.argv, living.directory):
+                self._tell_of_other(living, other, any_command)
+            self._take_over(living)
+            return self._status
+        state = await self._files.call(lambda: read_state(self._spec.state))
+        if state is not None and (state.generation, state.attempt) == (generation, attempt):
+            if other := other_command(self._spec, state.argv, state.directory):
+                _logger.info("the last task of this run was of another command, and is left as it is: %s", other)
+            else:
                 await self._inherit(state)
+        elif state is None and generation and await self._files.call(self._spec.state.exists):
+            self._give_up(generation, attempt)
         return self._status
+
+    def _tell_of_other(self, state: ShimState, other: str, any_command: bool) -> None:
+        """Say that the task that runs is of another command. Raises SupervisionError unless it may be taken over."""
+        if not any_command:
+            raise SupervisionError(
+                f"this task runs already, with another command: {other}: give --adopt to take it over, --run NAME to "
+                f"leave it alone, or end it first: kill {state.shim_pid}"
+            )
+        own = shlex.join(shown_command(self._spec.command))
+        _logger.warning("the task that is adopted runs another command: %s; a restart starts %s", other, own)
 
     def _take_over(self, state: ShimState) -> None:
         self._begin(state.generation, state.attempt, "adopted: the task outlived its agent")
@@ -148,18 +155,54 @@ class Supervisor:
         self._state = state
         self._begin(state.generation, state.attempt, "ended while no agent was there")
         if state.ended is not None:
-            self._become(self._exited(state))
+            self._become(await self._exited(state))
         else:
             await self._lose()
 
+    def _give_up(self, generation: int, attempt: int) -> None:
+        """Become LOST: a task of which nothing is known may have finished, and a finished run must not begin again."""
+        self._begin(generation, attempt, "ended while no agent was there")
+        reason = f"{self._spec.state} is damaged: whether it has finished is not known"
+        self._become(replace(self._status, state=TaskState.LOST, reason=reason))
+
     async def stop(self, reason: str) -> TaskStatus:
-        """End the task (SIGTERM, and after the grace period SIGKILL) and wait until it has ended."""
+        """End the task (SIGTERM, and after the grace period SIGKILL) and wait until it has ended.
+
+        A shim that does not end it by then is killed, and what it leaves.
+        """
         self._signal(signal.SIGTERM, reason)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._spec.grace + _SHIM_PATIENCE):
+                return await self.ended()
+        _logger.error("its shim (process %d) does not end it: it is killed", self._shim_pid)
+        self._signal_shim(signal.SIGKILL)
         return await self.ended()
 
     def kill(self) -> None:
         """Kill the task now."""
         self._signal(signal.SIGINT, "killed")
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Sentences on what is wrong with the shim or the log, though the task may run well."""
+        stopped = f"its shim (process {self._shim_pid}) is stopped: continue it with kill -CONT {self._shim_pid}"
+        stopped += ", or the task waits as soon as nobody has read its output for a while"
+        lost = self._state.lost_output if self._state is not None and self.alive else 0
+        unwritten = f"{lost} bytes of its output could not be written to {self._spec.log}: look at that disk"
+        return (*[stopped] * (self._is_shim_stopped and self.alive), *[unwritten] * bool(lost))
+
+    def look(self) -> None:
+        """Notice whether the shim is stopped, once a second; while it has to end the task it is continued."""
+        was_stopped = self._is_shim_stopped
+        self._is_shim_stopped = self.alive and sessions.is_stopped(self._shim_pid)
+        if self._is_shim_stopped and self._request is not None:
+            self._signal_shim(signal.SIGCONT)
+        elif self._is_shim_stopped and not was_stopped:
+            _logger.warning("%s", self.troubles[0])
+
+    async def started(self) -> TaskStatus:
+        """Wait until a start under way is over."""
+        return await self._until(lambda status: status.state is not TaskState.STARTING)
 
     async def ended(self) -> TaskStatus:
         """Wait until the task is not alive."""
@@ -170,40 +213,15 @@ class Supervisor:
             await self._changed.wait()
         return self._status
 
-    def _spawn(self, launch: Launch, writer: int, lock: int) -> subprocess.Popen[bytes]:
-        spec = self._spec
-        options: shim.ShimOptions = {
-            "state": str(spec.state),
-            "log": str(spec.log),
-            "log_size": spec.log_size,
-            "log_keep": spec.log_keep,
-            "grace": spec.grace,
-            "generation": launch.generation,
-            "attempt": launch.attempt,
-            "directory": spec.directory,
-            "agent": writer,
-            "command": list(spec.command),
-        }
-        with spec.log.open("ab") as errors:
-            return subprocess.Popen(
-                [sys.executable, "-IS", shim.__file__, json.dumps(options)],
-                env=dict(launch.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-                pass_fds=(writer, lock),
-            )
-
     async def _living_shim(self) -> ShimState:
         """Return the state of the shim that holds the lock, once that has written it."""
         deadline = asyncio.get_running_loop().time() + _ADOPTION_TIMEOUT
         while asyncio.get_running_loop().time() < deadline:
-            state = read_state(self._spec.state)
+            state = await self._written_state()
             if (
                 state is not None
-                and shim.start_time(state.shim_pid) == state.shim_started
-                and state.boot == shim.boot_id()
+                and sessions.start_time(state.shim_pid) == state.shim_started
+                and state.boot == sessions.boot_id()
             ):
                 return state
             await asyncio.sleep(_ADOPTION_POLL)
@@ -218,6 +236,7 @@ class Supervisor:
         asyncio.get_running_loop().add_reader(reader, self._on_message)
 
     def _watch_process(self, shim_pid: int) -> None:
+        self._shim_pid = shim_pid
         try:
             self._pidfd = os.pidfd_open(shim_pid)
         except ProcessLookupError:
@@ -239,7 +258,9 @@ class Supervisor:
             self._apply(state)
 
     def _apply(self, state: ShimState) -> None:
-        self._state = state
+        before, self._state = self._state, state
+        if state.lost_output and not (before and before.lost_output):
+            _logger.warning("%d bytes of its output could not be written to %s", state.lost_output, self._spec.log)
         if state.task_pid is not None and self._status.state is TaskState.STARTING:
             self._become(replace(self._status, state=TaskState.RUNNING, pid=state.task_pid, started=state.started))
             if state.requested:
@@ -255,49 +276,66 @@ class Supervisor:
             os.close(self._pidfd)
             self._pidfd = None
         self._close_pipe()
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
-        state = self._final_state()
-        if state is not None and state.ended is not None:
-            self._become(self._exited(state))
-        else:
-            self._losing = asyncio.create_task(self._lose())
+        words = "" if self._process is None else self._process.reap()
+        self._process = None
+        self._concluding = asyncio.create_task(self._conclude(words))
 
-    def _final_state(self) -> ShimState | None:
+    async def _conclude(self, words: str) -> None:
+        """Become what the shim's last state says; without one the task is lost."""
+        state = await self._final_state()
+        if state is not None and state.ended is not None:
+            self._become(await self._exited(state))
+        else:
+            await self._lose(words)
+
+    async def _final_state(self) -> ShimState | None:
         if self._state is None or self._state.ended is None:
-            written = read_state(self._spec.state)
+            written = await self._written_state()
             own = (self._status.generation, self._status.attempt)
             if written is not None and (written.generation, written.attempt) == own:
                 self._state = written
         return self._state
 
-    def _exited(self, state: ShimState) -> TaskStatus:
+    async def _written_state(self) -> ShimState | None:
+        """Return the state on disk; None where there is none, or while the disk hangs."""
+        try:
+            return await self._files.call(lambda: read_state(self._spec.state))
+        except DiskHangs:
+            return None
+
+    async def _last_words(self) -> tuple[str, ...]:
+        try:
+            return last_words(await self._files.call(lambda: last_lines(self._spec.log, _LAST_LINES)))
+        except DiskHangs as error:
+            _logger.warning("its log cannot be read: %s", error)
+            return ()
+
+    async def _exited(self, state: ShimState) -> TaskStatus:
         assert state.ended is not None
         failed = state.code != 0 and not state.requested
-        log = last_words(last_lines(self._spec.log, _LAST_LINES)) if failed else ()
+        log = await self._last_words() if failed else ()
         if state.lost_output:
             _logger.warning("%d bytes of its output could not be written to %s", state.lost_output, self._spec.log)
-        end = Exit(state.code, state.signal, state.ended, state.requested, log)
         return TaskStatus(
             TaskState.EXITED,
             state.generation,
             state.attempt,
             pid=state.task_pid,
             started=state.started,
-            exit=end,
-            reason=state.message or self._status.reason,
+            exit=Exit(state.code, state.signal, state.ended, state.requested, log),
+            # The reason of the start explains no end that nobody asked for.
+            reason=state.message or (self._status.reason if state.requested else ""),
         )
 
-    async def _lose(self) -> None:
+    async def _lose(self, words: str = "") -> None:
         """Kill a task whose shim died first: its exit status would stay unknown."""
         state, killed = self._state, 0
-        if state is not None and state.boot == shim.boot_id():
-            killed = await asyncio.to_thread(shim.kill_session, state.shim_pid, state.shim_started)
-        reason = "its shim died" + (f"; what it left ({killed} processes) was killed" if killed else "")
+        if state is not None and state.boot == sessions.boot_id():
+            killed = await asyncio.to_thread(sessions.kill_session, state.shim_pid, state.shim_started)
+        reason = "its shim died" + (f" ({words})" if words else "")
+        reason += f"; what it left ({killed} processes) was killed" if killed else ""
         if state is None:
-            # It could not send anything yet: its error is in the task's log, which is also its stderr.
-            reason = f"its shim died at its start: {''.join(last_lines(self._spec.log, 1)) or 'it wrote nothing'}"
+            reason = f"its shim died at its start: {words or 'it wrote nothing'}"
         self._become(replace(self._status, state=TaskState.LOST, reason=reason))
 
     def _signal(self, number: signal.Signals, reason: str) -> None:
@@ -306,9 +344,14 @@ class Supervisor:
         self._request = (number, reason)
         if self._pidfd is None or self._status.state is TaskState.STARTING:
             return  # a shim that has sent nothing yet would die of the signal: `_apply` sends it later
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, number)
+        self._signal_shim(number)
+        self.look()
         self._become(replace(self._status, state=TaskState.STOPPING, reason=reason))
+
+    def _signal_shim(self, number: signal.Signals) -> None:
+        if self._pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
 
     def _become(self, status: TaskStatus) -> None:
         if status == self._status:
@@ -333,8 +376,12 @@ def _try_lock(path: Path) -> int | None:
     """Return a descriptor that holds the lock, None while another process holds it.
 
     The shim inherits the descriptor, and its copy keeps the lock from before its first instruction until its last.
+    Raises SupervisionError.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        descriptor = open_private(str(path), os.O_RDWR)
+    except OSError as error:
+        raise SupervisionError(f"{path}: cannot be opened ({error.strerror}): look at its folder") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -343,9 +390,12 @@ def _try_lock(path: Path) -> int | None:
     return descriptor
 
 
+def _unlock(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)
+
+
 def _is_locked(path: Path) -> bool:
     descriptor = _try_lock(path)
-    if descriptor is None:
-        return True
-    os.close(descriptor)
-    return False
+    _unlock(descriptor)
+    return descriptor is None

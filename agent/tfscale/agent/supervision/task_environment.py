@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tfscale
 from tfscale.agent.settings import AgentSettings
-from tfscale.core.cluster.local.runtime_folder import make_private, runtime_folders
+from tfscale.core.cluster.local.runtime_folder import made_runtime_folders, runtime_folders
 from tfscale.core.cluster.tf_config import tf_config
 from tfscale.core.errors import TfscaleError
 
@@ -74,12 +74,11 @@ def report_socket(settings: AgentSettings, base: Mapping[str, str] = os.environ)
     Raises SocketError if neither the runtime folder nor the temporary one is short and private enough.
     """
     identity = hashlib.sha256(os.fsencode(settings.files.folder.absolute() / settings.files.stem)).hexdigest()[:16]
-    folders = runtime_folders(base)
-    for folder in folders:
+    for folder in made_runtime_folders(base):
         path = folder / f"{identity}.sock"
-        if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES and make_private(folder):
+        if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES:
             return str(path)
-    tried = " and ".join(map(str, folders))
+    tried = " and ".join(map(str, runtime_folders(base)))
     raise SocketError(
         f"no folder for the report socket: {tried}: the path is too long, or others may write there: "
         "set TMPDIR to a short folder of your own"

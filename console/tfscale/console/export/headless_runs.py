@@ -138,4 +138,4 @@ def _written(out: Path | None, write: Callable[[], T]) -> T:
 def _log_nothing_collected(spec: ClusterSpec) -> None:
     agents = [str(agent) for agent in spec.agents.values()]
     names = ", ".join(agents[:4]) + (f" and {len(agents) - 4} more" if len(agents) > 4 else "")
-    _logger.error("nothing collected: no agent sent a frame; are they running (%s)?", names)
+    _logger.error("nothing collected: no agent of this cluster has sent a frame; are they running (%s)?", names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -14,10 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
-from tfscale.core.cluster.cluster_spec import load_cluster
+from tfscale.core.cluster.cluster_spec import ClusterError, load_cluster
 from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
-from tfscale.core.cluster.local.loopback_cluster import run_of, write_local_cluster, write_lone_cluster
+from tfscale.core.cluster.local.loopback_cluster import is_free, run_of, write_local_cluster, write_lone_cluster
 from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task_files import TaskFiles, state_folder
 from tfscale.core.errors import TfscaleError
 from tfscale.core.working_folder import check_working_folder
 
@@ -110,10 +112,42 @@ def _start_agents(
     folder: Path, command: Sequence[str], workers: int | None, environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     path = folder / f"{folder.name}.toml"
-    write_lone_cluster(path) if workers is None else write_local_cluster(path, {"worker": workers})
+    if workers is None:
+        write_lone_cluster(path)
+    elif not _serves_again(path, workers):
+        write_local_cluster(path, {"worker": workers})
     for task in load_cluster(path).tasks:
         devices = devices_of(task.index, workers or 1, environment)
         yield _start_agent(folder, path, task, command, {**environment, **devices})
+
+
+def _serves_again(path: Path, workers: int) -> bool:
+    """Return whether the cluster file of an earlier run can be used again: what is left of that run is adopted then.
+
+    With other addresses it would be another cluster, whose state and logs have a folder of their own.
+    """
+    try:
+        spec = load_cluster(path)
+    except ClusterError:
+        return False
+    folder = state_folder(path.parent.parent, path.stem, spec)
+    return (
+        len(spec.tasks) == workers
+        and all(map(is_free, spec.agents.values()))
+        and all(is_free(place) or _lives(TaskFiles(folder, task)) for task, place in spec.tasks.items())
+    )
+
+
+def _lives(files: TaskFiles) -> bool:
+    """Return whether a shim of the task lives, whose agent was killed."""
+    try:
+        with files.shim_lock.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _start_agent(

@@ -65,7 +65,8 @@ def cluster_of(agent: LocalAgent, settings: Settings) -> ClusterSpec:
 
 
 def _here(settings: Settings, environment: Mapping[str, str]) -> ClusterSpec:
-    runs = {agent.run: agent for agent in reversed(local_agents(environment))}
+    # Two clusters whose files have one name are two runs.
+    runs = {(agent.run, agent.fingerprint): agent for agent in reversed(local_agents(environment))}
     if runs:
         return cluster_of(_choice(list(reversed(runs.values()))), settings)
     try:

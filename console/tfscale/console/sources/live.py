@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import grpc
 import grpc.aio
@@ -127,7 +127,9 @@ class _Watch:
             delay = min(delay * 2, self._patience.longest)
 
     async def _follow(self) -> None:
-        call = self._channels.watch(self._task, calls.watch_request(self._since))
+        # Of whichever run: the agents of a cluster may be started again as another one.
+        to = replace(self._channels.identity(self._task), run="")
+        call = self._channels.watch(self._task, calls.watch_request(to, self._since))
         self._limit, self._failure = asyncio.timeout(None), None
         try:
             async with self._limit:
@@ -175,6 +177,8 @@ class _Watch:
             )
         if reply.description is not None:
             self._identify(reply.description)
+        else:
+            self._refuse_other_run()
         for data in reply.frames:
             self._put_frame(data)
 
@@ -183,12 +187,22 @@ class _Watch:
             raise _LinkError(
                 LinkState.REFUSED, f"is the agent of {description.task}: correct [agents] in the cluster file"
             )
+        self._channels.runs[self._task] = description.run
+        self._refuse_other_run()
         agent = (description.pid, description.started)
         if agent != self._agent:
             self._agent, self._newest = agent, -1
         if not self._is_doubted:
             self._set_up()
         self._inbox.put(AgentDescribed(self._clock(), self._task, description))
+
+    def _refuse_other_run(self) -> None:
+        """Raise _LinkError where the agent is of another run than the lead's, which commands it no more than this."""
+        spec = self._channels.spec
+        own, lead = (self._channels.runs.get(task) for task in (self._task, spec.lead))
+        if own is not None and lead is not None and own != lead:
+            why = f"is an agent of run {own}, and that of {spec.lead} of run {lead}: give both the same --run"
+            raise _LinkError(LinkState.REFUSED, why)
 
     def _set_up(self) -> None:
         self._was_up, self._is_doubted = True, False
@@ -222,7 +236,8 @@ def _state_of(error: grpc.aio.AioRpcError) -> LinkState:
     match error.code():
         case grpc.StatusCode.FAILED_PRECONDITION | grpc.StatusCode.UNIMPLEMENTED:
             return LinkState.VERSION
-        case grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
+        # It is not the agent that was meant.
+        case grpc.StatusCode.NOT_FOUND | grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
             return LinkState.REFUSED
         case _:
             return LinkState.DOWN

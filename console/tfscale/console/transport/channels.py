@@ -10,6 +10,7 @@ from tfscale.console.transport.sanitize import printable
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import channel_opener
 from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task_identity import TaskIdentity, fingerprint_of
 from tfscale.core.errors import TfscaleError
 from tfscale.v1 import agent_pb2
 from tfscale.v1.agent_pb2_grpc import AgentStub
@@ -44,10 +45,18 @@ class Channels:
 
     def __init__(self, spec: ClusterSpec, *, insecure: bool = False) -> None:
         self.spec = spec
+        self.runs: dict[Task, str] = {}
+        """Run of each task, as its agent has described itself last."""
+        self._fingerprint = fingerprint_of(spec)
         self._open = channel_opener(spec.agents.values(), spec, insecure, _OPTIONS)
         self._channels: dict[Task, grpc.aio.Channel] = {}
         self._streams: dict[Task, grpc.aio.Channel] = {}
         self._stubs: dict[Task, AgentAsyncStub] = {}
+
+    def identity(self, task: Task) -> TaskIdentity:
+        """Return the names of a task's agent; its run is that of the lead's agent, as soon as that is known."""
+        run = self.runs.get(self.spec.lead, self.runs.get(task, ""))
+        return TaskIdentity(run, str(task), self._fingerprint)
 
     def stub(self, task: Task) -> AgentAsyncStub:
         """Return the stub of the task's agent, for use in one event loop."""

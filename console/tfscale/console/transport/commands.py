@@ -80,7 +80,9 @@ class AgentCommands:
         lead = self._channels.spec.lead
         stub = self._channels.stub(lead)
         method = {"restart": stub.Restart, "stop": stub.Stop, "start": stub.Start}[verb]
-        call = method(calls.tasks_request(tasks, f"{verb} asked for at the console", generation))
+        call = method(
+            calls.tasks_request(self._channels.identity(lead), tasks, f"{verb} asked for at the console", generation)
+        )
         try:
             async for message in call:
                 yield calls.progress(message, verb, message.at)
@@ -91,7 +93,7 @@ class AgentCommands:
 
     async def follow_log(self, task: Task, tail: int, *, follow: bool = True) -> AsyncIterator[tuple[str, ...]]:
         """Yield the task's log in bunches of lines, from `tail` lines before its end. Raises CommandError."""
-        call = self._channels.stub(task).FollowLog(calls.log_request(tail, follow))
+        call = self._channels.stub(task).FollowLog(calls.log_request(self._channels.identity(task), tail, follow))
         try:
             async for chunk in call:
                 rotated = ("--- the log was rotated ---",) if chunk.rotated else ()
@@ -103,8 +105,9 @@ class AgentCommands:
 
     async def stack(self, task: Task) -> Stack:
         """Return the Python stacks of the task's threads. Raises CommandError."""
+        request = calls.stack_request(self._channels.identity(task))
         try:
-            reply = await self._channels.stub(task).Stack(calls.stack_request(), timeout=_STACK_PATIENCE)
+            reply = await self._channels.stub(task).Stack(request, timeout=_STACK_PATIENCE)
         except grpc.aio.AioRpcError as error:
             raise CommandError(self._explain("no stack", task, error)) from None
         return Stack(reply.at, reply.pid, reply.text)
@@ -114,7 +117,7 @@ class AgentCommands:
 
         Raises CommandError.
         """
-        call = self._channels.stub(task).Profile(calls.profile_request(seconds))
+        call = self._channels.stub(task).Profile(calls.profile_request(self._channels.identity(task), seconds))
         try:
             async for reply in call:
                 yield calls.profile(reply, seconds)

@@ -9,6 +9,7 @@ from tfscale.console.engine.events import CommandProgressed, Profile
 from tfscale.console.transport.sanitize import printable
 from tfscale.console.wire.frames import CAUTION
 from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.records import SCHEMA_VERSION, Description, Stage
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
 from tfscale.v1 import agent_pb2, arrival_pb2, report_pb2
@@ -68,27 +69,32 @@ def profile(message: agent_pb2.ProfileReply, seconds: float) -> Profile:
     return Profile(stages.get(message.stage, "working"), message.folder, message.file, message.bytes)
 
 
-def watch_request(since: float) -> agent_pb2.WatchRequest:
+def watch_request(to: TaskIdentity, since: float) -> agent_pb2.WatchRequest:
     """Ask for the frames after `since`, Unix seconds on the clock of the agent's host."""
-    return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=since)
+    return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, since=since, to=_to(to))
 
 
 def describe_request() -> agent_pb2.DescribeRequest:
+    """Ask an agent of which only the address is known who it is."""
     return agent_pb2.DescribeRequest()
 
 
-def tasks_request(tasks: Sequence[Task], reason: str, generation: int) -> agent_pb2.TasksRequest:
+def tasks_request(to: TaskIdentity, tasks: Sequence[Task], reason: str, generation: int) -> agent_pb2.TasksRequest:
     """Ask for a command to tasks, as long as `generation` is the newest; 0 is any."""
-    return agent_pb2.TasksRequest(tasks=map(str, tasks), reason=reason, expected_generation=generation)
+    return agent_pb2.TasksRequest(tasks=map(str, tasks), reason=reason, expected_generation=generation, to=_to(to))
 
 
-def log_request(tail: int, follow: bool) -> agent_pb2.FollowLogRequest:
-    return agent_pb2.FollowLogRequest(tail=tail, follow=follow)
+def log_request(to: TaskIdentity, tail: int, follow: bool) -> agent_pb2.FollowLogRequest:
+    return agent_pb2.FollowLogRequest(tail=tail, follow=follow, to=_to(to))
 
 
-def stack_request() -> agent_pb2.StackRequest:
-    return agent_pb2.StackRequest()
+def stack_request(to: TaskIdentity) -> agent_pb2.StackRequest:
+    return agent_pb2.StackRequest(to=_to(to))
 
 
-def profile_request(seconds: float) -> agent_pb2.ProfileRequest:
-    return agent_pb2.ProfileRequest(seconds=seconds)
+def profile_request(to: TaskIdentity, seconds: float) -> agent_pb2.ProfileRequest:
+    return agent_pb2.ProfileRequest(seconds=seconds, to=_to(to))
+
+
+def _to(identity: TaskIdentity) -> agent_pb2.TaskIdentity:
+    return message_of(agent_pb2.TaskIdentity, identity)

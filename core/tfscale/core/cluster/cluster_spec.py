@@ -6,6 +6,7 @@ environment as it is. docs/reference/cluster.md shows every key.
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import json
 import os
@@ -43,7 +44,13 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        """True for a host of which only this machine can be meant; `127.example.org` is a name as any other."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
 
 NOWHERE = Address("127.0.0.1", 0)

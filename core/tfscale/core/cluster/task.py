@@ -33,6 +33,8 @@ _ORDER = {role: position for position, role in enumerate(Role)}
 MASTER = "master"
 """Name that AI Platform and other platforms give the chief."""
 _ALIASES = {MASTER: Role.CHIEF}
+_MOST_SHOWN = 40
+"""Characters of a wrong name in an error: names come from other hosts, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,10 @@ class Task:
     @classmethod
     def parse(cls, name: str) -> Task:
         """Return the Task of a name such as `worker:1`. Raises UsageError for anything else."""
-        match = re.fullmatch(r"([a-z]+):(\d+)", name)
+        match = re.fullmatch(r"([a-z]{1,20}):([0-9]{1,9})", name)
         if match is None:
-            raise UsageError(f"{name!r} is not a task: write role:index, for example worker:1")
+            shown = name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}..."
+            raise UsageError(f"{shown!r} is not a task: write role:index, for example worker:1")
         return cls(parse_role(match[1]), int(match[2]))
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task_identity import fingerprint_of
+
+
+def state_folder(state_dir: Path, run: str, spec: ClusterSpec) -> Path:
+    """Return the folder of a run below the folder of all runs: two clusters whose files have one name have two."""
+    return state_dir / (run if spec.is_alone else f"{run}-{fingerprint_of(spec)}")
 
 
 @dataclass(frozen=True, slots=True)

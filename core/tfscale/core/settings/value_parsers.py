@@ -14,6 +14,8 @@ Parse = Callable[[str, str], Any]
 """Function of a text and its place (a flag, a variable, a key of a file)."""
 
 SIZE_UNITS = "KB, MB, GB, TB: powers of 1000; K, M, G, T, KiB, MiB, GiB, TiB: powers of 1024"
+_digits = re.compile(r"[0-9]{1,18}").fullmatch
+"""Match of a whole number that no program chokes on."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(I?B)?|B)?", re.IGNORECASE)
 
 
@@ -49,16 +51,27 @@ def number_from_0(text: str, place: str) -> float:
 
 def count(text: str, place: str) -> int:
     """Return a whole number above 0."""
-    if not text.isdecimal() or int(text) < 1:
+    if _digits(text) is None or int(text) < 1:
         raise UsageError(f"{place}: {text!r} is not a whole number above 0")
     return int(text)
 
 
 def count_from_0(text: str, place: str) -> int:
     """Return a whole number of 0 or more."""
-    if not text.isdecimal():
+    if _digits(text) is None:
         raise UsageError(f"{place}: {text!r} is not a whole number from 0 on")
     return int(text)
+
+
+def at_most(most: int, parse: Parse) -> Parse:
+    """Return a parser whose numbers must not be above `most`."""
+
+    def parse_bounded(text: str, place: str) -> Any:
+        if (value := parse(text, place)) > most:
+            raise UsageError(f"{place}: {text!r} is above {most}, the most that is allowed")
+        return value
+
+    return parse_bounded
 
 
 def size(least: int = 1) -> Parse:

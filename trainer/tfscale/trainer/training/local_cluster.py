@@ -23,6 +23,7 @@ from tfscale.core.cluster.cluster_spec import load_cluster
 from tfscale.core.cluster.local.loopback_cluster import write_local_cluster
 from tfscale.core.cluster.strategy import family_of
 from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task_files import TaskFiles, state_folder
 
 BIN = Path(sys.executable).parent
 """Folder of the commands of this installation."""
@@ -52,6 +53,8 @@ class LocalCluster:
 
     path: Path
     """Cluster file."""
+    logs: Path
+    """Folder of the tasks' logs."""
     agents: Mapping[Task, subprocess.Popen[bytes]]
 
     @property
@@ -87,7 +90,7 @@ class LocalCluster:
     def task_log(self, task: Task, begin: int = 0) -> bytes:
         """Return what a task has said, from this byte on; empty where it was never started."""
         try:
-            with (_state(self.path.parent) / self.path.stem / f"{task.role}-{task.index}.log").open("rb") as log:
+            with TaskFiles(self.logs, task).log.open("rb") as log:
                 log.seek(begin)
                 return log.read()
         except FileNotFoundError:
@@ -137,13 +140,14 @@ def local_cluster(
         held: descriptors that the agents keep open until they end.
     """
     path = write_local_cluster(folder / f"{name}.toml", tasks)
+    spec = load_cluster(path)
     agents: dict[Task, subprocess.Popen[bytes]] = {}
     try:
-        for task in load_cluster(path).tasks:
+        for task in spec.tasks:
             with uninterrupted():
                 variables = ALONE if sum(tasks.values()) == 1 else SHARED
                 agents[task] = _start_agent(path, task, command, flags, variables, held)
-        yield LocalCluster(path, agents)
+        yield LocalCluster(path, state_folder(_state(folder), spec.name, spec), agents)
     finally:
         end(list(agents.values()))
 

@@ -12,11 +12,12 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TextIO
 
-from tfscale.core.cluster.local.runtime_folder import is_private, make_private, runtime_folders
+from tfscale.core.cluster.local.private_folder import is_private
+from tfscale.core.cluster.local.runtime_folder import made_runtime_folders, runtime_folders
 
 _logger = logging.getLogger(__name__)
 _FOLDER = "agents"
@@ -42,19 +43,70 @@ class LocalAgent:
     """Path of its cluster file, None where it has none."""
     insecure: bool = False
     """True if it serves in plain text whatever its cluster file says."""
+    fingerprint: str = ""
+    """Fingerprint of its cluster."""
+
+
+class Announcement:
+    """File that names an agent, locked for as long as the agent serves."""
+
+    def __init__(self, agent: LocalAgent, environment: Mapping[str, str]) -> None:
+        self._agent, self._environment = agent, environment
+        self._path: Path | None = None
+        self._file: TextIO | None = None
+        self._is_missed = False
+        """True once it was said that no folder takes the file."""
+
+    def keep(self) -> None:
+        """Write the file, again if it was removed: at the last logout a session's folder is, with all in it."""
+        if self._path is not None and self._path.exists():
+            return
+        self.end()
+        for folder in made_runtime_folders(self._environment):
+            with contextlib.suppress(OSError):
+                self._write(folder / _FOLDER)
+                return
+        if not self._is_missed:
+            self._is_missed = True
+            _logger.warning("consoles do not find this agent by themselves: no folder takes its announcement")
+
+    def end(self) -> None:
+        """Remove the file."""
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+        if self._file is not None:
+            self._file.close()
+        self._path = self._file = None
+
+    def _write(self, folder: Path) -> None:
+        """Write the file in this folder. Raises OSError."""
+        folder.mkdir(mode=0o700, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=folder)
+        file = os.fdopen(descriptor, "w", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            json.dump(asdict(self._agent), file)
+            file.flush()
+            # It has its name only now: without its lock it would be taken for that of an agent that was killed.
+            self._path = Path(draft).rename(draft + _SUFFIX)
+        except OSError:
+            with contextlib.suppress(OSError):
+                file.close()
+            Path(draft).unlink(missing_ok=True)
+            raise
+        self._file = file
 
 
 @contextlib.contextmanager
-def announced(agent: LocalAgent, environment: Mapping[str, str]) -> Iterator[None]:
+def announced(agent: LocalAgent, environment: Mapping[str, str]) -> Iterator[Announcement]:
     """Announce this agent for as long as the block lasts; without a private folder with room nobody is told of it."""
-    with contextlib.ExitStack() as stack:
-        for folder in filter(make_private, runtime_folders(environment)):
-            with contextlib.suppress(OSError):
-                stack.enter_context(_announcement(folder / _FOLDER, agent))
-                break
-        else:
-            _logger.warning("consoles do not find this agent by themselves: no folder takes its announcement")
-        yield
+    announcement = Announcement(agent, environment)
+    announcement.keep()
+    try:
+        yield announcement
+    finally:
+        announcement.end()
 
 
 def local_agents(environment: Mapping[str, str]) -> list[LocalAgent]:
@@ -67,36 +119,17 @@ def local_agents(environment: Mapping[str, str]) -> list[LocalAgent]:
     return sorted(found.values(), key=lambda agent: (agent.run, agent.task))
 
 
-@contextlib.contextmanager
-def _announcement(folder: Path, agent: LocalAgent) -> Iterator[None]:
-    """Keep a locked file that names the agent. Raises OSError."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(dir=folder)
-    path = Path(draft + _SUFFIX)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            json.dump(asdict(agent), file)
-            file.flush()
-            # It has its name only now: without its lock it would be taken for that of an agent that was killed.
-            Path(draft).rename(path)
-            yield
-    finally:
-        for name in (path, Path(draft)):
-            with contextlib.suppress(OSError):
-                name.unlink()
-
-
 def _read(path: Path) -> LocalAgent | None:
     try:
         with path.open(encoding="utf-8") as file:
             if _is_free(file):
                 path.unlink(missing_ok=True)
                 return None
-            fields = json.load(file)
-        return LocalAgent(**{**fields, "command": tuple(fields["command"])})
+            given = json.load(file)
+        known = {each.name: given[each.name] for each in fields(LocalAgent) if each.name in given}
+        return LocalAgent(**{**known, "command": tuple(known["command"])})
     except (OSError, ValueError, TypeError, KeyError):
-        # It has just ended, or has not written yet, or is of another version.
+        # It has just ended, or has not written yet, or is of a version that had other fields.
         return None
 
 

@@ -56,6 +56,11 @@ def write_local_cluster(path: Path, tasks: Mapping[str, int]) -> Path:
     return path
 
 
+def is_free(address: Address) -> bool:
+    """Return whether this is an address of this machine at which nobody serves."""
+    return free_loopback(address.port) == address
+
+
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]

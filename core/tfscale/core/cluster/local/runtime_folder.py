@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+
+from tfscale.core.cluster.local.private_folder import make_private
 
 
 def runtime_folders(environment: Mapping[str, str]) -> list[Path]:
@@ -15,19 +18,12 @@ def runtime_folders(environment: Mapping[str, str]) -> list[Path]:
     return [Path(runtime) / "tfscale", temporary] if runtime else [temporary]
 
 
-def make_private(folder: Path) -> bool:
-    """Make the folder if it is not there; return whether it belongs to this user, and nobody else may write to it."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return is_private(folder)
+def made_runtime_folders(environment: Mapping[str, str]) -> list[Path]:
+    """List those of them that are there, or can be made, and are private."""
+    return [folder for folder in runtime_folders(environment) if _is_made(folder)]
 
 
-def is_private(folder: Path) -> bool:
-    """Return whether this folder is there, belongs to this user, and nobody else may write to it."""
-    try:
-        status = folder.lstat()
-    except OSError:
-        return False
-    return status.st_uid == os.getuid() and not status.st_mode & 0o022 and folder.is_dir() and not folder.is_symlink()
+def _is_made(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return make_private(folder) is None
+    return False

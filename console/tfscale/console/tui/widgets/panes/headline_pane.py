@@ -18,6 +18,8 @@ from tfscale.core.cluster.task import Task
 from tfscale.core.records import Diagnosis, Stage
 from tfscale.core.text import clock, duration, no_contact
 
+_REASONS = 2
+"""Most reasons for silence in the top line: each agent of another cluster refuses in words of its own."""
 _VERBS = {
     "restart": ("Restarting", "Restarted"),
     "stop": ("Stopping", "Stopped"),
@@ -94,8 +96,8 @@ def headline(snapshot: Snapshot) -> tuple[str, str]:
     if ended := _end(snapshot):
         return ended
     if silent and len(silent) == len(snapshot.tasks):
-        reasons = sorted({view.link.reason for view in silent if view.link.reason})
-        return "warning", f"No agent answers: {', '.join(reasons) or 'connecting'}"
+        refuse = all(view.link.state is LinkState.REFUSED for view in silent)
+        return "warning", f"{'Each agent refuses' if refuse else 'No agent answers'}: {_reasons(silent)}"
     diagnoses = open_diagnoses(snapshot)
     sentence = snapshot.findings.headline
     worst = next((diagnosis.severity for diagnosis in diagnoses if diagnosis.sentence == sentence), None)
@@ -132,8 +134,13 @@ def _calm(snapshot: Snapshot) -> str:
 def _silence(silent: Sequence[TaskView], now: float) -> str:
     since = min((view.link.since for view in silent if view.link.since is not None), default=None)
     length = "" if since is None else f" since {clock(since)} ({duration(now - since)})"
-    reasons = " or ".join(sorted({view.link.reason for view in silent if view.link.reason}))
-    return f"{no_contact([str(view.task) for view in silent])}{length}: {reasons or 'connecting'}"
+    return f"{no_contact([str(view.task) for view in silent])}{length}: {_reasons(silent)}"
+
+
+def _reasons(silent: Sequence[TaskView]) -> str:
+    reasons = sorted({view.link.reason for view in silent if view.link.reason})
+    others = len(reasons) - _REASONS
+    return " or ".join(reasons[:_REASONS]) + f" (and {others} more)" * (others > 0) or "connecting"
 
 
 def _command_line(command: CommandProgressed) -> tuple[str, str]:

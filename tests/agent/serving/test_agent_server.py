@@ -1,19 +1,16 @@
-"""The agent's two servers: the sockets that they hold, and those that they refuse to serve."""
+"""The agent's server: the port that it holds, and those that it refuses to serve."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from running_agents import W0, W1, agent, runs
 from tfscale.agent.daemon import Daemon
-from tfscale.agent.serving.servers import ReportServer, ServerError
+from tfscale.agent.serving.agent_server import ServerError
 from tfscale.agent.settings import AgentSettings
-from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.core.cluster.security import open_channel
 from tfscale.v1 import agent_pb2, agent_pb2_grpc
 
@@ -37,21 +34,3 @@ async def test_a_busy_port_is_one_clear_error_before_anything_starts(settings_of
         with pytest.raises(ServerError, match="Address already in use"):
             await Daemon(other).run()
         assert not running.done()
-
-
-def test_the_socket_of_reports_is_gone_when_the_agent_has_ended(tmp_path: Path) -> None:
-    socket = tmp_path / "r.sock"
-
-    async def serve() -> bool:
-        server = ReportServer(socket, ProbeReports(W1))
-        await server.start()
-        was_there = socket.is_socket()
-        await server.stop()
-        return was_there
-
-    assert asyncio.run(serve()) and not socket.exists()
-
-
-async def test_a_socket_that_cannot_be_made_is_one_clear_error() -> None:
-    with pytest.raises(ServerError, match=r"/proc/none/r\.sock"):
-        await ReportServer(Path("/proc/none/r.sock"), ProbeReports(W1)).start()

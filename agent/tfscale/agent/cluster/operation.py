@@ -1,0 +1,82 @@
+"""One command to several tasks under way, and what its callers are told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+from tfscale.agent.cluster.journal import Intent
+from tfscale.core.cluster.task import Task
+from tfscale.core.records import Stage
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationProgress:
+    """One step of a command, at `at` (Unix seconds)."""
+
+    stage: Stage
+    tasks: tuple[Task, ...]
+    generation: int
+    message: str = ""
+    at: float = 0.0
+
+
+class Operation:
+    """One command under way. It goes on whether or not anybody iterates over its progress."""
+
+    def __init__(self, intent: Intent, tasks: tuple[Task, ...]) -> None:
+        self.intent = intent
+        self.tasks = tasks
+        self.overdue = False
+        """True if an agent does not answer, so that a newer command may supersede this one."""
+        self.driver: asyncio.Task[None] | None = None
+        self.is_settled = False
+        """True once nothing is left to do but to write that down."""
+        self.carried_out = asyncio.Event()
+        """Event that it is written down, or has failed: a newer command may come."""
+        self._history: list[OperationProgress] = []
+        self._changed = asyncio.Event()
+        self._is_over = False
+
+    def report(self, stage: Stage, tasks: Iterable[Task], message: str = "", *, is_told: bool = False) -> None:
+        """Add a stage of the command, and log it; a failure that the log tells already (`is_told`) is no warning."""
+        self._history.append(OperationProgress(stage, tuple(tasks), self.intent.generation, message, time.time()))
+        self._log(self._history[-1], is_told)
+        self._wake()
+
+    def unreachable(self, task: Task, why: str) -> None:
+        """Report that a task's agent does not answer, and end the callers' streams; the command itself goes on."""
+        self.overdue = True
+        self.report(Stage.FAILED, [task], f"{why}; the {self.intent.verb} goes on by itself when it answers")
+        self.finish()
+
+    def finish(self) -> None:
+        """End the callers' streams."""
+        self._is_over = True
+        self._wake()
+
+    async def progress(self) -> AsyncIterator[OperationProgress]:
+        """Yield the whole progress from the start, until the command is over or an agent does not answer."""
+        seen = 0
+        while True:
+            while seen < len(self._history):
+                seen += 1
+                yield self._history[seen - 1]
+            if self._is_over:
+                return
+            await self._changed.wait()
+
+    def _log(self, progress: OperationProgress, is_told: bool) -> None:
+        level = logging.WARNING if progress.stage is Stage.FAILED and not is_told else logging.INFO
+        tasks = ", ".join(map(str, progress.tasks))
+        text = f"{self.intent.verb} to generation {progress.generation}: {progress.stage} {tasks}"
+        _logger.log(level, "%s", f"{text}: {progress.message}" if progress.message else text)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,32 @@
+"""Files that are this user's alone. Standard library alone, without pathlib: the shim opens its files so, too."""
+
+from __future__ import annotations
+
+import os
+
+
+def open_private(path: str, flags: int) -> int:
+    """Return the descriptor of a file that is made if it is not there, and that nobody else may read or write.
+
+    A link in its place is not followed, and the file of another user is not taken. Raises OSError.
+    """
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)  # whatever the umask, and whoever has made it
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def replace_for_good(temporary: str, path: str) -> None:
+    """Put a file that was written and synced in another's place, so that a crash of the machine leaves one of both.
+
+    Raises OSError.
+    """
+    os.replace(temporary, path)  # noqa: PTH105
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

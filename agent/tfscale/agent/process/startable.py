@@ -1,0 +1,28 @@
+"""Foresight of whether a program can be started, before anything that runs is stopped for it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tfscale.agent.supervision.shim import why_not_started
+
+
+def why_not_startable(command: Sequence[str], folder: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return why the kernel would not start this program in this folder, None where nothing speaks against it."""
+    if folder is not None and not Path(folder).is_dir():
+        return why_not_started(_error(errno.ENOENT, folder), list(command), folder)
+    if os.sep in command[0]:
+        place = Path(folder or "", command[0])
+        number = errno.EACCES if place.exists() else errno.ENOENT
+        found = place.is_file() and os.access(place, os.X_OK)
+    else:
+        number, found = errno.ENOENT, shutil.which(command[0], path=environment.get("PATH")) is not None
+    return None if found else why_not_started(_error(number, command[0]), list(command), folder)
+
+
+def _error(number: int, name: str) -> OSError:
+    return OSError(number, os.strerror(number), name)

@@ -1,0 +1,56 @@
+"""Hold on a task's state: one agent at a time, in a folder of this user's alone."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfscale.agent.private_file import open_private
+from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.local.private_folder import make_private
+from tfscale.core.errors import TfscaleError
+
+
+class SoleAgentError(TfscaleError):
+    """A reason for which the agent cannot have a task's state."""
+
+
+@contextlib.contextmanager
+def sole_agent(settings: AgentSettings) -> Iterator[None]:
+    """Hold the task against a second agent. Raises SoleAgentError if there is one, or if no state can be kept."""
+    files = settings.files
+    try:
+        why = make_private(files.folder)
+        if why is not None:
+            raise _stateless(files.folder, why)
+        lock = open_private(str(files.agent_lock), os.O_RDWR)
+    except OSError as error:
+        raise _stateless(files.folder, error.strerror) from None
+    try:
+        _hold(lock, settings)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _hold(lock: int, settings: AgentSettings) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.truncate(lock, 0)
+        os.write(lock, f"{os.getpid()}\n".encode())
+    except BlockingIOError:
+        other = f"agent with pid {os.read(lock, 20).decode().strip()}"
+        raise SoleAgentError(f"{settings.identity} has an {other} already: stop that first{_twice(settings)}") from None
+    except OSError as error:
+        raise _stateless(settings.files.folder, error.strerror) from None
+
+
+def _stateless(folder: Path, why: str | None) -> SoleAgentError:
+    return SoleAgentError(f"{folder}: cannot keep state there ({why}): give --state-dir")
+
+
+def _twice(settings: AgentSettings) -> str:
+    return ", or name this run otherwise: --run NAME" if settings.cluster.is_alone else ""

@@ -1,0 +1,126 @@
+"""Start of a shim as a process. Standard library alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfscale.agent.supervision import shim
+
+_PROGRAM = "import sys; sys.path.insert(0, {root!r}); from tfscale.agent.supervision import shim; shim.main()"
+_ROOT = str(Path(__file__).parents[3])
+"""Folder from which a shim imports its modules: `-I` leaves it no other than the standard library's."""
+_MOST_SHOWN = 4096
+"""Bytes of a command in the state file, of which a full disk has little room."""
+
+_MOST_NAMED = 200
+"""Characters of a command in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """Properties of a task that are the same at each of its starts."""
+
+    command: tuple[str, ...]
+    directory: str | None
+    state: Path
+    lock: Path
+    log: Path
+    grace: float
+    """Seconds between SIGTERM and SIGKILL."""
+    log_size: int
+    """Bytes at which the log is rotated."""
+    log_keep: int
+
+    @property
+    def folder(self) -> str:
+        """Absolute path of the folder in which the task runs."""
+        return str(Path.cwd() / (self.directory or ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One start of the task."""
+
+    generation: int
+    attempt: int
+    environment: Mapping[str, str]
+    reason: str
+
+
+class ShimProcess:
+    """Shim that this agent has started."""
+
+    def __init__(self, spec: TaskSpec, launch: Launch, writer: int, lock: int) -> None:
+        """Start it; `writer` is the pipe for its states, `lock` the locked file. Raises OSError."""
+        # Neither is a file on a disk: one that hangs delays no start, and options may be as long as a command is.
+        options, self._errors = os.memfd_create("options"), os.memfd_create("errors")
+        try:
+            with os.fdopen(options, "w", closefd=False) as file:
+                json.dump(_options(spec, launch, writer), file)
+            os.lseek(options, 0, os.SEEK_SET)
+            self._process = subprocess.Popen(
+                [sys.executable, "-IS", "-c", _PROGRAM.format(root=_ROOT)],
+                env=dict(launch.environment),
+                stdin=options,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                start_new_session=True,
+                pass_fds=(writer, lock),
+            )
+        except OSError:
+            os.close(self._errors)
+            raise
+        finally:
+            os.close(options)
+        self.pid = self._process.pid
+
+    def reap(self) -> str:
+        """Wait for its end, and return the last line of what it wrote to stderr: nothing unless it has failed."""
+        self._process.wait()
+        os.lseek(self._errors, 0, os.SEEK_SET)
+        with os.fdopen(self._errors, errors="replace") as file:
+            return "".join(file.read().splitlines()[-1:])
+
+
+def other_command(spec: TaskSpec, argv: Sequence[str], folder: str) -> str | None:
+    """Return the command of a state and its folder, as a message names them; None if they are those of the spec."""
+    if tuple(argv) == tuple(shown_command(spec.command)) and folder in ("", spec.folder):
+        return None
+    words = shlex.join(argv)
+    shown = words if len(words) <= _MOST_NAMED else f"{words[:_MOST_NAMED]}..."
+    return f"{shown} in {folder}" if folder else shown
+
+
+def shown_command(command: Sequence[str]) -> list[str]:
+    """Return a command as state file, announcement and console name it: cut where it is very long."""
+    shown, room = [], _MOST_SHOWN
+    for word in command:
+        shown.append(word[:room])
+        room -= len(word) + 1
+        if room <= 0:
+            break
+    return shown
+
+
+def _options(spec: TaskSpec, launch: Launch, writer: int) -> shim.ShimOptions:
+    return {
+        "state": str(spec.state),
+        "log": str(spec.log),
+        "log_size": spec.log_size,
+        "log_keep": spec.log_keep,
+        "grace": spec.grace,
+        "generation": launch.generation,
+        "attempt": launch.attempt,
+        "directory": spec.directory,
+        "folder": spec.folder,
+        "agent": writer,
+        "command": list(spec.command),
+        "shown": shown_command(spec.command),
+    }

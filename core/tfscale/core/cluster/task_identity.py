@@ -1,0 +1,69 @@
+"""Names by which a request says whom it is meant for: the run, the task, and the fingerprint of the cluster.
+
+An address alone may be that of a stranger: a host that stands in two cluster files, or an agent that was started with
+another file than its lead. Each agent compares the names of a request with its own, and refuses a mismatch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.task import DATA_SERVICE, Role, Task
+
+ALONE = "alone"
+"""Fingerprint of a task that belongs to no cluster."""
+_DIGITS = 8
+_MOST_SHOWN = 60
+"""Characters of a name in an error: it comes from other hosts."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskIdentity:
+    """Names of one agent's task. In a request an empty one means that the caller does not know it."""
+
+    run: str = ""
+    task: str = ""
+    fingerprint: str = ""
+
+    def __str__(self) -> str:
+        task, run, fingerprint = map(_shown, (self.task, self.run, self.fingerprint))
+        words = (task or "a task", run and f"of run {run}", fingerprint and f"(cluster {fingerprint})")
+        return " ".join(filter(None, words))
+
+    def why_not(self, asked: TaskIdentity) -> str | None:
+        """Return why a request for `asked` is not meant for this task, with both names; None if it may be."""
+        named = {name: getattr(asked, name) for name in _REMEDIES}
+        wrong = next((name for name, value in named.items() if value and value != getattr(self, name)), None)
+        return None if wrong is None else f"this is {self}, and the request is for {asked}: {_REMEDIES[wrong]}"
+
+
+_REMEDIES = {
+    "fingerprint": "give both the same [cluster], or correct [agents]",
+    "task": "correct [agents] in the cluster file",
+    "run": "give both the same --run, or correct [agents]",
+}
+"""Remedy where a name differs, by the name, in the order of what it says."""
+
+
+def identity_of(spec: ClusterSpec, run: str, task: Task) -> TaskIdentity:
+    return TaskIdentity(run, str(task), fingerprint_of(spec))
+
+
+def fingerprint_of(spec: ClusterSpec) -> str:
+    """Return 8 hexadecimal digits that are the same for two specs whose tasks have the same addresses.
+
+    Evaluators and a tf.data service do not count, since a TF_CONFIG names them to themselves alone; nor do addresses of
+    agents, which a console may reach through a tunnel.
+    """
+    if spec.is_alone:
+        return ALONE
+    training = [task for task in spec.tasks if task.role is not Role.EVALUATOR and task.role not in DATA_SERVICE]
+    tasks = [f"{task}={spec.tasks[task]}" for task in sorted(training or spec.tasks)]
+    return hashlib.sha256("\n".join(tasks).encode()).hexdigest()[:_DIGITS]
+
+
+def _shown(name: str) -> str:
+    cut = name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}..."
+    return cut if cut.isprintable() else ascii(cut)
