@@ -43,11 +43,19 @@ class Cluster:
         return np.diff(self.end, prepend=0.0)
 
 
-def cluster(workers: int, step: float, noise: str, seed: int, fault: str | None = None, ratio: float = 1.5) -> Cluster:
-    """Simulate a run; times of faults are 15 steps where these take longer than the seconds above."""
+def cluster(
+    workers: int,
+    step: float,
+    noise: str,
+    seed: int,
+    fault: str | None = None,
+    ratio: float = 1.5,
+    seconds: float = LONG,
+) -> Cluster:
+    """Simulate a run of so many seconds; times of faults are 15 steps where these take longer than those above."""
     random = np.random.default_rng(seed)
-    begin, passes = (max(1, round(max(seconds, 15 * step) / step)) for seconds in (BEGIN, PASSES))
-    count = begin + round(max(LONG - BEGIN, 30 * step) / step)
+    begin, passes = (max(1, round(max(length, 15 * step) / step)) for length in (BEGIN, PASSES))
+    count = begin + round(max(seconds - BEGIN, 30 * step) / step)
     own = step / (1 + TRANSFER)
     lag = own * np.exp(_Noise(random, (count, workers), step).of(noise))
     factor, phase = np.ones((count, workers)), "compute"
