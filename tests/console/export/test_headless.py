@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import fakes
 import pytest
 from fake_agent import FakeCluster
+from tfscale.console.engine.engine import Engine
+from tfscale.console.export.headless import Headless
+from tfscale.console.export.outputs import JsonLines
+from tfscale.core.analysis.stragglers.straggler_rule import Suspect
 from tfscale.core.wire.json_records import frame_from_json
 
 CONSOLE = [sys.executable, "-m", "tfscale.console.cli", "--headless"]
@@ -77,3 +84,20 @@ async def test_mistakes_are_one_line(arguments: list[str], said: str) -> None:
     status, out, err = await run(*arguments)
     assert (status, out) == (2, "")
     assert said in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("only", "written"), [(None, ["worker:1", None]), ("events", [])])
+def test_who_looks_slow_is_a_line_when_that_changes_and_no_event(only: str | None, written: list[str | None]) -> None:
+    spec, out = fakes.spec(2), io.StringIO()
+    engine = Engine(fakes.ScriptedSource(spec), lambda: fakes.folded(spec))
+    headless = Headless(engine, JsonLines(out, {}), only=only)
+    for at, begin in ((10.0, None), (11.0, 7.0), (12.0, 7.1), (13.0, None), (14.0, None)):
+        suspect = Suspect("worker:1", begin) if begin else None
+        found = replace(fakes.healthy_findings(spec), suspect=suspect)
+        headless.snapshot_taken(fakes.folded(spec, *fakes.healthy_events(spec), findings=found).snapshot(at))
+    lines = [json.loads(line) for line in out.getvalue().splitlines()[1:]]
+    assert [line["subject"] for line in lines] == written
+    assert all(line["type"] == "suspect" for line in lines)
+    if lines:
+        assert lines[0]["sentence"] == "worker:1 looks slow, 4 s; not yet beyond noise"
+        assert (lines[0]["begin"], lines[1]["time"], lines[1]["sentence"]) == (7.0, 13.0, None)

@@ -11,7 +11,7 @@ from tfscale.console.engine.events import (
 )
 from tfscale.console.engine.stop_condition import is_explained
 from tfscale.console.export.snapshot_once import is_healthy, snapshot_line
-from tfscale.core.analysis.stragglers.straggler_rule import ShortHistory
+from tfscale.core.analysis.stragglers.straggler_rule import ShortHistory, Suspect
 
 SPEC = fakes.spec(2)
 FIRST, SECOND = fakes.worker(0), fakes.worker(1)
@@ -36,6 +36,14 @@ def test_health_is_all_up_or_ended_well_and_no_grave_diagnosis() -> None:
 def test_where_too_little_is_known_to_name_a_straggler_nothing_is_wrong() -> None:
     short = replace(fakes.healthy_findings(SPEC), short_history=ShortHistory(3.0, None))
     assert is_healthy(fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=short).snapshot(fakes.NOW))
+
+
+def test_who_looks_slow_is_told_and_is_no_trouble() -> None:
+    findings = replace(fakes.healthy_findings(SPEC), suspect=Suspect("worker:1", fakes.NOW - 4))
+    snapshot = fakes.folded(SPEC, *fakes.healthy_events(SPEC), findings=findings).snapshot(fakes.NOW)
+    line = snapshot_line(snapshot)
+    assert line["suspect"] == "worker:1 looks slow, 4 s; not yet beyond noise"
+    assert (line["healthy"], line["diagnoses"]) == (True, [])
 
 
 def test_it_waits_for_the_reason_of_a_failure() -> None:

@@ -14,6 +14,7 @@ from tfscale.console.sources.simulated_faults import Fault
 from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.panes.headline_pane import headline, headline_lines
 from tfscale.core.analysis.diagnostician import Diagnostician
+from tfscale.core.analysis.stragglers.straggler_rule import Suspect
 from tfscale.core.records import Exit, TaskState, TaskStatus
 from tfscale.core.text import clock
 
@@ -98,6 +99,20 @@ def test_the_first_seconds_are_not_called_good() -> None:
     severity, sentence = headline(watched("", 4))
     assert severity == "info"
     assert sentence.endswith(" s are too short to name a straggler")
+
+
+@pytest.mark.parametrize(("width", "lines"), [(140, 1), (70, 2)])
+def test_who_looks_slow_is_told_in_grey_behind_the_sentence_or_below_it(width: int, lines: int) -> None:
+    cluster, suspect = fakes.spec(4), Suspect("worker:3", fakes.NOW - 4)
+    findings = replace(fakes.healthy_findings(cluster), suspect=suspect)
+    snapshot = fakes.folded(cluster, *fakes.healthy_events(cluster), findings=findings).snapshot(fakes.NOW)
+    appearance = Appearance()
+    shown = headline_lines(snapshot, appearance, width)
+    words = "worker:3 looks slow, 4 s; not yet beyond noise"
+    assert len(shown) == lines and shown[-1].plain.endswith(f" {words}")
+    (grey,) = [span for span in shown[-1].spans if span.style == appearance.palette.dim] or [shown[-1]]
+    assert appearance.palette.dim in str(grey.style)
+    assert headline(snapshot) == ("good", findings.headline)
 
 
 def ended(code: int) -> Snapshot:

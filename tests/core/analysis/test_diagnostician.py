@@ -81,6 +81,24 @@ def test_half_of_the_workers_slow_from_the_start_are_one_sentence_with_one_cost(
     assert "a batch by its speed" in (first_step(culprit) or "")
 
 
+def test_who_looks_slow_is_shown_before_it_is_named_and_is_no_diagnosis(diagnostician: Make) -> None:
+    observer, simulation = diagnostician(8), Simulation(8, 20.0, 50.0, slow=(Slow(5, 1.4, begin=40.0),))
+    suspects: dict[float, str | None] = {}
+    named = []
+    for task, frame in simulation.frames():
+        observer.fold(task, frame)
+        if task == "worker:7":
+            findings = observer.diagnose(frame.at)
+            suspects[frame.at] = findings.suspect and findings.suspect.subject
+            named += [frame.at for each in of_kind(findings, "straggler")]
+            if findings.suspect is not None:
+                assert findings.diagnoses == () and findings.headline.startswith("healthy: ")
+    shown = [at for at, subject in suspects.items() if subject == "worker:5"]
+    assert set(suspects.values()) == {None, "worker:5"}
+    assert shown[0] == pytest.approx(43.5, abs=1.0) and max(shown) < min(named) <= 47.0
+    assert observer.diagnose(60.0).suspect is None, "of a cluster that stands still nothing is said about its pace"
+
+
 def test_a_straggler_ends_once_when_its_gang_restarts(
     diagnostician: Make, frame: MakeFrame, status: Callable[..., TaskStatus], batch: Batch
 ) -> None:

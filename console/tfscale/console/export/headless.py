@@ -12,6 +12,7 @@ from tfscale.console.engine.stop_condition import StopCondition
 from tfscale.console.export import rows
 from tfscale.console.export.notify import Notifier
 from tfscale.console.export.outputs import Output
+from tfscale.core.analysis.stragglers.straggler_rule import Suspect
 from tfscale.core.wire.json_records import Json
 
 
@@ -34,6 +35,7 @@ class Headless:
         self._is_table = is_table
         self._until = until or StopCondition()
         self._notifier = notifier
+        self._suspect: Suspect | None = None
         self.frames = 0
         """Number of frames so far."""
 
@@ -63,6 +65,7 @@ class Headless:
             line = rows.diagnosis_line(diagnosis, snapshot.at)
             self._write_event(line)
             self._notify(line)
+        self._write_suspect(snapshot)
         self._output.flush()
         if self._until.is_over(snapshot, self._engine.state):
             self._engine.stop()
@@ -80,6 +83,13 @@ class Headless:
             case "steps":
                 for row in rows.step_rows(event) if self._is_table else rows.step_lines(event):
                     self._output.write(row)
+
+    def _write_suspect(self, snapshot: Snapshot) -> None:
+        """Write who looks slow when that changes: it is no event."""
+        suspect, before = snapshot.findings.suspect, self._suspect
+        self._suspect = suspect
+        if self._only is None and (suspect and suspect.subject) != (before and before.subject):
+            self._output.write(rows.suspect_line(suspect, snapshot.at))
 
     def _write_event(self, line: Json) -> None:
         if self._only in (None, "events"):

@@ -11,6 +11,8 @@ from enum import Enum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tfscale.console.engine.events import AgentDescribed, CommandProgressed, Event, FrameArrived, LinkChanged
+from tfscale.core.analysis.stragglers.straggler_rule import Suspect
+from tfscale.core.analysis.stragglers.straggler_words import looks_slow
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.records import PHASES, SCHEMA_VERSION, Diagnosis, Frame, StepBatch
 from tfscale.core.version import installed_version
@@ -39,6 +41,14 @@ def header(spec: ClusterSpec, at: float) -> Json:
 def diagnosis_line(diagnosis: Diagnosis, at: float) -> Json:
     """Return the line of a diagnosis that began, changed or ended; `at` is when that was found."""
     return {**diagnosis_to_json(diagnosis), "time": at}
+
+
+def suspect_line(suspect: Suspect | None, at: float) -> Json:
+    """Return the line about who looks slow from `at` on, None: nobody any more."""
+    known: Json = {"subject": None, "begin": None, "sentence": None}
+    if suspect is not None:
+        known = {"subject": suspect.subject, "begin": suspect.begin, "sentence": looks_slow(suspect, at)}
+    return {"type": "suspect", "schema": SCHEMA_VERSION, "time": at, **known}
 
 
 def event_line(event: Event) -> Json | None:

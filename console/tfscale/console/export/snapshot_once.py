@@ -7,6 +7,7 @@ from tfscale.console.engine.events import Event, FrameArrived, LinkState
 from tfscale.console.engine.model import Snapshot, TaskView
 from tfscale.console.engine.stop_condition import has_ended_well, is_explained
 from tfscale.core.analysis.findings import SEVERITIES
+from tfscale.core.analysis.stragglers.straggler_words import looks_slow
 from tfscale.core.records import SCHEMA_VERSION
 from tfscale.core.wire.json_records import Json, encode
 
@@ -72,6 +73,7 @@ def snapshot_line(snapshot: Snapshot) -> Json:
         "generation": snapshot.generation,
         "healthy": is_healthy(snapshot),
         "headline": findings.headline,
+        "suspect": looks_slow(findings.suspect, snapshot.at) if findings.suspect else None,
         "condition": str(findings.condition.kind),
         "step_time": findings.step_time,
         "steps_per_second": findings.steps_per_second,

@@ -22,7 +22,7 @@ from tfscale.core.analysis.steps.pipeline_stages import PipelineStages, is_stage
 from tfscale.core.analysis.steps.step_summary import known_median
 from tfscale.core.analysis.stragglers.asynchronous import AsynchronousWorkers
 from tfscale.core.analysis.stragglers.input_cost import AT_MOST
-from tfscale.core.analysis.stragglers.straggler_rule import Rule
+from tfscale.core.analysis.stragglers.straggler_rule import Rule, Suspect
 from tfscale.core.analysis.stragglers.synchronous import SynchronousSubjects
 from tfscale.core.analysis.tasks.crashes import CrashWatch
 from tfscale.core.analysis.tasks.hangs import EVENT, hangs
@@ -149,6 +149,15 @@ class Diagnostician:
         workers, replicas = self._workers.diagnoses, self._replicas.diagnoses
         return [*without_duplicates(workers, replicas, self._replicas.window.subjects), *self._asynchronous.diagnoses]
 
+    def _suspect(self, diagnoses: Sequence[Diagnosis], top: str) -> Suspect | None:
+        """Return who looks slow while nobody is named, where neither a diagnosis nor the headline is about it."""
+        suspect = self._main.watch.named.suspect
+        if suspect is None or suspect.subject in top:
+            return None
+        told = [each for each in diagnoses if each.end is None]
+        is_told = any(each.kind == "straggler" or each.subject == suspect.subject for each in told)
+        return None if is_told else suspect
+
     def _findings(
         self,
         diagnoses: tuple[Diagnosis, ...],
@@ -168,10 +177,12 @@ class Diagnostician:
         rate = rounds * local_steps if rounds is not None else None
         ratios = {name: summary.ratio for name, summary in subjects.items() if summary.ratio is not None}
         costs = [cost for group in self._groups if (cost := group.slowdown()) is not None]
+        top = headline(diagnoses, tasks, condition, rate, ratios, list(stages.values()), main.short_history)
         return Findings(
             diagnoses=diagnoses,
-            headline=headline(diagnoses, tasks, condition, rate, ratios, list(stages.values()), main.short_history),
+            headline=top,
             short_history=main.short_history,
+            suspect=self._suspect(diagnoses, top) if trains else None,
             condition=condition,
             step_time=step_time if trains else None,
             steps_per_second=rate,

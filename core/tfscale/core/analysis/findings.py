@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tfscale.core.analysis.condition.cluster_condition import ClusterCondition
 from tfscale.core.analysis.steps.staleness import Staleness
-from tfscale.core.analysis.stragglers.straggler_rule import ShortHistory
+from tfscale.core.analysis.stragglers.straggler_rule import ShortHistory, Suspect
 from tfscale.core.records import Diagnosis
 
 SEVERITIES = ("info", "warning", "serious", "critical")
@@ -88,6 +88,8 @@ class Findings:
     condition: ClusterCondition = field(default_factory=ClusterCondition)
     short_history: ShortHistory | None = None
     """The known history of the steps, while it is too short to name a straggler; None where it is long enough."""
+    suspect: Suspect | None = None
+    """The subject that looks slow, beside a headline that does not name it: no diagnosis, and shown in grey."""
 
 
 def is_calm(diagnosis: Diagnosis) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.analysis.stragglers.named_stragglers import NamedStragglers, ReportedStraggler
 from tfscale.core.analysis.stragglers.straggler_figures import straggler_figures
-from tfscale.core.analysis.stragglers.straggler_rule import Rule, Verdict
+from tfscale.core.analysis.stragglers.straggler_rule import Rule, Suspect, Verdict
 from tfscale.core.records import Diagnosis
 
 
@@ -58,6 +59,22 @@ def test_it_ends_when_the_subject_is_as_fast_again_and_when_it_is_dropped() -> N
     judged(named, slow, slow)
     named.drop({"worker:1"})
     assert len(named) == 0
+
+
+def test_a_suspect_is_one_until_it_is_named_and_is_none_whom_the_steps_contradict_or_who_is_dropped() -> None:
+    named, equal = NamedStragglers(Rule()), steps(1.0, 1.0, 1.0, 1.0, 1.0)
+    late = np.where(np.arange(400) < 330, 1.0, 2.0)[:, None]
+    slow = replace(equal, phases=equal.phases.copy())
+    slow.phases[3, :, 1:2] *= late
+    judged(named, slow, steps(1.0, 2.0, 1.0, 1.0, 1.0))
+    assert len(named) == 0 and named.suspect == Suspect("worker:1", pytest.approx(33.0, abs=0.6))
+    named.drop({"worker:3"})
+    assert named.suspect is None
+    judged(named, slow, equal)
+    assert named.suspect is None
+    both = steps(1.0, 2.0, 1.0, 1.0, 1.0)
+    judged(named, both, both)
+    assert list(named) == ["worker:1"] and named.suspect is None
 
 
 def test_nobody_is_named_whom_the_steps_of_the_window_contradict_or_do_not_show() -> None:

@@ -11,6 +11,7 @@ from tfscale.core.analysis.stragglers.straggler_rule import (
     recovery,
     severity_of,
     short_history,
+    suspect,
 )
 
 
@@ -56,3 +57,52 @@ def test_a_history_is_too_short_until_the_first_moment_at_which_somebody_can_be_
         if short is not None and len(blocks):
             assert short.seconds == pytest.approx(len(blocks) * seconds, abs=seconds)
             assert short.steps == (len(blocks) if step > Rule().seconds / WINDOW else None)
+
+
+def blocks_of(lag: np.ndarray, step: float = 0.3) -> Blocks:
+    """Return blocks of a step each, of (k, n) lags in seconds."""
+    phases = np.stack([lag * 0, lag * 0, lag * 0, lag, lag.max(axis=1, keepdims=True) - lag + 0.02])
+    blocks = Blocks(tuple("abcdefgh"[: lag.shape[1]]), step * WINDOW)
+    end = step * np.arange(1.0, len(lag) + 1)
+    blocks.fold(AlignedSteps(blocks.subjects, np.arange(len(lag)), end, phases.astype(np.float32)))
+    return blocks
+
+
+def noisy(rows: int, variation: float = 0.03) -> np.ndarray:
+    return 0.1 * np.exp(variation * np.random.default_rng(4).normal(size=(rows, 6)))
+
+
+def test_a_suspect_looks_slow_before_the_rule_can_name_it_and_is_none_at_once_when_it_no_longer_does() -> None:
+    lag = noisy(400)
+    lag[300:314, 2] *= 1.4
+    suspects = {row: suspect(blocks_of(lag[: row + 1]), Rule()) for row in range(299, 330)}
+    first = min(row for row, found in suspects.items() if found)
+    assert 309 <= first <= 313, "after 3 s, here 10 blocks"
+    assert {found.column for found in suspects.values() if found} == {2}
+    assert suspects[first].begin == pytest.approx(0.3 * 300, abs=0.61)  # type: ignore[union-attr]
+    assert not any(judge(blocks_of(lag[: row + 1]), Rule()) for row in suspects), "it passes before it is named"
+    assert not any(found for row, found in suspects.items() if row >= 318)
+
+
+@pytest.mark.parametrize(("others", "shown"), [({2: 1.4}, True), ({2: 1.4, 4: 1.4}, False), ({2: 1.04}, False)])
+def test_the_evidence_has_to_point_to_one_that_is_worth_a_repair(others: dict[int, float], shown: bool) -> None:
+    lag = noisy(315)
+    for column, ratio in others.items():
+        lag[300:, column] *= ratio
+    assert (suspect(blocks_of(lag), Rule()) is not None) == shown
+
+
+def test_of_a_short_history_only_who_is_far_slower_is_suspected() -> None:
+    lag = noisy(16)
+    for ratio, shown in ((1.5, False), (3.0, True)):
+        slow = lag * np.where(np.arange(6) == 2, ratio, 1.0)
+        assert (suspect(blocks_of(slow), Rule()) is not None) == shown
+
+
+def test_what_passed_by_itself_for_as_long_before_makes_nobody_a_suspect() -> None:
+    lag = noisy(400)
+    lag[200:216, 4] *= 1.5
+    lag[380:394, 2] *= 1.5
+    assert suspect(blocks_of(lag[:395]), Rule()) is None
+    lag[380:, 2] = noisy(400)[380:, 2] * 1.5
+    assert suspect(blocks_of(lag), Rule()) is not None

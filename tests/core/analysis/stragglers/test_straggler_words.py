@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from tfscale.core.analysis.steps.step_table import AlignedSteps
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures, straggler_figures
-from tfscale.core.analysis.stragglers.straggler_rule import Verdict
+from tfscale.core.analysis.stragglers.straggler_rule import Suspect, Verdict
 from tfscale.core.analysis.stragglers.straggler_words import (
     TWO_KINDS,
     evidence_of,
     in_range,
+    looks_slow,
     names_of,
     sets_of,
     slower_than_peers,
@@ -87,6 +88,10 @@ def test_two_kinds_of_hardware_are_suspected_where_half_compute_slowly_as_long_a
     verdicts = [replace(verdict, before=before) for verdict in verdicts]
     found = evidence_of(EIGHT[: len(ratios)], verdicts, [replace(each, phase=phase) for each in figures])
     assert {evidence.get("suspected") for evidence in found} == {suspected}
+
+
+def test_a_suspect_is_told_with_how_long_it_looks_slow() -> None:
+    assert looks_slow(Suspect("worker:3", 10.0), 14.2) == "worker:3 looks slow, 4 s; not yet beyond noise"
 
 
 def test_names_of_one_role_have_it_once() -> None:

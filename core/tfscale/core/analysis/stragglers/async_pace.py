@@ -144,6 +144,7 @@ class PaceWatch:
 
         `fresh` holds at least the steps after the time that `follow` returns; `paces_since` finds older steps again.
         """
+        self.named.suspect = None
         if len(fresh) >= 2 and all(len(pace.end) for pace in fresh):
             if self._blocks is None:
                 begin = max(float(pace.end[0]) for pace in fresh)

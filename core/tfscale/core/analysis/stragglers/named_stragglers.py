@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tfscale.core.analysis.steps.blocks import Blocks
 from tfscale.core.analysis.stragglers.input_cost import is_nothing
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
-from tfscale.core.analysis.stragglers.straggler_rule import Rule, Verdict, judge, recovery
+from tfscale.core.analysis.stragglers.straggler_rule import Rule, Suspect, Verdict, judge, recovery, suspect
 from tfscale.core.records import Diagnosis
 
 
@@ -38,6 +38,8 @@ class NamedStragglers:
     rule: Rule
     recovered: dict[str, float] = field(default_factory=dict)
     """Since when, Unix seconds, each one that ended in the newest evaluation is as fast as its peers."""
+    suspect: Suspect | None = None
+    """The one that looks slow while nobody is named."""
     _named: dict[str, _Named] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[str]:
@@ -61,7 +63,8 @@ class NamedStragglers:
         return max((figures.slowdown for figures in self.figures.values()), default=1.0)
 
     def drop(self, subjects: set[str]) -> None:
-        """Forget these subjects."""
+        """Forget these subjects, and who looked slow."""
+        self.suspect = None
         self._named = {name: named for name, named in self._named.items() if name not in subjects}
 
     def judge(self, blocks: Blocks, report: Report) -> None:
@@ -81,6 +84,13 @@ class NamedStragglers:
             reported = self._reported(blocks, shown, report)
         verdicts = {name: named.verdict for name, named in self._named.items()} | shown
         self._named |= {name: _Named(verdicts[name], straggler) for name, straggler in reported.items()}
+        self.suspect = None if self._named else self._suspect(blocks, report)
+
+    def _suspect(self, blocks: Blocks, report: Report) -> Suspect | None:
+        if (verdict := suspect(blocks, self.rule)) is None:
+            return None
+        shown = [straggler for straggler in report([verdict]) if self._is_shown(verdict, straggler)]
+        return Suspect(blocks.subjects[verdict.column], verdict.begin) if shown else None
 
     def _is_shown(self, verdict: Verdict, straggler: ReportedStraggler) -> bool:
         figures = straggler.figures

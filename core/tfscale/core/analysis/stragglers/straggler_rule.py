@@ -41,6 +41,16 @@ _CLEAR = 2.0
 """Factor over what the noise of the others reaches by chance from which on slowness is no part of it (chosen)."""
 _USUAL = 80
 """Blocks before the drop, at most, from which the level and the noise of a straggler are estimated (chosen)."""
+_SUSPECT_LENGTHS = (10, 20, 40, 80, 160)
+"""Lengths of the windows over which somebody may look slow, in blocks."""
+_SUSPECT_SECONDS = 3.0
+"""Seconds for which a suspect has looked slow (chosen)."""
+_SUSPECT_CHANCE = 2e-4
+"""Probability of a suspect in one evaluation of a cluster whose noise is as estimated, 16 times that of a name. With
+1e-3 noise that drifts showed one in one of four starts, now in one of thirty (scripts/bench/detectors/suspects.py)."""
+_SUSPECT_SETTLED = 60.0
+"""Seconds of history up to which noise is expected to reach further for a suspect; of less than 20 s, nobody less than
+twice as slow is one (the same measurement)."""
 POOL = 48
 """Other workers, at most, from which the noise of a cluster is estimated (chosen)."""
 
@@ -107,6 +117,14 @@ class Verdict:
     """Seconds of a step before the onset; None where it is slow as long as it is known."""
 
 
+class Suspect(NamedTuple):
+    """One subject that looks slow, of which the rule does not know enough to name it."""
+
+    subject: str
+    begin: float
+    """Unix seconds since when it looks so."""
+
+
 class ShortHistory(NamedTuple):
     """A history that is too short for the rule to name anybody."""
 
@@ -144,6 +162,45 @@ def judge(blocks: Blocks, rule: Rule) -> list[Verdict]:
     return list(verdicts.values())
 
 
+def suspect(blocks: Blocks, rule: Rule) -> Verdict | None:
+    """Return who looks slow, where the evidence points to one, but is not enough, or has not lasted, to name it.
+
+    It is slow in all but length: worth a repair, the only one, for longer than any similar slowness that passed by
+    itself, and further out than the noise of this cluster often reaches.
+    """
+    for length in _SUSPECT_LENGTHS:
+        if length > len(blocks):
+            break
+        column = int(np.argmax(blocks.level[-length:].mean(axis=0)))
+        if (verdict := _suspicion(blocks, column, length, rule)) is not None:
+            return verdict
+    return None
+
+
+def _suspicion(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict | None:
+    """Judge the column that is slowest over `length` blocks."""
+    recent = blocks.level[-length:]
+    middle, noise = centre(recent), _noise(np.sort(recent, axis=0))
+    level, second = float(middle[column]), float(np.delete(middle, column).max())
+    if level < max(math.log(rule.threshold(len(middle), noise)), 2 * second):
+        return None
+    if _gain(blocks, column, level) < rule.gain_on or not _lasts(recent[:, column], level, noise, rule):
+        return None
+    levels = _pool(blocks.level, column, ())
+    onset = change_point(levels[:, 0], level)
+    lasted = len(levels) - onset
+    if lasted < NEWEST or lasted <= longest_spell(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW):
+        return None
+    if float(blocks.end[-1]) - blocks.begin(onset) < _SUSPECT_SECONDS:
+        return None
+    chance = _SUSPECT_CHANCE * blocks.stretch / len(middle)
+    if level < math.log(rule.certain):
+        doubt = _wander(blocks, _SUSPECT_SETTLED) * float(margin(levels, length, onset, chance)[0])
+        if _wander(blocks) > 1 or level < doubt:
+            return None
+    return Verdict(column, length, math.exp(level), blocks.begin(onset))
+
+
 def recovery(blocks: Blocks, column: int, begin: float, length: int, rule: Rule) -> float | None:
     """Return since when, Unix seconds, a straggler is as fast as its peers, or not worth a repair; None: it is slow.
 
@@ -171,10 +228,15 @@ def _slow_columns(blocks: Blocks, length: int, rule: Rule) -> list[int]:
     """Return the columns that are slow throughout the newest `length` blocks."""
     recent = blocks.level[-length:]
     ranked = np.sort(recent, axis=0)
-    noise = float(np.median(ranked[length * 5 // 6] - ranked[length // 6])) / 2
-    level = _middle(ranked)
+    level, noise = _middle(ranked), _noise(ranked)
     suspects = np.flatnonzero(level >= np.log(rule.threshold(recent.shape[1], noise)))
     return [int(column) for column in suspects if _lasts(recent[:, column], float(level[column]), noise, rule)]
+
+
+def _noise(ranked: Floats) -> float:
+    """Return the median over the columns of half the range of the middle two thirds of their sorted blocks."""
+    length = len(ranked)
+    return float(np.median(ranked[length * 5 // 6] - ranked[length // 6])) / 2
 
 
 def _lasts(recent: Floats, level: float, noise: float, rule: Rule) -> bool:
@@ -232,9 +294,12 @@ def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, cha
     return level - float(centre(past)) >= math.sqrt(1 + length / len(past)) * float(doubt)
 
 
-def _wander(blocks: Blocks) -> float:
-    """Return the factor by which noise may reach further than a short history shows: some of it lasts for 10 s."""
-    return max(1.0, math.sqrt(_SETTLED / max(float(blocks.end[-1]) - blocks.begin(0), 1e-9)))
+def _wander(blocks: Blocks, settled: float = _SETTLED) -> float:
+    """Return the factor by which noise may reach further than a history shows that is shorter than `settled` seconds.
+
+    Some of it lasts for 10 s.
+    """
+    return max(1.0, math.sqrt(settled / max(float(blocks.end[-1]) - blocks.begin(0), 1e-9)))
 
 
 def centre(values: Floats) -> Floats:

@@ -63,7 +63,7 @@ class StragglerWatch:
 
         `fresh` holds at least the steps after the one that `follow` returns; `steps_since` finds older steps again.
         """
-        subjects = fresh.subjects
+        subjects, self.named.suspect = fresh.subjects, None
         self.follow(subjects)
         if len(subjects) >= 2:
             if self._blocks is None:

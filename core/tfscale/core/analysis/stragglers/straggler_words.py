@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tfscale.core.analysis.stragglers.straggler_figures import StragglerFigures
-from tfscale.core.analysis.stragglers.straggler_rule import Verdict
+from tfscale.core.analysis.stragglers.straggler_rule import Suspect, Verdict
 from tfscale.core.records import Diagnosis
-from tfscale.core.text import clock, listing, step_time, times
+from tfscale.core.text import clock, elapsed, listing, step_time, times
 
 TWO_KINDS = "two kinds of hardware"
 """Evidence (`suspected`) of stragglers that are half of all, as long as they are known, by computing slowly."""
@@ -81,6 +81,11 @@ def names_of(names: Sequence[str]) -> str:
     if len(names) < 2 or len(roles) > 1 or any("/" in name for name in names):
         return listing(names, MOST_NAMES)
     return f"{roles.pop()}:{listing([name.partition(':')[2] for name in names], MOST_NAMES)}"
+
+
+def looks_slow(suspect: Suspect, now: float) -> str:
+    """Return what is said in grey of a suspect at `now`, Unix seconds."""
+    return f"{suspect.subject} looks slow, {elapsed(now - suspect.begin)}; not yet beyond noise"
 
 
 def what_is_lost(measured: Sequence[StragglerFigures], at_most: bool = False) -> str:

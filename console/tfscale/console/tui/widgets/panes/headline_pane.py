@@ -14,6 +14,7 @@ from tfscale.console.tui.widgets.appearance.theme import Appearance
 from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.core.analysis.findings import by_sentence, is_calm
 from tfscale.core.analysis.remedies import first_step, still_advice
+from tfscale.core.analysis.stragglers.straggler_words import looks_slow
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import Diagnosis, Stage
 from tfscale.core.text import clock, duration, no_contact
@@ -39,7 +40,7 @@ class Headline(SnapshotLines):
 
 
 def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int) -> list[Text]:
-    """Return the sentence in at most three lines, and the remedy in one."""
+    """Return the sentence in at most three lines, who looks slow in grey, and the remedy in one."""
     if snapshot is None:
         return [Text("Connecting to the agents", style=appearance.palette.dim)]
     severity, sentence = headline(snapshot)
@@ -47,6 +48,8 @@ def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int
     wrapped = _wrapped(appearance.spell(sentence), max(20, width - 2))
     lines = [Text.assemble((f"{appearance.sign(severity)} ", appearance.severity(severity)), (wrapped[0], style))]
     lines += [Text(f"  {line}", style=style) for line in wrapped[1:]]
+    if (suspect := snapshot.findings.suspect) is not None and sentence == snapshot.findings.headline:
+        _add_in_grey(lines, appearance.spell(looks_slow(suspect, snapshot.at)), appearance, width)
     if (advice := _advice(snapshot)) is not None:
         text = Text(f"{appearance.glyphs.arrow} ", style=appearance.palette.parts["transfer"], no_wrap=True)
         text.append(appearance.spell(advice), style=appearance.palette.text)
@@ -55,6 +58,16 @@ def headline_lines(snapshot: Snapshot | None, appearance: Appearance, width: int
             text.append("...", style=appearance.palette.dim)
         lines.append(text)
     return lines
+
+
+def _add_in_grey(lines: list[Text], words: str, appearance: Appearance, width: int) -> None:
+    """Add words behind the sentence where there is room: a line that comes and goes would move the page."""
+    if lines[-1].cell_len + 3 + len(words) <= width:
+        lines[-1].append(f"   {words}", style=appearance.palette.dim)
+    else:
+        grey = Text(f"  {words}", style=appearance.palette.dim, no_wrap=True)
+        grey.truncate(width)
+        lines.append(grey)
 
 
 def _wrapped(sentence: str, width: int) -> list[str]:
