@@ -27,7 +27,7 @@ def everybody(phase: str, extra: float, begin: float = 80.0, workers: int = 3) -
 @pytest.mark.parametrize(
     ("phase", "part", "cause", "words"),
     [
-        ("reduce", "transfer", "network", "the network is slower, the workers are not"),
+        ("reduce", "transfer", "network", "the network is slower, or the hosts are busy with other things"),
         ("input", "input", "input", "every worker's waiting for data has taken"),
         ("host", "host", "host", "every worker's Python between steps has taken"),
         ("compute", "compute", "unknown", "every worker's compute has taken"),

@@ -39,7 +39,7 @@ _SAYS_MUCH = 10.0
 """Factor up to which it is told; a larger one is of a part that was nothing before (chosen)."""
 
 _WORDS = {
-    "transfer": ("the all-reduce", ": the network is slower, the workers are not"),
+    "transfer": ("the all-reduce", ": the network is slower, or the hosts are busy with other things"),
     "input": ("{whose} waiting for data", ": look at the storage"),
     "host": ("{whose} Python between steps", ""),
     "compute": ("{whose} compute", ""),
