@@ -137,6 +137,18 @@ def test_of_a_task_that_is_not_heard_nobody_says_that_it_hangs(view: View) -> No
     assert "nothing is heard from the agent of worker:1 since" in still.sentence
 
 
+def test_of_a_task_that_is_not_heard_nobody_says_that_it_waits(view: View, died: Callable[..., TaskStatus]) -> None:
+    waiting, silent = pair(view)
+    three = [
+        waiting,
+        replace(silent, at=31.0, heard=31.0),
+        view("worker:2", status=died(99.0, code=1), progressed=30.0),
+    ]
+    still = ConditionWatch().judge(three, 0.1, 100.0).stillness
+    assert still is not None
+    assert (list(still.late), still.waiting) == (["worker:2"], ("worker:0",))
+
+
 def test_a_crash_is_not_told_again_as_a_stillness(view: View, died: Callable[..., TaskStatus]) -> None:
     waiting, dead = pair(view, status=died(31.0, signal=9))
     assert of_any_kind([waiting, dead]) == []

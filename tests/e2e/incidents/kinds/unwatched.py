@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from dataclasses import replace
@@ -55,7 +56,8 @@ def _unwatched(incident: Incident, task: str) -> Incident:
         begin=begin,
         end=end,
         says=dict.fromkeys((10, incident.lasts - 1), pattern),
-        never=incident.never.replace("|peer was gone", ""),
+        # What its peers saw is that it was gone.
+        never=re.sub(r"\|(peer )?was gone", "", incident.never),
         afterwards={20: rf"{WELL}|{pattern}"},
         report=pattern,
         quick=False,

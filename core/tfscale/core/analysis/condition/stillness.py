@@ -77,7 +77,8 @@ def stillness_of(tasks: Sequence[ObservedTask], since: float, seconds: float, no
         why = how_it_evaluates(alone, meeting) if alone else how_they_part(between, meeting)
         return Stillness(since, seconds, why, late, others, is_out_of_step=True)
     late = _late(needed, does)
-    waiting = tuple(task.name for task in meeting if task.name not in late and task.running)
+    heard = (task for task in meeting if task.running and does[task.name].kind != SILENT)
+    waiting = tuple(task.name for task in heard if task.name not in late)
     busy = {name: each for name, each in (late or does).items() if each.is_expected}
     if busy and len(busy) == len(late or busy):
         return Stillness(since, seconds, _at_work(busy, waiting if late else ()), late, waiting, is_expected=True)
