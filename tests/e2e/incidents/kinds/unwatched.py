@@ -58,7 +58,7 @@ def _unwatched(incident: Incident, task: str) -> Incident:
         says=dict.fromkeys((10, incident.lasts - 1), pattern),
         # What its peers saw is that it was gone.
         never=re.sub(r"\|(peer )?was gone", "", incident.never),
-        afterwards={20: rf"{WELL}|{pattern}"},
+        afterwards={20: rf"{WELL}|{pattern}|{task}"},
         report=pattern,
         quick=False,
     )
