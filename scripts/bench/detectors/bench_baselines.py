@@ -89,7 +89,7 @@ def row(noise: str, hours: float) -> list[str]:
     for index, (workers, step) in enumerate(SHAPES):
         seed = 70_000 + 1000 * [*NOISES, "wandering"].index(noise) + 10 * index
         long = cluster(workers, step, noise, seed, seconds=3600 * hours)
-        false, seconds = false + len(told(long, SlowdownWatch(), "first")), seconds + float(long.end[-1])
+        false, seconds = false + len(told(long, SlowdownWatch(Store()), "first")), seconds + float(long.end[-1])
         short = max(300.0, 150 * step)
         first, second = (cluster(workers, step, noise, seed + number, seconds=short) for number in (1, 2))
         store = Store()
