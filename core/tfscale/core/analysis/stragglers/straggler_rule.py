@@ -180,9 +180,13 @@ def suspect(blocks: Blocks, rule: Rule) -> Verdict | None:
 def _suspicion(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict | None:
     """Judge the column that is slowest over `length` blocks."""
     recent = blocks.level[-length:]
-    middle, noise = centre(recent), _noise(np.sort(recent, axis=0))
-    level, second = float(middle[column]), float(np.delete(middle, column).max())
-    if level < max(math.log(rule.threshold(len(middle), noise)), 2 * second):
+    level = float(centre(recent[:, column]))
+    # Most of the time nobody is: the others are looked at only then.
+    if level < math.log(rule.on):
+        return None
+    ranked = np.sort(recent, axis=0)
+    middle, noise = _middle(ranked), _noise(ranked)
+    if level < max(math.log(rule.threshold(len(middle), noise)), 2 * float(np.delete(middle, column).max())):
         return None
     if _gain(blocks, column, level) < rule.gain_on or not _lasts(recent[:, column], level, noise, rule):
         return None
