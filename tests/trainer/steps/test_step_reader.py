@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from loop_rows import MS, usual
 from tfscale.trainer.probe.steps.assembler import StepAssembler
 from tfscale.trainer.probe.steps.spans import Kind, Sites, Span
@@ -34,3 +35,25 @@ def test_a_span_that_may_have_one_before_it_waits_for_the_next_read() -> None:
     assert list(reader.read(nothing, spans, [], 100.02)) == []
     (step,) = reader.read(nothing, [], [], 100.1)
     assert step.end == 100.05 and step.input == 100.01 - 100.0
+
+
+@pytest.mark.parametrize("by", [-3600.0, 3600.0])
+def test_no_step_is_lost_or_waits_when_the_clock_is_set(by: float) -> None:
+    """The rows of 0.2 s are read after it; the last of them are not settled, and some are of the clock before."""
+    loop = usual(60)
+    assembler = StepAssembler()
+    reader = StepReader(loop.sites.all, loop.kinds, assembler)
+    set_at, read_at = loop.at - 1.0, loop.at - 0.9
+    steps = list(reader.read(loop.read(0.0, set_at - 0.1), [], [], set_at - 0.12))
+    rows = loop.read(set_at - 0.1, read_at)
+    rows[:, 1:] += np.where((rows[:, 1:] > 500) & (rows[:, 1:] > set_at), by, 0.0)
+    rows, _ = reader.set_clock(rows, [], by, read_at + by)
+    steps += reader.read(rows, [], [], read_at - 0.02 + by)
+    after = loop.read(read_at, np.inf)
+    after[:, 1:] += np.where(after[:, 1:] > 500, by, 0.0)
+    newest = list(reader.read(after, [], [], np.inf))
+    sequences = [step.sequence for step in [*steps, *newest]]
+    assert sequences == list(range(60))
+    ends = np.diff([step.end for step in newest])
+    assert ends == pytest.approx(np.full(len(ends), 0.041), abs=0.003)
+    assert min(step.reduce for step in newest[2:]) > 0.018, "it takes 20 ms, less what reductions of metrics take"

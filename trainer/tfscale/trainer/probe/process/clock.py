@@ -5,10 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 _TOLERANCE = 0.0005
 """Seconds that the offset between wall and monotonic clock may move between two reads; slewing stays below it."""
 _NARROW = _TOLERANCE / 5
 """Seconds that a sample may take without being repeated."""
+
+
+def on_new_clock(times: np.ndarray, by: float, now: float) -> np.ndarray:
+    """Return times near `now`, those of the clock before it was set `by` seconds as the new clock would have them."""
+    return np.where(np.abs(times + by - now) < np.abs(times - now), times + by, times)
 
 
 class ClockWatch:
@@ -19,10 +26,10 @@ class ClockWatch:
         self.offset = self._sample()
         """Newest sample, seconds."""
 
-    def jumped(self) -> bool:
-        """Return whether the wall clock was set since the last call."""
+    def moved(self) -> float:
+        """Return the seconds by which the wall clock was set since the last call, 0 where it was not."""
         before, self.offset = self.offset, self._sample()
-        return abs(self.offset - before) > _TOLERANCE
+        return self.offset - before if abs(self.offset - before) > _TOLERANCE else 0.0
 
     def _sample(self) -> float:
         brackets = [self._bracket()]

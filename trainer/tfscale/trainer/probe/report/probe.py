@@ -47,6 +47,8 @@ _TRACING_SECONDS = 30.0
 """Seconds after the first gradients, after which an optimizer that applies them would have been traced (chosen)."""
 _HURRY_SECONDS = 1.0
 """Seconds by which `os._exit` may come later, so that the steps of the last second are reported."""
+_TIMELESS = 2
+"""Reads with steps, after the clock was set, whose phases may have begun before."""
 _CLOSING_SECONDS = 2 * PERIOD
 """Seconds for reports that do not fit into the socket until the agent makes its next frame."""
 
@@ -74,6 +76,8 @@ class Probe:
         self._reader = StepReader(self.recorder.sites.all, self.recorder.row_kinds, self._assembler)
         self._gradients = GradientWatch()
         self._clock = ClockWatch()
+        self._timeless = 0
+        """Reads with steps to come whose phases are of two clocks."""
         self._started = math.inf
         self._entered = 0
         self._left = 0
@@ -246,7 +250,10 @@ class Probe:
         changes = self._activities.drain()
         rows, eager, lost = self.recorder.drain()
         self._count_collectives(rows, eager, lost)
-        steps = self._reader.read(rows, eager, _intervals(changes), horizon)
+        if by := self._clock.moved():
+            self._timeless = _TIMELESS
+            rows, eager = self._reader.set_clock(rows, eager, by, time.time())
+        steps = self._reader.read(rows, eager, [] if by else _intervals(changes), horizon)
         if self.recorder.gradient_checks.are_made:
             found = self.recorder.gradient_checks.drain()
             self._gradients.note(found, steps, self._assembler.sequence, horizon)
@@ -254,7 +261,8 @@ class Probe:
             sigterm.end_on_sigterm()
         measured = self._parameter_server.workers.drain()
         stages = self.stages.drain()
-        if self._clock.jumped():
+        if self._timeless:
+            self._timeless -= bool(steps or any(worker.steps for worker in measured) or any(stages.values()))
             steps = without_phases(steps)
             measured = [worker._replace(steps=without_phases(worker.steps)) for worker in measured]
             stages = {stage: without_phases(its_steps) for stage, its_steps in stages.items()}

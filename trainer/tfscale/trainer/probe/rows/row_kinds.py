@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from tfscale.trainer.probe.process.clock import on_new_clock
 from tfscale.trainer.probe.steps.spans import Site, Span
 
 
@@ -114,6 +115,15 @@ class RowKinds:
         for number in numbers_in(kinds):
             ends[kinds == number] = self._kinds[number].last_ends(rows[kinds == number])
         return ends
+
+    def on_new_clock(self, rows: np.ndarray, by: float, now: float) -> np.ndarray:
+        """Return the rows, of which the clock was set `by` seconds before `now`, with the times of the new clock."""
+        moved, kinds = np.array(rows), rows[:, 0].astype(np.int64)
+        for number in numbers_in(kinds):
+            places = sorted({place for _, each in self.spans(number) for place in (each.begin, each.end)})
+            chosen = np.ix_(kinds == number, places)
+            moved[chosen] = on_new_clock(moved[chosen], by, now)
+        return moved
 
     def collectives(self, rows: np.ndarray) -> int:
         """Return the number of spans in these rows in which replicas exchange data."""

@@ -97,6 +97,12 @@ class StepAssembler:
         self._reductions = []
         self.sequence, self._exit, self._updated, self._reduced = tail
 
+    def forget_times(self) -> None:
+        """Forget when all that is over was: the clock was set, and what comes is earlier or later by any time."""
+        self._reduced, self._exit, self._updated = -math.inf, UNKNOWN, UNKNOWN
+        self._reductions, self._ready, self._pauses, self._idle = [], {}, [], []
+        self.evaluation.finish()
+
     def takes_for_idle(self, begin: float, end: float, net: float) -> bool:
         """Decide whether the host time from `begin` to `end` is a pause between steps, and if so note it as idle.
 

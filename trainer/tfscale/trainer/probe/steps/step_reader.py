@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from tfscale.trainer.probe.process.clock import on_new_clock
 from tfscale.trainer.probe.rows.row_kinds import RowKinds, SpanTable, joined_tables, numbers_in
 from tfscale.trainer.probe.rows.row_layout import NO_ROWS, joined_rows
 from tfscale.trainer.probe.steps.assembler import StepAssembler
@@ -54,6 +55,19 @@ class StepReader:
         others = self._others(pauses, horizon)
         return [*usual, *others] if others else usual
 
+    def set_clock(
+        self, rows: np.ndarray, spans: Sequence[Span], by: float, now: float
+    ) -> tuple[np.ndarray, Sequence[Span]]:
+        """Go on after the clock was set `by` seconds, before `now`; return what is to be read, with its times.
+
+        Else what was stamped just before would wait, after a clock that was set back, until it is as late again.
+        """
+        self._assembler.forget_times()
+        self._until += by
+        self._rows = self._kinds.on_new_clock(self._rows, by, now)
+        self._spans = [_on_new_clock(span, by, now) for span in self._spans]
+        return self._kinds.on_new_clock(rows, by, now), [_on_new_clock(span, by, now) for span in spans]
+
     def _usual(self, pauses: Sequence[Interval], horizon: float) -> tuple[Sequence[Step], bool]:
         """Return the usual steps before the first pause, and whether nothing else is left to be read."""
         if self._spans:
@@ -99,3 +113,8 @@ class StepReader:
         is_run[[number for number in numbers if self._sites[number].kind is Kind.RUN]] = True
         ends = table.end[is_run[table.site]]
         return max(ends[ends <= horizon].tolist(), default=horizon if self._holds_too_much else self._until)
+
+
+def _on_new_clock(span: Span, by: float, now: float) -> Span:
+    begin, end = on_new_clock(np.array([span.begin, span.end]), by, now).tolist()
+    return span._replace(begin=begin, end=end)
