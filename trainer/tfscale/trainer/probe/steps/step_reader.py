@@ -57,7 +57,7 @@ class StepReader:
 
     def set_clock(
         self, rows: np.ndarray, spans: Sequence[Span], by: float, now: float
-    ) -> tuple[np.ndarray, Sequence[Span]]:
+    ) -> tuple[np.ndarray, list[Span]]:
         """Go on after the clock was set `by` seconds, before `now`; return what is to be read, with its times.
 
         Else what was stamped just before would wait, after a clock that was set back, until it is as late again.
