@@ -206,6 +206,7 @@ _BY_END: Mapping[str, str] = {
     "exception": "mend what it says, then restart; the end of its log has the place",
     "no_program": "see that its program is on this host, and in which folder its agent starts it",
     "out_of_step": "give all equally many batches, and let all evaluate, or none of them under the strategy",
+    "unreached": "let the others reach its port (firewall, security group; nc shows whether they do); then restart",
     "explained": "write what the sentence says, then restart",
     "gpu": "check its GPU (nvidia-smi -q, dmesg) before it is restarted there",
     "host_memory": "give it more memory, or let it keep less: shuffle buffers, caches, other programs; then restart",

@@ -5,6 +5,7 @@ import pytest
 from tfscale.core.analysis.tasks.crashes import SETTLE, CrashWatch
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.records import Diagnosis, Exit, TaskState, TaskStatus
+from tfscale.core.text import clock
 
 View = Callable[..., ObservedTask]
 Died = Callable[..., TaskStatus]
@@ -229,7 +230,7 @@ def test_a_peer_that_the_log_names_by_its_address_is_named(view: View, died: Die
     assert crash.subject == "worker:1"
     assert crash.sentence == (
         "worker:0 could not reach worker:1 at 10.77.0.2:2222, whose process ran (a closed port, or a firewall?); "
-        "worker:0 exited 1 of that"
+        f"worker:0 exited 1 of that at {clock(112.0)}"
     )
     late = view("worker:1", status=died(132.0, code=1), up=True, at=133.0)
     told = diagnose(CrashWatch(watch.addresses), failed, late, now=133.0)

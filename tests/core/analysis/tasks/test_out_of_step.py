@@ -8,6 +8,7 @@ from tfscale.core.analysis.tasks.hangs import hangs
 from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.out_of_step import between_steps, evaluated_alone, left_early
 from tfscale.core.records import ActivityKind, Collective, TaskStatus
+from tfscale.core.text import clock
 
 View = Callable[..., ObservedTask]
 Died = Callable[..., TaskStatus]
@@ -43,7 +44,7 @@ def test_who_has_fewer_batches_is_named_when_the_others_have_failed(view: View, 
     (crash,) = watch.diagnose(tasks, 120.0 + SETTLE)
     assert (crash.subject, crash.evidence["followers"]) == ("worker:1", "worker:0")
     assert crash.sentence.startswith(LEFT)
-    assert crash.sentence.endswith("; worker:0 exited 1 for that")
+    assert crash.sentence.endswith(f"; worker:0 exited 1 for that at {clock(112.0)}")
 
 
 def test_workers_that_ended_together_left_nobody_behind(view: View, died: Died) -> None:
@@ -85,7 +86,7 @@ def test_who_evaluated_alone_is_named_though_its_evaluation_is_over(view: View, 
     assert (crash.subject, crash.evidence["reason"]) == ("worker:0", "out_of_step")
     assert crash.sentence == (
         "worker:0 runs another collective (evaluation) than worker:1 and worker:2; "
-        "worker:0 exited 1, worker:1 exited 1 and worker:2 exited 1 for that"
+        f"worker:0 exited 1, worker:1 exited 1 and worker:2 exited 1 for that at {clock(112.0)}"
     )
 
 
@@ -127,7 +128,7 @@ def test_who_reduces_the_metrics_of_its_epoch_is_named_though_all_entered_as_man
     watch, tasks = CrashWatch(), {task.name: task for task in (left, *others)}
     watch.diagnose(tasks, 113.0)
     (crash,) = watch.diagnose(tasks, 113.0 + SETTLE)
-    assert (crash.subject, crash.sentence) == ("worker:1", f"{named}; worker:2 exited 1 for that")
+    assert (crash.subject, crash.sentence) == ("worker:1", f"{named}; worker:2 exited 1 for that at {clock(112.0)}")
 
 
 def test_who_is_not_heard_is_named_where_all_others_met(view: View, died: Died) -> None:

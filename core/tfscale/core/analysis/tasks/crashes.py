@@ -42,6 +42,8 @@ _CUT_FELT = 30.0
 """Seconds after the end of a time out of contact for which others may still fail for it (chosen: TensorFlow gives a
 peer up some ten seconds after its last heartbeat)."""
 
+UNREACHED = "unreached"
+"""Evidence (`reason`) of a task that ran, but to which the others could not connect."""
 _PRIMARY = {signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
 
@@ -200,7 +202,8 @@ def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) 
 def _of_other_program(subject: str, what: str, incident: _Incident, code: int | None) -> Diagnosis:
     """Return the crash of all for the task that did something else than the others."""
     failures = sorted(incident.failures, key=lambda failure: failure.at)
-    sentence = f"{what}; {listing([f'{failure.task} {failure.how}' for failure in failures])} for that"
+    ends = listing([f"{failure.task} {failure.how}" for failure in failures])
+    sentence = f"{what}; {ends} for that at {clock(failures[0].at)}"
     crash = _crash(subject, culprit(failures), failures, sentence)
     return replace(crash, evidence={**crash.evidence, "code": code, "signal": None, "reason": OUT_OF_STEP})
 
@@ -216,7 +219,8 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
         subject, what = unreached
         ended = sorted(incident.failures, key=lambda failure: failure.at)
         ends = listing([f"{failure.task} {failure.how}" for failure in ended])
-        return _crash(subject, first, ended, f"{what}; {ends} of that")
+        crash = _crash(subject, first, ended, f"{what}; {ends} of that at {clock(ended[0].at)}")
+        return replace(crash, evidence={**crash.evidence, "reason": UNREACHED})
     if not first.followed or (gone := _gone(incident, first, tasks, now)) is None:
         return _crash(first.task, first, others, f"{begin}{_why(first)}{_rest(first, others)}")
     subject, what = gone
