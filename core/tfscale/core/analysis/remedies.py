@@ -262,7 +262,9 @@ def first_step(diagnosis: Diagnosis) -> str | None:
         case "empty_batches":
             return "give every worker equally many batches, or let its data repeat"
         case "cut_off":
-            return "look at the network of its host: cable, port, firewall; tasks that end of it are to be restarted"
+            return (
+                "see whether its host is up, then look at its network (cable, port, firewall); restart what has ended"
+            )
         case "blocked" if evidence.get("place") == CONTAINER:
             return "let its container go on (docker unpause, its cgroup's freezer): others give it up in some 10 s"
         case "blocked":

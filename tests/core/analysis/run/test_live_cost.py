@@ -30,16 +30,16 @@ def task(name: str, gpus: int | None, state: TaskState = TaskState.RUNNING) -> O
 
 def test_a_loss_is_told_in_gpu_hours_an_hour_and_in_money_where_it_has_a_price() -> None:
     (priced,) = with_live_cost([straggler()], 8, None)
-    assert priced.sentence == "worker:1 has been slow. The cluster loses 25%; that costs 2 GPU-h an hour."
+    assert priced.sentence == "worker:1 has been slow. The cluster loses 25% (2 GPU-h an hour)."
     assert priced.evidence["gpu_hours_per_hour"] == pytest.approx(2.0)
     (priced,) = with_live_cost([straggler()], 3, GpuPrice(2.0, "EUR"))
-    assert priced.sentence.endswith("loses 25%; that costs 0.75 GPU-h (1.50 EUR) an hour.")
+    assert priced.sentence.endswith("loses 25% (0.75 GPU-h or 1.50 EUR an hour).")
     assert (priced.evidence["money_per_hour"], priced.evidence["currency"]) == (pytest.approx(1.5), "EUR")
 
 
 def test_what_costs_at_most_so_much_has_no_more_than_a_bound() -> None:
     (priced,) = with_live_cost([straggler(cost_is=AT_MOST)], 8, None)
-    assert priced.sentence.endswith("; that costs up to 2 GPU-h an hour.")
+    assert priced.sentence.endswith(" (up to 2 GPU-h an hour).")
 
 
 def test_without_a_known_gpu_or_a_loss_nothing_is_said() -> None:
@@ -77,4 +77,4 @@ def test_the_headline_of_a_straggler_tells_what_it_costs_an_hour(
     lost = 1 - 1 / (findings.slowdown or 1.0)
     assert findings.headline == slow.sentence
     assert slow.evidence.get("gpu_hours_per_hour") == (pytest.approx(3 * lost) if gpus else None)
-    assert (f"; that costs {3 * lost:.2g} GPU-h ({9 * lost:.2f} USD) an hour." in findings.headline) is bool(gpus)
+    assert (f" ({3 * lost:.2g} GPU-h or {9 * lost:.2f} USD an hour)." in findings.headline) is bool(gpus)

@@ -55,5 +55,8 @@ def _of_losses(lost: Sequence[ObservedTask]) -> Diagnosis:
     subject = first.name if len(lost) == 1 else CLUSTER
     where = "" if step is None else f", seen at step {step:,}"
     whose = f"the loss of {subject}" if len(lost) == 1 else "the loss"
-    sentence = f"{whose} has not been a number since {clock(begin)}{where}: what is trained from here on is lost"
+    unknown = "" if len(lost) == 1 else "; whose gradients were the first is not known"
+    sentence = (
+        f"{whose} has not been a number since {clock(begin)}{where}: what is trained from here on is lost{unknown}"
+    )
     return Diagnosis("not_finite", subject, begin, None, "serious", sentence, {"global_step": step})

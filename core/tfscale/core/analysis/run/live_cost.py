@@ -50,8 +50,8 @@ def _priced(diagnosis: Diagnosis, gpus: int, price: GpuPrice | None) -> Diagnosi
         return diagnosis
     hours = gpu_hours(gpus, _HOUR * loss)
     bound = "up to " if diagnosis.evidence.get("cost_is") == AT_MOST else ""
-    money = f" ({price.money(hours)})" if price else ""
-    sentence = f"{diagnosis.sentence.removesuffix('.')}; that costs {bound}{hours_text(hours, 2)}{money} an hour."
+    money = f" or {price.money(hours)}" if price else ""
+    sentence = f"{diagnosis.sentence.removesuffix('.')} ({bound}{hours_text(hours, 2)}{money} an hour)."
     cost: list[float | str] = [hours]
     if price:
         cost += [price.per_hour * hours, price.currency]

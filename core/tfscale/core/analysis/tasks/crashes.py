@@ -228,7 +228,9 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
         rest = [other for other in others if other.task != first.named]
         return _crash(subject, first, others, f"{begin}: {what}{_rest(first, rest)}")
     lost = [first, *others]
-    return _crash(subject, first, lost, f"{what}; {_together(first, lost)}, {_peers_gone(lost)}")
+    told = [failure for failure in lost if failure.task != subject] or lost
+    ends = listing([f"{failure.task} {failure.how}" for failure in told])
+    return _crash(subject, first, lost, f"{what}; {ends} at {clock(first.at)}, {_peers_gone(told)}")
 
 
 def _unreached(first: Failure, tasks: dict[str, ObservedTask]) -> tuple[str, str] | None:
@@ -249,7 +251,8 @@ def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], n
     """
     failed = {failure.task: failure for failure in incident.failures}
     if (cut := _cut_off(incident, first, tasks)) is not None:
-        return cut.name, f"the agent of {cut.name} was out of contact {_span(cut.cut)}"
+        state = "has ended" if cut.is_over else "runs"
+        return cut.name, f"the agent of {cut.name} was out of contact {_span(cut.cut)}, and is back: its task {state}"
     named = first.named or _only_silent(tasks, now)
     if named in failed:
         later = failed[named].at - first.at

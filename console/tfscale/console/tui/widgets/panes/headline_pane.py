@@ -28,6 +28,8 @@ _VERBS = {
     "profile": ("Profiling", "Profiled"),
 }
 _WHERE_TO_LOOK = "see whether its host and its agent run; the training goes on without an agent"
+_ENDS = ("crash", "cut_off")
+"""Kinds of findings whose sentence names all who ended of it."""
 _MOST_LINES = 3
 """Lines of the sentence; a crash may quote a long line of a log."""
 
@@ -87,13 +89,18 @@ def _advice(snapshot: Snapshot) -> str | None:
     if not diagnoses or diagnoses[0].sentence != snapshot.findings.headline:
         return _WHERE_TO_LOOK if any(view.link.state is LinkState.DOWN for view in snapshot.tasks) else None
     advice = first_step(diagnoses[0])
-    others = (
-        f"{len(diagnoses) - 1} more: {diagnoses[1].subject} {diagnoses[1].kind.replace('_', ' ')}"
-        if len(diagnoses) > 1
-        else ""
-    )
-    others += ", ..." if len(diagnoses) > 2 else ""
-    return "   ".join(filter(None, [advice, f"({others})" if others else ""])) or None
+    others = [each for each in diagnoses[1:] if not _is_part_of(each, diagnoses[0])]
+    if not others:
+        return advice
+    more = f"{len(others)} more: {others[0].subject} {others[0].kind.replace('_', ' ')}"
+    more += ", ..." if len(others) > 1 else ""
+    return "   ".join(filter(None, [advice, f"({more})"]))
+
+
+def _is_part_of(diagnosis: Diagnosis, worst: Diagnosis) -> bool:
+    """Decide whether the sentence of a task that has gone has told of this already: what became of whom."""
+    is_told = re.search(rf"(?<![\w:]){re.escape(diagnosis.subject)}(?!\w)", worst.sentence) is not None
+    return is_told and worst.kind in _ENDS and diagnosis.kind in (*_ENDS, "still", "hang", "unreachable", "not_started")
 
 
 def open_diagnoses(snapshot: Snapshot) -> list[Diagnosis]:
