@@ -101,7 +101,7 @@ INCIDENTS = (
         end=_free("worker:1"),
         says=dict.fromkeys((15, 20, 25, 30), r"link from worker:0 to worker:1.*(los|lost)"),
         never=DEAD,
-        report=r"link from worker:0 to worker:1 loses",
+        report=r"link from worker:0 to worker:1.*(loses|lost)",
         recovers=True,
     ),
 )
