@@ -34,7 +34,7 @@ from tfscale.core.analysis.tasks.observed_task import ObservedTask
 from tfscale.core.analysis.tasks.stuck_functions import stuck_functions
 from tfscale.core.analysis.tasks.unused_gpus import unused_gpus
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.task import subject_task
+from tfscale.core.cluster.task import is_named, subject_task
 from tfscale.core.records import Description, Diagnosis, Frame
 
 
@@ -152,7 +152,7 @@ class Diagnostician:
     def _suspect(self, diagnoses: Sequence[Diagnosis], top: str) -> Suspect | None:
         """Return who looks slow while nobody is named, where neither a diagnosis nor the headline is about it."""
         suspect = self._main.watch.named.suspect
-        if suspect is None or suspect.subject in top:
+        if suspect is None or is_named(suspect.subject, top):
             return None
         told = [each for each in diagnoses if each.end is None]
         is_told = any(each.kind == "straggler" or each.subject == suspect.subject for each in told)

@@ -15,7 +15,7 @@ from tfscale.console.tui.widgets.base_widgets import SnapshotLines
 from tfscale.core.analysis.findings import by_sentence, is_calm
 from tfscale.core.analysis.remedies import first_step, still_advice
 from tfscale.core.analysis.stragglers.straggler_words import looks_slow
-from tfscale.core.cluster.task import Task
+from tfscale.core.cluster.task import Task, is_named
 from tfscale.core.records import Diagnosis, Stage
 from tfscale.core.text import clock, duration, no_contact
 
@@ -99,7 +99,7 @@ def _advice(snapshot: Snapshot) -> str | None:
 
 def _is_part_of(diagnosis: Diagnosis, worst: Diagnosis) -> bool:
     """Decide whether the sentence of a task that has gone has told of this already: what became of whom."""
-    is_told = re.search(rf"(?<![\w:]){re.escape(diagnosis.subject)}(?!\w)", worst.sentence) is not None
+    is_told = is_named(diagnosis.subject, worst.sentence)
     return is_told and worst.kind in _ENDS and diagnosis.kind in (*_ENDS, "still", "hang", "unreachable", "not_started")
 
 
