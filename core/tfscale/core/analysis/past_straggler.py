@@ -31,8 +31,7 @@ class PastStraggler:
 
     def add(self, straggler: Diagnosis) -> None:
         """Take in the straggler as it is found now."""
-        ratio, slowdown = _number(straggler, "ratio"), _number(straggler, "slowdown")
-        cost = 1 - 1 / max(slowdown, 1.0)
+        ratio, cost = _number(straggler, "ratio"), live_cost.loss_of(straggler) or 0.0
         self.evaluations += 1
         self.worst_ratio, self.worst_cost = max(self.worst_ratio, ratio), max(self.worst_cost, cost)
         self._ratios, self._costs = self._ratios + ratio, self._costs + cost
@@ -73,7 +72,7 @@ def told(over: Sequence[Diagnosis], recovered: bool) -> list[Diagnosis]:
     worst = max(_number(each, "worst_ratio") for each in over)
     at_worst = f" (at worst {times(worst)})" if worst >= _WORSE * max(ratios) else ""
     phases = listing(list(dict.fromkeys(str(each.evidence["phase"]) for each in over)))
-    cost = max(1 - 1 / _number(each, "slowdown") for each in over)
+    cost = max(live_cost.loss_of(each) or 0.0 for each in over)
     others = [name for name in str(newest.evidence.get("together") or "").split(", ") if name not in ("", *subjects)]
     beside = f" to {'it' if len(over) == 1 else 'them'} and {listing(others, most=MOST_NAMES)}" if others else ""
     causes = {str(each.evidence["cause"]) for each in over}

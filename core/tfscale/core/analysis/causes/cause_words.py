@@ -19,7 +19,7 @@ IN_A_WORD: Mapping[str, str] = {
     "input": "waiting for its data",
     "host": "held up by its Python",
     "uneven": "with more work than the others",
-    "device": "with a slow GPU",
+    DEVICE: "with a slow GPU",
 }
 """Words that follow the name of a worker whose slowness had this cause."""
 _MOST_CLAUSES = 2

@@ -131,8 +131,7 @@ class ClusterContext:
             vitals = {name: newest for name, newest in self._vitals.items() if not _has_gone(tasks.get(name))}
             self._check_speeds(vitals, now)
             recent = impute(window.last(_ROWS))
-            load = self._load(recent, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
-            load = replace(load, is_whole=is_whole) if load else None
+            load = self._load(recent, is_whole, tasks, vitals, now) if len(recent) >= _FEWEST_ROWS else None
             speeds = {name: self._speeds.given(name) for name in vitals}
             limits = self._saturation.diagnose(load, vitals, speeds, now, self._shares.since(self._ran))
         return [*self._slowdown.open, *limits, *self._speeds.wrong]
@@ -178,7 +177,12 @@ class ClusterContext:
         self._slowdown.fold(Spell(attempt, size, Work.of(probe)), fresh, identify, self._is_usual)
 
     def _load(
-        self, recent: AlignedSteps, tasks: Mapping[str, ObservedTask], vitals: Mapping[str, Vitals], now: float
+        self,
+        recent: AlignedSteps,
+        is_whole: bool,
+        tasks: Mapping[str, ObservedTask],
+        vitals: Mapping[str, Vitals],
+        now: float,
     ) -> Load:
         lag, network = recent.lag, transfer(recent.reduce)
         update, _, fetch, compute = (float(np.median(plane)) for plane in recent.phases[:-1])
@@ -193,6 +197,7 @@ class ClusterContext:
             ranks=len(recent.subjects),
             link=link,
             link_source=source,
+            is_whole=is_whole,
         )
         load = load.of_program(probe)
         if not load.bus or not load.link or load.bus < BEYOND_IN_STEP * load.link:

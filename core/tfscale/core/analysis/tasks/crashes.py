@@ -189,7 +189,7 @@ def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) 
         return _of_other_program(left.name, how_it_left(left), incident, code=0)
     meeting = [task for task in tasks.values() if task.meets]
     is_out_of_step = any(each.clue is not None and each.clue.kind == OUT_OF_STEP for each in incident.failures)
-    silent = [task for task in meeting if doing(task, now).kind == SILENT]
+    silent = _silent(tasks, now)
     if is_out_of_step and not silent and (alone := evaluated_alone(meeting)):
         return _of_other_program(alone[0].name, how_it_evaluates(alone, meeting), incident, code=first.code)
     behind = parted(meeting, silent) or [task for task in meeting if task.name in incident.apart]
@@ -202,8 +202,7 @@ def _described(incident: _Incident, tasks: dict[str, ObservedTask], now: float) 
 def _of_other_program(subject: str, what: str, incident: _Incident, code: int | None) -> Diagnosis:
     """Return the crash of all for the task that did something else than the others."""
     failures = sorted(incident.failures, key=lambda failure: failure.at)
-    ends = listing([f"{failure.task} {failure.how}" for failure in failures])
-    sentence = f"{what}; {ends} for that at {clock(failures[0].at)}"
+    sentence = f"{what}; {_ends(failures)} for that at {clock(failures[0].at)}"
     crash = _crash(subject, culprit(failures), failures, sentence)
     return replace(crash, evidence={**crash.evidence, "code": code, "signal": None, "reason": OUT_OF_STEP})
 
@@ -218,8 +217,7 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
     if (unreached := _unreached(first, tasks)) is not None:
         subject, what = unreached
         ended = sorted(incident.failures, key=lambda failure: failure.at)
-        ends = listing([f"{failure.task} {failure.how}" for failure in ended])
-        crash = _crash(subject, first, ended, f"{what}; {ends} of that at {clock(ended[0].at)}")
+        crash = _crash(subject, first, ended, f"{what}; {_ends(ended)} of that at {clock(ended[0].at)}")
         return replace(crash, evidence={**crash.evidence, "reason": UNREACHED})
     if not first.followed or (gone := _gone(incident, first, tasks, now)) is None:
         return _crash(first.task, first, others, f"{begin}{_why(first)}{_rest(first, others)}")
@@ -229,8 +227,7 @@ def _describe(incident: _Incident, tasks: dict[str, ObservedTask], now: float) -
         return _crash(subject, first, others, f"{begin}: {what}{_rest(first, rest)}")
     lost = [first, *others]
     told = [failure for failure in lost if failure.task != subject] or lost
-    ends = listing([f"{failure.task} {failure.how}" for failure in told])
-    return _crash(subject, first, lost, f"{what}; {ends} at {clock(first.at)}, {_peers_gone(told)}")
+    return _crash(subject, first, lost, f"{what}; {_ends(told)} at {clock(first.at)}, {_peers_gone(told)}")
 
 
 def _unreached(first: Failure, tasks: dict[str, ObservedTask]) -> tuple[str, str] | None:
@@ -253,7 +250,8 @@ def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], n
     if (cut := _cut_off(incident, first, tasks)) is not None:
         state = "has ended" if cut.is_over else "runs"
         return cut.name, f"the agent of {cut.name} was out of contact {_span(cut.cut)}, and is back: its task {state}"
-    named = first.named or _only_silent(tasks, now)
+    silent = _silent(tasks, now)
+    named = first.named or (silent[0].name if len(silent) == 1 else None)
     if named in failed:
         later = failed[named].at - first.at
         how = f"which {failed[named].how} only {duration(later)} later"
@@ -271,10 +269,9 @@ def _gone(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask], n
     return first.task, f"it lost the connection to {named}, which {runs}"
 
 
-def _only_silent(tasks: dict[str, ObservedTask], now: float) -> str | None:
-    """Return the only one of those that meet whose agent is not heard, None where there is none, or several."""
-    silent = [task.name for task in tasks.values() if task.meets and doing(task, now).kind == SILENT]
-    return silent[0] if len(silent) == 1 else None
+def _silent(tasks: dict[str, ObservedTask], now: float) -> list[ObservedTask]:
+    """Return those that meet the others, and whose agents are not heard."""
+    return [task for task in tasks.values() if task.meets and doing(task, now).kind == SILENT]
 
 
 def _cut_off(incident: _Incident, first: Failure, tasks: dict[str, ObservedTask]) -> ObservedTask | None:
@@ -353,4 +350,8 @@ def _together(first: Failure, failures: Sequence[Failure]) -> str:
     """Return how these tasks ended, and how much later than the first."""
     later = max(0.0, failures[-1].at - first.at)
     when = f"{duration(later)} later" if later >= 0.05 else "at once"
-    return f"{listing([f'{failure.task} {failure.how}' for failure in failures])}, {when}"
+    return f"{_ends(failures)}, {when}"
+
+
+def _ends(failures: Sequence[Failure]) -> str:
+    return listing([f"{failure.task} {failure.how}" for failure in failures])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from types import ModuleType
 
-import numpy as np
-from tfscale.core.records import PHASES, Devices, ProbeState, ProbeStatus
+from tfscale.core.records import Devices, ProbeState, ProbeStatus
 from tfscale.trainer.probe.steps.spans import Distribution
 from tfscale.trainer.probe.steps.step import Step
 from tfscale.trainer.probe.steps.usual_steps import UsualSteps
@@ -82,17 +82,11 @@ class Status:
 
         Of a program whose examples were never seen, nothing is known of them.
         """
-        if isinstance(steps, UsualSteps):
-            ends, empty = steps.end, (steps.examples == 0) & (steps.phases[PHASES.index("input")] > 0)
-        else:
-            ends = np.array([step.end for step in steps])
-            empty = np.array([step.examples == 0 and step.input > 0 for step in steps])
-        if self.examples_per_step is None or not empty[-1]:
+        empty = [] if self.examples_per_step is None else list(takewhile(_is_empty, reversed(steps)))
+        if not empty:
             return None
-        filled = np.flatnonzero(~empty)
-        if len(filled):
-            return float(ends[filled[-1] + 1])
-        return float(ends[0]) if self.empty_since is None else self.empty_since
+        began_before = len(empty) == len(steps) and self.empty_since is not None
+        return self.empty_since if began_before else empty[-1].end
 
     def with_step(self, reduced_bytes: int, examples: float) -> Status:
         """Return the status once a step has reduced so many bytes, of so many examples on this worker."""
@@ -171,3 +165,8 @@ def _keras() -> ModuleType | None:
     """Return the Keras that the script has imported whole, tf_keras first: it may import Keras 3, too."""
     found = (sys.modules.get(name) for name in ("tf_keras", "keras"))
     return next((module for module in found if hasattr(module, "__version__")), None)
+
+
+def _is_empty(step: Step) -> bool:
+    """Decide whether a batch was read for this step, and no example was in it."""
+    return step.examples == 0 and step.input > 0
