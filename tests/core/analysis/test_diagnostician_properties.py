@@ -135,6 +135,6 @@ def test_one_worker_one_step_and_two_thousand_workers(workers: int, rate: float,
 
 
 def test_one_of_two_thousand_is_named() -> None:
-    slow = (Slow(1_234, 1.3, begin=0.0),)
+    slow = (Slow(1_234, 1.5, begin=0.0),)
     said = watch(spec_of(2_000), Simulation(2_000, 4.0, 14.0, slow=slow).frames())
     assert set(stragglers(said)) == {"worker:1234"}

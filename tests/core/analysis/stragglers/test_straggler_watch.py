@@ -144,6 +144,47 @@ def test_what_lasts_longer_than_the_window_and_passes_is_named_once_and_then_kno
     assert end <= told[-1][0] <= end + 5
 
 
+def shaken(lag: np.ndarray, seed: int, spread: float = 0.04) -> np.ndarray:
+    return lag * np.exp(np.random.default_rng(seed).normal(0.0, spread, lag.shape))
+
+
+def names_over_time(steps: AlignedSteps) -> list[tuple[int, set[str]]]:
+    """Return who is named, second by second."""
+    watch, told = StragglerWatch(), []
+    for second in range(1, int(steps.end[-1])):
+        high = int(np.searchsorted(steps.end, second))
+        known = AlignedSteps(steps.subjects, steps.sequence[:high], steps.end[:high], steps.phases[:, :high])
+        told.append((second, {each.subject for each in diagnose(watch, known) if each.kind == "straggler"}))
+    return told
+
+
+def test_two_kinds_of_hardware_name_nobody_and_hide_nobody_who_becomes_slow() -> None:
+    """The slower half of 32 takes 5 % longer for good; later one of the quicker half takes 1.2 times as long."""
+    lag = shaken(steady(*[1.0] * 16, *[1.05] * 16, seconds=100.0), seed=1)
+    healthy = names_over_time(aligned(lag))
+    assert set().union(*(names for _, names in healthy)) == set()
+    lag[1000:, 3] *= 1.2
+    slowed, onset = aligned(lag), float(aligned(lag).end[1000])
+    first = next(second for second, names in names_over_time(slowed) if names)
+    assert {*dict(names_over_time(slowed))[first]} == {"worker:3"} and onset < first < onset + 10
+
+
+def test_stalls_that_all_have_name_nobody() -> None:
+    """In 15 % of its steps each of 32 workers stands still for half a step: some have many of them in one window."""
+    random = np.random.default_rng(2)
+    lag = shaken(steady(*[1.0] * 32, seconds=300.0), seed=3, spread=0.03)[::6] * 6
+    lag *= np.where(random.random(lag.shape) < 0.15, 1.5, 1.0)
+    assert set().union(*(names for _, names in names_over_time(aligned(lag)))) == set()
+
+
+def test_a_burst_at_the_start_names_nobody() -> None:
+    """Another tenant takes one of two hosts for 8 s in the first minute of the run."""
+    lag = shaken(steady(1.0, 1.0, seconds=60.0), seed=4, spread=0.02)
+    rows = np.arange(len(lag)) * 0.06
+    lag[(rows > 20.0) & (rows < 25.0), 1] *= 1.6
+    assert set().union(*(names for _, names in names_over_time(aligned(lag)))) == set()
+
+
 def test_somebody_who_leaves_takes_nothing_of_what_is_known_of_the_others_along() -> None:
     watch, lag = StragglerWatch(), steady(1.0, 1.0, 1.0, 1.0, 1.5, 1.0, seconds=15.0)
     assert [each.subject for each in diagnose(watch, aligned(lag))] == ["worker:4"]

@@ -94,12 +94,14 @@ class NamedStragglers:
 
     def _is_shown(self, verdict: Verdict, straggler: ReportedStraggler) -> bool:
         figures = straggler.figures
-        return figures.ratio >= self.rule.off and not is_nothing(verdict, figures, self.rule.gain_on)
+        return figures.ratio >= self.rule.off and not is_nothing(verdict, figures, self.rule.gain_off)
 
     def _reported(self, blocks: Blocks, fresh: Mapping[str, Verdict], report: Report) -> dict[str, ReportedStraggler]:
         verdicts = {name: named.verdict for name, named in self._named.items()} | dict(fresh)
         columns = {subject: column for column, subject in enumerate(blocks.subjects)}
-        present = [replace(verdict, column=columns[name]) for name, verdict in verdicts.items() if name in columns]
+        present = [
+            replace(verdicts[name], column=columns[name]) for name in sorted(verdicts.keys() & columns, key=columns.get)
+        ]
         if not present:
             return {}
         return {straggler.diagnosis.subject: straggler for straggler in report(present)}

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from tfscale.core.analysis.steps.step_table import Floats
 
 _FEWEST = 24
-"""Blocks that a coarser block size must leave (chosen: fewer give no estimate of the spread)."""
+"""Blocks that a coarser block size must leave (chosen: fewer of one subject give no estimate of the spread)."""
+_FEWEST_EACH, _FEWEST_OF_ALL = 6, 96
+"""Blocks that it must leave at least, of each subject and of all together, where many show the noise (chosen)."""
+_LITTLE_SKEW = 0.01
+"""Skewness up to which a distribution is taken for normal."""
 _TRIMMED = 1.03
 """Standard error of the mean of the middle three fifths over that of the mean of all."""
 _LARGEST_MEMORY = 0.98
@@ -32,25 +37,54 @@ def margin(levels: Floats, length: int, onset: int, chance: float) -> Floats:
     """
     error, memory = standard_error(levels, length, onset)
     independent = len(levels) * (1 - memory**2) / (1 + memory**2) * min(max(1, levels.shape[1] - 1), 4)
-    return error * quantile(chance, max(2.0, independent - 2))
+    skew = _skewness(levels, onset) * math.sqrt(_variance_of_mean(memory, length))
+    return error * _skewed(quantile(chance, max(2.0, independent - 2)), skew)
 
 
 def standard_error(levels: Floats, length: int, onset: int) -> tuple[Floats, float]:
     """Return ((n,) standard errors of the middle of `length` blocks, correlation of neighbouring blocks)."""
     before, after = _without_outliers(levels[:onset]), _without_outliers(levels[onset:])
     error, finest, size = np.zeros(levels.shape[1]), 0.0, 1
-    while size == 1 or (len(levels) // size >= _FEWEST and length >= 2 * size):
+    series = max(1, levels.shape[1] - 1)
+    while size == 1 or (_is_enough(len(levels) // size, series) and length >= 2 * size):
         parts = [part for part in (_coarse(before, size), _coarse(after, size)) if len(part) >= 3]
+        if sum(map(len, parts)) < min(_FEWEST_EACH, len(levels)):
+            break
         coarse, memory = _autoregressive(parts, length / size)
         error, finest = np.maximum(error, coarse), memory if size == 1 else finest
         size *= 2
     return error * _TRIMMED, finest
 
 
+def _is_enough(blocks: int, series: int) -> bool:
+    """Decide whether so many blocks of so many independent subjects show how far noise wanders."""
+    return blocks >= _FEWEST or (blocks >= _FEWEST_EACH and blocks * series >= _FEWEST_OF_ALL)
+
+
 def quantile(chance: float, freedom: float) -> float:
     """Return Student's t that is exceeded with the probability `chance`, by Wallace's approximation (1959)."""
     z = NormalDist().inv_cdf(1 - chance) * (8 * freedom + 3) / (8 * freedom + 1)
     return math.sqrt(freedom * math.expm1(min(z * z / freedom, 50.0)))
+
+
+def _skewness(levels: Floats, onset: int) -> float:
+    """Return the skewness of the blocks around their means on either side of the onset, pooled; at least 0.
+
+    Stalls and bursts make a few blocks much longer and none much shorter: windows that have several of them by chance
+    are more frequent than a normal distribution has them.
+    """
+    parts = [_without_outliers(part) for part in (levels[:onset], levels[onset:]) if len(part) >= 3]
+    if not parts:
+        return 0.0
+    values = np.concatenate([part - part.mean(axis=0) for part in parts])
+    return max(0.0, float((values**3).mean()) / max(float((values**2).mean()), 1e-12) ** 1.5)
+
+
+def _skewed(normal: float, skew: float) -> float:
+    """Return the quantile of a gamma distribution that is as rare as `normal` of the normal one (Wilson, Hilferty)."""
+    if skew < _LITTLE_SKEW:
+        return normal
+    return 2 / skew * ((1 + skew * normal / 6 - skew**2 / 36) ** 3 - 1)
 
 
 def _coarse(values: Floats, size: int) -> Floats:
@@ -106,8 +140,35 @@ def _without_outliers(values: Floats) -> Floats:
     return np.asarray(np.clip(values, centre - reach, centre + reach))
 
 
-def longest_spell(levels: Floats, column: int, onset: int, threshold: float, ignore: int) -> int:
-    """Return for how many blocks in a row at most a subject was above the threshold: how long noise lasts here.
+def difference(levels: Floats, error: float) -> float:
+    """Return how far apart subjects are for good: half the distance of their quartiles, without chance.
+
+    `levels` is (N, n), and `error` the standard error of a mean over all N. Two kinds of hardware are that far from the
+    middle between them.
+    """
+    low, high = np.quantile(levels.mean(axis=0), (0.25, 0.75))
+    return math.sqrt(max(0.0, (float(high - low) / 2) ** 2 - error**2))
+
+
+class Spells(NamedTuple):
+    """Slowness of subjects that passed by itself: how long noise lasts here."""
+
+    longest: int
+    """Blocks of the longest one."""
+    count: int
+    mean: float
+    """Blocks that one lasts on average, those that still last included as far as they are known."""
+
+    def as_rare(self, exposure: float, chance: float) -> float:
+        """Return for how many blocks one lasts with this chance within so many blocks of all subjects.
+
+        As of an exponential distribution: what is taken for noise has no memory.
+        """
+        return self.mean * math.log(max(1.0, self.count / exposure / chance)) if self.count else 0.0
+
+
+def spells(levels: Floats, column: int, onset: int, threshold: float, ignore: int) -> Spells:
+    """Return the spells that subjects were above the threshold.
 
     `column` counts up to its `onset` only, and the others up to the spell that they are in now: what has not passed
     may be a slowdown as well. Spells of `ignore` blocks and more are left out: they were real slowdowns.
@@ -116,5 +177,8 @@ def longest_spell(levels: Floats, column: int, onset: int, threshold: float, ign
     above[onset:, column] = False
     change = np.flatnonzero(np.diff(np.pad(above, ((1, 1), (0, 0))).astype(np.int8).T.ravel()))
     starts, stops = change[::2], change[1::2]
-    lengths = (stops - starts)[stops % (len(levels) + 1) != len(levels)]
-    return int(lengths[lengths < ignore].max(initial=0))
+    lengths = stops - starts
+    has_passed = stops % (len(levels) + 1) != len(levels)
+    short = lengths < ignore
+    passed = lengths[has_passed & short]
+    return Spells(int(passed.max(initial=0)), len(passed), float(lengths[short].sum()) / max(1, len(passed)))

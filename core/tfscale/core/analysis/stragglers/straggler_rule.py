@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from tfscale.core.analysis.steps.blocks import WINDOW, Blocks
 from tfscale.core.analysis.steps.step_table import Floats
-from tfscale.core.analysis.stragglers.noise import longest_spell, margin, standard_error
+from tfscale.core.analysis.stragglers.noise import difference, margin, spells, standard_error
 
 LENGTHS = (10, 15, 20, 30, 40, 60, 80, 120, 160)
 """Lengths of the windows that are tried, in blocks; fewer than 20 only where a block of one step takes longer."""
@@ -35,8 +35,16 @@ two at one of the peers ends no straggler)."""
 _DROP = 4.0
 """Standard errors by which a straggler's level must have dropped for it to end before a whole window shows it (chosen:
 by chance once in 30,000 evaluations)."""
-_SETTLED = 20.0
-"""Seconds of history that show how far noise wanders (chosen: twice the 10 s that noise of real hosts lasts)."""
+_SETTLED, _SETTLED_OF_TWO = 60.0, 120.0
+"""Seconds of history that show how far noise wanders, of many and of two subjects (chosen: noise of real hosts lasts
+for 10 s, and more subjects show more of it in the same time)."""
+_BURSTS_AN_HOUR = 1.0
+"""Bursts of noise in an hour, of all subjects together, that last longer than a slowness must to be none (chosen)."""
+_EXPOSED = 120.0
+"""Seconds, summed over the subjects, in which bursts of noise would have been seen (chosen: the bursts of other tenants
+in scripts/bench/detectors take a host once in 100 s)."""
+_UNEXPOSED_PATIENCE = 10.0
+"""Seconds that a slowness must have lasted before that (chosen: such bursts last for some)."""
 _CLEAR = 2.0
 """Factor over what the noise of the others reaches by chance from which on slowness is no part of it (chosen)."""
 _USUAL = 80
@@ -46,11 +54,12 @@ _SUSPECT_LENGTHS = (10, 20, 40, 80, 160)
 _SUSPECT_SECONDS = 3.0
 """Seconds for which a suspect has looked slow (chosen)."""
 _SUSPECT_CHANCE = 2e-4
-"""Probability of a suspect in one evaluation of a cluster whose noise is as estimated, 16 times that of a name. With
+"""Probability of a suspect in one evaluation of a cluster whose noise is as estimated, 4 times that of a name. With
 1e-3 noise that drifts showed one in one of four starts, now in one of thirty (scripts/bench/detectors/suspects.py)."""
-_SUSPECT_SETTLED = 60.0
-"""Seconds of history up to which noise is expected to reach further for a suspect; of less than 20 s, nobody less than
-twice as slow is one (the same measurement)."""
+_SUSPECT_HISTORY = 20.0
+"""Seconds of history without which nobody less than twice as slow is a suspect (the same measurement)."""
+_ENOUGH_TO_DIFFER = 5
+"""Other workers from which on they show whether the cluster has hardware of several kinds (chosen)."""
 POOL = 48
 """Other workers, at most, from which the noise of a cluster is estimated (chosen)."""
 
@@ -78,7 +87,7 @@ class Rule:
     """Share of the step below which a straggler ends (chosen)."""
     persistence: float = 0.9
     """Share of the window's tenths that must show half of the slowdown: a burst shorter than the window does not."""
-    chance: float = 1.25e-5
+    chance: float = 5e-5
     """Probability of naming any worker wrongly in one evaluation of a cluster whose noise is as estimated.
 
     There is one evaluation a second: at the customary 0.1 % equal workers would be named every few hours. Where a step
@@ -193,14 +202,14 @@ def _suspicion(blocks: Blocks, column: int, length: int, rule: Rule) -> Verdict 
     levels = _pool(blocks.level, column, ())
     onset = change_point(levels[:, 0], level)
     lasted = len(levels) - onset
-    if lasted < NEWEST or lasted <= longest_spell(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW):
+    if lasted < NEWEST or lasted <= spells(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW).longest:
         return None
     if float(blocks.end[-1]) - blocks.begin(onset) < _SUSPECT_SECONDS:
         return None
     chance = _SUSPECT_CHANCE * blocks.stretch / len(middle)
     if level < math.log(rule.certain):
-        doubt = _wander(blocks, _SUSPECT_SETTLED) * float(margin(levels, length, onset, chance)[0])
-        if _wander(blocks) > 1 or level < doubt:
+        doubt = _wander(blocks) * float(margin(levels, length, onset, chance)[0])
+        if float(blocks.end[-1]) - blocks.begin(0) < _SUSPECT_HISTORY or level < doubt:
             return None
     return Verdict(column, length, math.exp(level), blocks.begin(onset))
 
@@ -274,14 +283,23 @@ def _verdict(blocks: Blocks, column: int, clear: Sequence[int], length: int, rul
     if _gain(blocks, column, level) < rule.gain_on:
         return None
     onset = change_point(levels[:, 0], level)
-    spell = longest_spell(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW)
-    if len(levels) - onset < min(2 * spell, MOST_PATIENCE * WINDOW):
+    if len(levels) - onset < _patience(blocks, levels, onset, level):
         return None
-    chance = rule.chance * blocks.stretch / blocks.level.shape[1]
-    if level < math.log(rule.certain) and not _is_beyond_chance(levels, length, level, onset, chance, _wander(blocks)):
-        return None
+    if level < math.log(rule.certain):
+        chance = rule.chance * blocks.stretch / blocks.level.shape[1]
+        if _is_early(blocks, onset) or not _is_beyond_chance(levels, length, level, onset, chance, _wander(blocks)):
+            return None
     before = float(np.median(blocks.step[:onset][-WINDOW:])) if onset >= NEWEST else None
     return Verdict(column, length, float(np.exp(level)), blocks.begin(onset), before)
+
+
+def _patience(blocks: Blocks, levels: Floats, onset: int, level: float) -> float:
+    """Return the blocks for which the first column must have been slow since its onset to be in no burst of noise."""
+    noise = spells(levels, 0, onset, level / 2, MOST_PATIENCE * WINDOW)
+    share = levels.shape[1] / blocks.level.shape[1]
+    hour = 3600 / (blocks.length * blocks.stretch)
+    rare = noise.as_rare(len(levels) * share, _BURSTS_AN_HOUR / hour)
+    return max(min(2 * noise.longest, MOST_PATIENCE * WINDOW), min(rare, 2 * MOST_PATIENCE * WINDOW))
 
 
 def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, chance: float, wander: float) -> bool:
@@ -290,7 +308,7 @@ def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, cha
     `wander` is a factor on what the noise reaches.
     """
     doubt = wander * margin(levels, length, onset, chance)[0]
-    if level >= doubt:
+    if level >= doubt + _difference(levels[:, 1:], len(levels)):
         return True
     past = levels[:-length, 0][-2 * length :]
     if len(past) < length:
@@ -298,11 +316,23 @@ def _is_beyond_chance(levels: Floats, length: int, level: float, onset: int, cha
     return level - float(centre(past)) >= math.sqrt(1 + length / len(past)) * float(doubt)
 
 
-def _wander(blocks: Blocks, settled: float = _SETTLED) -> float:
-    """Return the factor by which noise may reach further than a history shows that is shorter than `settled` seconds.
+def _difference(others: Floats, count: int) -> float:
+    """Return how far apart the others are for good, where they are enough to tell."""
+    if others.shape[1] < _ENOUGH_TO_DIFFER:
+        return 0.0
+    return difference(others, float(standard_error(others, count, 0)[0].mean()))
 
-    Some of it lasts for 10 s.
-    """
+
+def _is_early(blocks: Blocks, onset: int) -> bool:
+    """Decide whether a slowness since this block may be a burst as others that the history is too short to show."""
+    now, subjects = float(blocks.end[-1]), min(POOL, blocks.level.shape[1])
+    is_exposed = (now - blocks.begin(0)) * subjects >= _EXPOSED
+    return not is_exposed and now - blocks.begin(onset) < _UNEXPOSED_PATIENCE
+
+
+def _wander(blocks: Blocks) -> float:
+    """Return the factor by which noise may reach further than a history shows that is short for so many subjects."""
+    settled = max(_SETTLED, _SETTLED_OF_TWO / (blocks.level.shape[1] - 1))
     return max(1.0, math.sqrt(settled / max(float(blocks.end[-1]) - blocks.begin(0), 1e-9)))
 
 
