@@ -99,9 +99,8 @@ class NamedStragglers:
     def _reported(self, blocks: Blocks, fresh: Mapping[str, Verdict], report: Report) -> dict[str, ReportedStraggler]:
         verdicts = {name: named.verdict for name, named in self._named.items()} | dict(fresh)
         columns = {subject: column for column, subject in enumerate(blocks.subjects)}
-        present = [
-            replace(verdicts[name], column=columns[name]) for name in sorted(verdicts.keys() & columns, key=columns.get)
-        ]
+        present = [replace(verdict, column=columns[name]) for name, verdict in verdicts.items() if name in columns]
+        present.sort(key=lambda verdict: verdict.column)
         if not present:
             return {}
         return {straggler.diagnosis.subject: straggler for straggler in report(present)}

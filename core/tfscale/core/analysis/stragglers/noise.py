@@ -77,7 +77,7 @@ def _skewness(levels: Floats, onset: int) -> float:
     if not parts:
         return 0.0
     values = np.concatenate([part - part.mean(axis=0) for part in parts])
-    return max(0.0, float((values**3).mean()) / max(float((values**2).mean()), 1e-12) ** 1.5)
+    return max(0.0, float((values**3).mean()) / math.pow(max(float((values**2).mean()), 1e-12), 1.5))
 
 
 def _skewed(normal: float, skew: float) -> float:
@@ -155,7 +155,8 @@ class Spells(NamedTuple):
 
     longest: int
     """Blocks of the longest one."""
-    count: int
+    passed: int
+    """Number of spells that have passed."""
     mean: float
     """Blocks that one lasts on average, those that still last included as far as they are known."""
 
@@ -164,7 +165,7 @@ class Spells(NamedTuple):
 
         As of an exponential distribution: what is taken for noise has no memory.
         """
-        return self.mean * math.log(max(1.0, self.count / exposure / chance)) if self.count else 0.0
+        return self.mean * math.log(max(1.0, self.passed / exposure / chance)) if self.passed else 0.0
 
 
 def spells(levels: Floats, column: int, onset: int, threshold: float, ignore: int) -> Spells:
