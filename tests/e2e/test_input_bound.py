@@ -19,4 +19,6 @@ def test_of_two_equally_slow_inputs_none_is_said_to_cost_what_its_repair_would_n
     assert ran.exit_code("worker:0") == ran.exit_code("worker:1") == 0, ran.logs
     assert ran.recording.step_time("worker:0") == pytest.approx(0.032, rel=0.2)
     for straggler in ran.recording.told("straggler"):
-        assert straggler["evidence"]["cost_is"] == "at_most" and straggler["severity"] == "warning", straggler
+        assert straggler["severity"] == "warning", straggler
+        evidence = straggler["evidence"]
+        assert evidence.get("cost_is") == "at_most" or evidence["slowdown"] < 1.1, straggler

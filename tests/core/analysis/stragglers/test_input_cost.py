@@ -68,3 +68,9 @@ def test_the_later_one_of_two_costs_no_more_than_the_steps_grew_by() -> None:
     found = told((40.0, 0.1), (80.0, 0.15), seconds=140, workers=3)[-1]
     (later,) = [each for each in found if each.subject == "worker:1"]
     assert later.evidence["slowdown"] == pytest.approx(0.26 / 0.21, rel=0.03)
+
+
+def test_a_slow_input_that_the_steps_hardly_grew_by_is_no_severe_one() -> None:
+    """The other one's data come nearly as late: that shows as soon as it is the later one no more."""
+    known = [second for second in told((0.0, 0.1), (40.0, 0.104))[60:] if second]
+    assert {each.severity for second in known for each in second} <= {"warning"}

@@ -22,6 +22,10 @@ from tfscale.core.analysis.stragglers.straggler_rule import (
 from tfscale.core.analysis.stragglers.straggler_words import begin_of, evidence_of, slower_than_peers, what_is_lost
 from tfscale.core.records import Diagnosis
 
+_FAR_LESS = 1.25
+"""Factor by which what a straggler is known to cost is less than its own steps show, from which on its cost decides how
+severe it is (chosen)."""
+
 StepsSince = Callable[[float], AlignedSteps]
 """Function of a time in Unix seconds: the kept steps that ended after it."""
 
@@ -107,10 +111,11 @@ def report(subjects: tuple[str, ...], verdicts: Sequence[Verdict], steps: Aligne
     )
     sentence = f"{slower_than_peers(subjects, verdicts, measured)}. {lost[0].upper()}{lost[1:]}."
     reported = []
-    for verdict, each, is_bounded, evidence in zip(
-        verdicts, measured, bound, evidence_of(subjects, verdicts, measured), strict=True
+    for verdict, each, alone, is_bounded, evidence in zip(
+        verdicts, measured, figures, bound, evidence_of(subjects, verdicts, measured), strict=True
     ):
-        severity = "warning" if is_bounded else severity_of(each.ratio)
+        costs_less = _FAR_LESS * each.slowdown < alone.slowdown
+        severity = "warning" if is_bounded else severity_of(each.slowdown if costs_less else each.ratio)
         evidence |= {"cost_is": AT_MOST} if is_bounded else {}
         name = subjects[verdict.column]
         diagnosis = Diagnosis("straggler", name, verdict.begin, None, severity, sentence, evidence)
