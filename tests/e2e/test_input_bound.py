@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).parent / "programs" / "input_bound.py"
 @pytest.mark.alone
 @pytest.mark.tensorflow
 def test_of_two_equally_slow_inputs_none_is_said_to_cost_what_its_repair_would_not_gain(tmp_path: Path) -> None:
-    ran = run_program(tmp_path, [sys.executable, PROGRAM, "1800"], {"worker": 2}, {}, 150)
+    ran = run_program(tmp_path, [sys.executable, PROGRAM, "1200"], {"worker": 2}, {}, 150)
     assert ran.exit_code("worker:0") == ran.exit_code("worker:1") == 0, ran.logs
     assert ran.recording.step_time("worker:0") == pytest.approx(0.032, rel=0.2)
     for straggler in ran.recording.told("straggler"):
