@@ -92,7 +92,7 @@ class Rule:
 
     There is one evaluation a second: at the customary 0.1 % equal workers would be named every few hours. Where a step
     is longer than a block need be, there are fewer independent evaluations, and the chance is as many times larger.
-    With it 10 simulated hours of equal workers give one false name (scripts/bench/stragglers.py --equal 10)."""
+    With it 10 simulated hours of equal workers give no false name (scripts/bench/stragglers.py --equal 10)."""
     certain: float = 2.0
     """The r that noise is never assumed to make of a whole window (DLRover's threshold).
 
