@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
-from tfscale.console.transport.sanitize import printable
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.security import channel_opener
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity, fingerprint_of
 from tfscale.core.errors import TfscaleError
+from tfscale.core.text import printable
 from tfscale.v1 import agent_pb2
 from tfscale.v1.agent_pb2_grpc import AgentStub
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfscale.console.engine.events import CommandProgressed, Profile
-from tfscale.console.transport.sanitize import printable
 from tfscale.console.wire.frames import CAUTION
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.records import SCHEMA_VERSION, Description, Stage
+from tfscale.core.text import printable
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
 from tfscale.v1 import agent_pb2, arrival_pb2, report_pb2
 
