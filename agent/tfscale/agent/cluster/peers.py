@@ -13,7 +13,7 @@ from tfscale.agent import wire
 from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.agent.network.greetings import Answer
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.security import open_channel
+from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import identity_of
 from tfscale.core.records import TaskStatus
@@ -34,14 +34,15 @@ class Peer:
     `patience` is the time in seconds after which an agent that does not answer is reported as unreachable.
     """
 
-    def __init__(self, spec: ClusterSpec, run: str, task: Task, insecure: bool, patience: float = 20.0) -> None:
-        self._spec, self._task, self._insecure = spec, task, insecure
+    def __init__(self, spec: ClusterSpec, run: str, task: Task, opener: ChannelOpener, patience: float = 20.0) -> None:
+        self._spec, self._task, self._opener = spec, task, opener
         self._identity = identity_of(spec, run, task)
         self._to = wire.identity_message(self._identity)
         self.refusal = ""
         """Words with which the agent at the peer's address has refused the last question for its generation."""
         self._patience = patience
-        self._channel: grpc.aio.Channel | None = None
+        self._channels: dict[int, grpc.aio.Channel] = {}
+        """Channels by the version of the certificate that they show; calls under way go on over older ones."""
 
     async def check(self, generation: int, is_start: bool) -> None:
         target = agent_pb2.ApplyRequest.TARGET_STARTABLE if is_start else agent_pb2.ApplyRequest.TARGET_STOPPABLE
@@ -108,16 +109,17 @@ class Peer:
         return True
 
     async def close(self) -> None:
-        if self._channel is not None:
-            await self._channel.close()
+        for channel in self._channels.values():
+            await channel.close()
 
     def _stub(self) -> agent_pb2_grpc.AgentAsyncStub:
         return agent_pb2_grpc.AgentStub(self._opened())
 
     def _opened(self) -> grpc.aio.Channel:
-        if self._channel is None:
-            self._channel = open_channel(self._spec.agents[self._task], self._spec, self._insecure)
-        return self._channel
+        version = self._opener.version
+        if version not in self._channels:
+            self._channels[version] = self._opener.open(self._spec.agents[self._task])
+        return self._channels[version]
 
     async def _apply(
         self,

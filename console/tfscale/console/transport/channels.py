@@ -48,7 +48,7 @@ class Channels:
         self.runs: dict[Task, str] = {}
         """Run of each task, as its agent has described itself last."""
         self._fingerprint = fingerprint_of(spec)
-        self._open = channel_opener(spec.agents.values(), spec, insecure, _OPTIONS)
+        self._opener = channel_opener(spec, insecure, _OPTIONS)
         self._channels: dict[Task, grpc.aio.Channel] = {}
         self._streams: dict[Task, grpc.aio.Channel] = {}
         self._stubs: dict[Task, AgentAsyncStub] = {}
@@ -61,14 +61,14 @@ class Channels:
     def stub(self, task: Task) -> AgentAsyncStub:
         """Return the stub of the task's agent, for use in one event loop."""
         if task not in self._stubs:
-            self._channels[task] = self._open(self.spec.agents[task])
+            self._channels[task] = self._opener.open(self.spec.agents[task])
             self._stubs[task] = AgentStub(self._channels[task])
         return self._stubs[task]
 
     def watch(self, task: Task, request: agent_pb2.WatchRequest) -> grpc.aio.UnaryStreamCall[Any, bytes]:
         """Open the stream of the task's agent; its replies are left as bytes."""
         if task not in self._streams:
-            self._streams[task] = self._open(self.spec.agents[task])
+            self._streams[task] = self._opener.open(self.spec.agents[task], is_stream=True)
         serialize = agent_pb2.WatchRequest.SerializeToString
         call: grpc.aio.UnaryStreamCall[Any, bytes]
         call = self._streams[task].unary_stream(_WATCH, request_serializer=serialize)(request)

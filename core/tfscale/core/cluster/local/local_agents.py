@@ -12,7 +12,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TextIO
 
@@ -45,6 +45,8 @@ class LocalAgent:
     """True if it serves in plain text whatever its cluster file says."""
     fingerprint: str = ""
     """Fingerprint of its cluster."""
+    token: str = field(default="", repr=False)
+    """Secret that a call on loopback needs to give it orders; empty where it asks for none."""
 
 
 class Announcement:
@@ -109,13 +111,18 @@ def announced(agent: LocalAgent, environment: Mapping[str, str]) -> Iterator[Ann
         announcement.end()
 
 
+def announcements_folder(environment: Mapping[str, str]) -> Path:
+    """Return the folder in which agents of this user that start now are announced."""
+    return next(iter([*made_runtime_folders(environment), *runtime_folders(environment)])) / _FOLDER
+
+
 def local_agents(environment: Mapping[str, str]) -> list[LocalAgent]:
     """List the agents of this user that serve on this machine now, by run and task."""
-    found: dict[int, LocalAgent] = {}
+    found: dict[tuple[int, str], LocalAgent] = {}
     for folder in filter(is_private, runtime_folders(environment)):
         for path in (folder / _FOLDER).glob(f"*{_SUFFIX}"):
             if (agent := _read(path)) is not None:
-                found[agent.pid] = agent
+                found[agent.pid, agent.address] = agent
     return sorted(found.values(), key=lambda agent: (agent.run, agent.task))
 
 
