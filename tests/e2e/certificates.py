@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,6 +42,17 @@ class Issuer:
         ):
             path.write_bytes(content)
         return files
+
+    def without_role(self, name: str) -> Tls:
+        """Write a certificate of before roles, as OpenSSL makes it."""
+        tls, key = self.tls(name), self._folder / "authority.key"
+        key.write_bytes(self._authority.key)
+        words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-days", "2"]
+        words += ["-CA", str(tls.ca), "-CAkey", str(key), "-subj", f"/CN={name}"]
+        words += ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:false"]
+        words += ["-keyout", str(tls.key), "-out", str(tls.certificate)]
+        subprocess.run(["openssl", *words], check=True, capture_output=True)
+        return tls
 
 
 def authority(folder: Path, name: str) -> Tls:

@@ -32,9 +32,9 @@ _FAREWELL = 1.0
 class AuditLog:
     """Lines of JSON, written by a thread: a disk that hangs holds up no order, and what it does not take is counted."""
 
-    def __init__(self, path: Path, largest: int = LARGEST) -> None:
+    def __init__(self, path: Path, largest: int = LARGEST, patience: float = 5.0) -> None:
         self._path, self._largest = path, largest
-        self._files = FileThread()
+        self._files = FileThread(patience)
         self._numbers = itertools.count(1)
         self._refused: deque[float] = deque(maxlen=_REFUSED_A_MINUTE)
         self._writing: set[asyncio.Task[None]] = set()
