@@ -8,12 +8,15 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from certificates import authority
 from running_agents import W1, agent, agent_process, peer_of
-from tfscale.agent.cluster.gang import Overtaken
+from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.records import TaskState
 
 
@@ -107,3 +110,19 @@ async def test_an_agent_that_dies_or_stops_after_it_heard_is_named(settings: Age
         fencing.cancel()
         assert len(reasons) == 1
         await asyncio.gather(peer.close(), patient.close())
+
+
+async def test_a_peer_that_tls_keeps_away_is_named_with_its_fault(
+    settings: AgentSettings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own, other = (replace(settings.cluster, tls=authority(tmp_path, name)) for name in ("own", "other"))
+    peer = Peer(own, settings.run, W1, ChannelOpener(own, False, certificates_of(own, False)))
+    async with agent(replace(settings, cluster=other)):
+        assert await peer.generation(5) is None
+        async with asyncio.timeout(5):
+            while "of another authority" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        with pytest.raises(GangError, match="the agent of worker:1 at .*: its certificate is of another"):
+            await peer.check(2, is_start=False)
+    await peer.close()
+    assert caplog.text.count("of another authority") == 1

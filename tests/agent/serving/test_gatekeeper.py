@@ -1,4 +1,4 @@
-"""Who may call an agent: by certificate, by token, and by a user of the machine who has neither."""
+"""Callers of an agent, and what they may do: by certificate, by token, and by a user of the machine who has neither."""
 
 from __future__ import annotations
 

@@ -21,6 +21,13 @@ _ITS_CERTIFICATE = {
 """Words by OpenSSL's number of the error (X509_V_ERR_...); any other means that nobody trusted has signed it."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
 """Reasons that OpenSSL gives where the other side's bytes are not TLS."""
+_NOT_TLS = ("refused", "timed out", "timeout", "unreachable", "no route", "resolution", "deadline")
+"""Words in gRPC's details of a failed connection that did not get as far as TLS."""
+
+
+def could_be_tls(details: str) -> bool:
+    """Return whether a connection that failed with these details of gRPC may have got as far as TLS."""
+    return not any(word in details.lower() for word in _NOT_TLS)
 
 
 def tls_fault(address: Address, tls: Tls | None, patience: float = PATIENCE) -> str:

@@ -13,7 +13,7 @@ import grpc.aio
 from tfscale.core.access.caller_role import CallerRole
 from tfscale.core.access.certificate import SecurityError
 from tfscale.core.access.kept_certificates import KeptCertificates
-from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, Tls
 from tfscale.core.cluster.local.agent_token import token_senders
 
 _EVERY_CHANNEL = (
@@ -83,6 +83,11 @@ class ChannelOpener:
         self._spec, self._insecure = spec, insecure
         self._options = [*_EVERY_CHANNEL, *options]
         self._credentials: tuple[int, grpc.ChannelCredentials] | None = None
+
+    @property
+    def tls(self) -> Tls | None:
+        """Files of the certificate, None where agents are dialled in plain text."""
+        return None if self.certificates is None else self.certificates.tls
 
     @property
     def version(self) -> int:
