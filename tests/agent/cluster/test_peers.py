@@ -122,7 +122,7 @@ async def test_a_peer_that_tls_keeps_away_is_named_with_its_fault(
         async with asyncio.timeout(5):
             while "of another authority" not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        with pytest.raises(GangError, match="the agent of worker:1 at .*: its certificate is of another"):
+        with pytest.raises(GangError, match=r"the agent of worker:1 at .*: its certificate is of another"):
             await peer.check(2, is_start=False)
     await peer.close()
     assert caplog.text.count("of another authority") == 1
