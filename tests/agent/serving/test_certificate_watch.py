@@ -21,6 +21,7 @@ from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.serving import certificate_watch
 from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.access import certificate
 from tfscale.core.access.certificate import day
 from tfscale.core.access.kept_certificates import KeptCertificates
 from tfscale.core.cluster.cluster_spec import Tls
@@ -90,7 +91,7 @@ async def test_the_log_has_a_certificates_end_once_a_day_and_a_wrong_new_one_onc
     assert said.startswith("the new certificate is not used, and the old one stays: ") and "expired on" in said
     issuer.tls("agent", days=15)
     assert [line[:22] for line in await look(3)] == ["a new certificate is u"] and watch.troubles == ()
-    monkeypatch.setattr(certificate_watch, "TOLD_BEFORE", 16 * 86_400.0)
+    monkeypatch.setattr(certificate, "TOLD_BEFORE", 16 * 86_400.0)
     monkeypatch.setattr(certificate_watch, "_TOLD_EVERY", 0.0)
     assert len(await look(2)) == 2
     assert tls.key.exists()

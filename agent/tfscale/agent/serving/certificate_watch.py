@@ -13,8 +13,6 @@ from tfscale.core.access.kept_certificates import KeptCertificates
 _logger = logging.getLogger(__name__)
 LOOK_EVERY = 10.0
 """Seconds between two looks at the files."""
-TOLD_BEFORE = 14 * 86_400.0
-"""Seconds before its end from which an ending certificate is told."""
 _TOLD_EVERY = 86_400.0
 
 
@@ -48,7 +46,7 @@ class CertificateWatch:
     @property
     def troubles(self) -> tuple[str, ...]:
         """Sentence on a certificate that ends soon; it stays the same until that day."""
-        if self._certificates is None or time.time() < self._certificates.facts.end - TOLD_BEFORE:
+        if self._certificates is None or not self._certificates.facts.ends_soon(time.time()):
             return ()
         end = self._certificates.facts.end
         if time.time() >= end:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
-from tfscale.core.access.certificate import SecurityError
+from tfscale.core.access.certificate import SecurityError, day
 from tfscale.core.access.tls_fault import could_be_tls, tls_fault
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.security import channel_opener
@@ -22,6 +24,7 @@ from tfscale.v1.agent_pb2_grpc import AgentStub
 if TYPE_CHECKING:
     from tfscale.v1.agent_pb2_grpc import AgentAsyncStub
 
+_logger = logging.getLogger(__name__)
 _WATCH = f"/{agent_pb2.DESCRIPTOR.services_by_name['Agent'].full_name}/Watch"
 _OPTIONS = (
     # The estimate of a line's bandwidth takes a ping a frame, a quarter of the cost of reading a thousand agents.
@@ -57,6 +60,8 @@ class Channels:
         """Run of each task, as its agent has described itself last."""
         self._fingerprint = fingerprint_of(spec)
         self._opener = channel_opener(spec, insecure, _OPTIONS)
+        if (own := self._opener.certificates) is not None and own.facts.ends_soon(time.time()):
+            _logger.warning("%s expires on %s: renew it before", own.tls.certificate, day(own.facts.end))
         self._version = self._opener.version
         self._channels: dict[Task, grpc.aio.Channel] = {}
         self._streams: dict[Task, grpc.aio.Channel] = {}

@@ -20,6 +20,8 @@ from tfscale.core.text import bounded
 
 NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python does not name: dates are compared here, to be told."""
+TOLD_BEFORE = 14 * 86_400.0
+"""Seconds before its end from which an ending certificate is told."""
 _MOST_NAME = 64
 _READINGS = 3
 """Attempts to read the three files, of which a renewal may have replaced one meanwhile."""
@@ -46,6 +48,10 @@ class Certificate:
         if now >= self.end:
             return f"expired on {day(self.end)}: renew it"
         return f"is not valid before {day(self.begin)}: compare the clocks" if now < self.begin else ""
+
+    def ends_soon(self, now: float) -> bool:
+        """Return whether its end is to be told at this time."""
+        return now >= self.end - TOLD_BEFORE
 
 
 @dataclass(frozen=True, slots=True)
