@@ -27,7 +27,8 @@ _Continuation = Callable[[grpc.aio.ClientCallDetails, Any], Awaitable[Any]]
 
 def tokens_of(address: Address) -> _Tokens:
     """Return the tokens of this user's agents at an address, of which network namespaces may have one each."""
-    return tuple(agent.token for agent in local_agents(os.environ) if agent.token and _serves(agent, address))
+    found = local_agents(os.environ, address.port)
+    return tuple(agent.token for agent in found if agent.token and _serves(agent, address))
 
 
 def token_senders(address: Address) -> list[grpc.aio.ClientInterceptor]:

@@ -84,7 +84,7 @@ class Announcement:
     def _write(self, folder: Path) -> None:
         """Write the file in this folder. Raises OSError."""
         folder.mkdir(mode=0o700, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(dir=folder)
+        descriptor, draft = tempfile.mkstemp(prefix=_prefix(self._agent.address.rpartition(":")[2]), dir=folder)
         file = os.fdopen(descriptor, "w", encoding="utf-8")
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -116,14 +116,19 @@ def announcements_folder(environment: Mapping[str, str]) -> Path:
     return next(iter([*made_runtime_folders(environment), *runtime_folders(environment)])) / _FOLDER
 
 
-def local_agents(environment: Mapping[str, str]) -> list[LocalAgent]:
-    """List the agents of this user that serve on this machine now, by run and task."""
+def local_agents(environment: Mapping[str, str], port: int | None = None) -> list[LocalAgent]:
+    """List the agents of this user that serve on this machine now, at any port or at one, by run and task."""
     found: dict[tuple[int, str], LocalAgent] = {}
     for folder in filter(is_private, runtime_folders(environment)):
-        for path in (folder / _FOLDER).glob(f"*{_SUFFIX}"):
+        for path in (folder / _FOLDER).glob(f"{_prefix(port)}*{_SUFFIX}"):
             if (agent := _read(path)) is not None:
                 found[agent.pid, agent.address] = agent
     return sorted(found.values(), key=lambda agent: (agent.run, agent.task))
+
+
+def _prefix(port: int | str | None) -> str:
+    """Return the begin of a file's name: each of many agents is asked for its token by its port."""
+    return "" if port is None else f"{port}-"
 
 
 def _read(path: Path) -> LocalAgent | None:
