@@ -110,7 +110,7 @@ class AgentCommands:
             reply = await self._channels.stub(task).Stack(request, timeout=_STACK_PATIENCE)
         except grpc.aio.AioRpcError as error:
             raise CommandError(await self._explain("no stack", task, error)) from None
-        return Stack(reply.at, reply.pid, reply.text)
+        return Stack(reply.at, reply.pid, calls.stack_text(reply))
 
     async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
         """Take TensorFlow's profile of the task's process, and yield the progress; the last has the file.

@@ -31,10 +31,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class ConsoleServer(Server):
     """Textual's server, closed to other users and to pages of other sites: its websocket gives commands."""
 
-    def __init__(self, arguments: Sequence[str], address: Address) -> None:
+    def __init__(self, arguments: Sequence[str], address: Address, tell: Callable[[str], None]) -> None:
         command = shlex.join([sys.executable, "-m", "tfscale.console.cli", *arguments])
         super().__init__(command, address.host, address.port, title="tfscale")
         self._address = address
+        self._tell = tell
         self._token, self._cookie = secrets.token_urlsafe(), secrets.token_urlsafe()
         self._cookie_name = f"tfscale-{address.port}"
         """Name of the cookie: browsers send those of one port of a host to all others."""
@@ -47,8 +48,7 @@ class ConsoleServer(Server):
         """Start without Textual's banner on stdout."""
 
     def _announce(self, *_: object) -> None:
-        # No line of the log, whose level may be higher and whose file others may read: nobody gets in without it.
-        print(f"serving http://{self._address}/?token={self._token}, Ctrl-C ends it", file=sys.stderr, flush=True)
+        self._tell(f"serving http://{self._address}/?token={self._token}, Ctrl-C ends it")
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
@@ -99,9 +99,9 @@ def is_welcome(address: Address, host: str, origin: str | None) -> bool:
     return origin is None or URL(origin).authority == url.authority
 
 
-def serve(arguments: Sequence[str], address: Address) -> None:
-    """Serve until interrupted. `arguments` are those of each console. Raises TfscaleError."""
+def serve(arguments: Sequence[str], address: Address, tell: Callable[[str], None]) -> None:
+    """Serve until interrupted, and tell the URL. `arguments` are those of each console. Raises TfscaleError."""
     try:
-        ConsoleServer(arguments, address).serve()
+        ConsoleServer(arguments, address, tell).serve()
     except OSError as error:
         raise TfscaleError(f"--serve {address}: {os.strerror(error.errno or 0)}: give another address") from None
