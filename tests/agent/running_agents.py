@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from tfscale.agent import wire
+from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.daemon import Daemon
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.sessions import kill_session
 from tfscale.agent.supervision.shim_state import read_state
-from tfscale.core.cluster.security import open_channel
+from tfscale.core.cluster.security import ChannelOpener, open_channel
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import TaskState, TaskStatus
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
@@ -54,6 +55,11 @@ def agent_process(settings: AgentSettings, *flags: str) -> Iterator[subprocess.P
             kill_session(state.shim_pid, state.shim_started)
             with suppress(ProcessLookupError):
                 os.kill(state.shim_pid, signal.SIGKILL)
+
+
+def peer_of(settings: AgentSettings, task: Task, patience: float = 20.0) -> Peer:
+    """Return another task of the cluster, as the agent with these settings has it."""
+    return Peer(settings.cluster, settings.run, task, ChannelOpener(settings.cluster, False, None), patience)
 
 
 @asynccontextmanager

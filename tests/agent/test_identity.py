@@ -11,13 +11,14 @@ from typing import Any
 
 import grpc
 import pytest
-from running_agents import W0, W1, agent, agent_process, command, named, runs, status_when, stub
+from running_agents import W0, W1, agent, agent_process, command, named, peer_of, runs, status_when, stub
 from tfscale.agent import wire
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.network.greetings import Answer
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.supervisor import SupervisionError
 from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.records import TaskState
 from tfscale.v1 import agent_pb2
 
@@ -131,7 +132,7 @@ async def test_agents_of_one_run_with_different_cluster_files_say_so(
 async def test_a_stranger_is_no_neighbour(make_cluster: MakeCluster, make_settings: MakeSettings) -> None:
     stranger = make_settings(make_cluster(1), W0)
     spec = with_stranger(make_cluster(2), stranger)
-    theirs, ours = Peer(stranger.cluster, stranger.run, W0, insecure=False), Peer(spec, "ours", W1, insecure=False)
+    theirs, ours = peer_of(stranger, W0), Peer(spec, "ours", W1, ChannelOpener(spec, False, None))
     async with agent(stranger), asyncio.timeout(20):
         while await theirs.greet(5) is not Answer.AGENT:  # noqa: ASYNC110
             await asyncio.sleep(0.1)

@@ -79,7 +79,7 @@ class Cluster:
             self.agents[task] = await asyncio.create_subprocess_exec(
                 *command,
                 self.folder / "task.py",
-                env=os.environ | {MARK: str(self.folder), "XDG_RUNTIME_DIR": str(self.folder)},
+                env=os.environ | {MARK: str(self.folder)},
                 stderr=errors,
             )
 

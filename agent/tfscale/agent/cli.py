@@ -44,6 +44,7 @@ _logger = logging.getLogger(__name__)
 
 _UNCHANGED = (
     "insecure",
+    "insecure_loopback",
     "grace",
     "exit_with_task",
     "exit_unwatched",
@@ -58,6 +59,8 @@ _UNCHANGED = (
 )
 """Options that are fields of AgentSettings as they are."""
 
+_CERTIFICATES = "certificates"
+"""First word of the command whose module is imported for it alone."""
 _INTERRUPTED = 130
 """Exit status after ctrl-C before the task was started or after it has ended, as a shell gives it."""
 _ALONE = {"exit_with_task": True, "show_output": True, "log_level": "warning"}
@@ -65,12 +68,16 @@ _ALONE = {"exit_with_task": True, "show_output": True, "log_level": "warning"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run an agent, or install the probe's second way in, and return the exit status."""
+    """Run an agent, install the probe's second way in, or make certificates, and return the exit status."""
     fill_standard_streams()
     words = sys.argv[1:] if arguments is None else arguments
     try:
         if words[:1] == [probe_install.COMMAND]:
             return probe_install.main(words[1:])
+        if words[:1] == [_CERTIFICATES]:
+            from tfscale.agent.certificates import certificate_command
+
+            return certificate_command.main(words[1:])
         settings = read_settings(words, os.environ)
     except UsageError as error:
         _say(str(error))
@@ -135,6 +142,7 @@ def _parser() -> CommandLine:
         usage="tfscale-agent [options] -- COMMAND ...",
         description="Start and supervise this host's TensorFlow task, and stream what it does.",
         epilog=f"For launchers that lose PYTHONPATH: tfscale-agent {probe_install.COMMAND} --help. "
+        f"To make certificates: tfscale-agent {_CERTIFICATES} --help. "
         "Each flag can be a variable too (TFSCALE_STATE_DIR), or a line of [agent] in "
         "$XDG_CONFIG_HOME/tfscale/config.toml.",
         allow_abbrev=False,

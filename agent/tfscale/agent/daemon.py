@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import signal
 import socket
 import time
@@ -21,6 +22,7 @@ from tfscale.agent.network.greetings import Greetings
 from tfscale.agent.on_demand import stack_requests
 from tfscale.agent.process.standstill import StandstillWatch
 from tfscale.agent.serving.agent_server import AgentServer
+from tfscale.agent.serving.certificate_watch import CertificateWatch
 from tfscale.agent.serving.report_server import ReportServer
 from tfscale.agent.serving.service import AgentService
 from tfscale.agent.settings import AgentSettings
@@ -34,6 +36,7 @@ from tfscale.agent.telemetry.feed import Feed
 from tfscale.agent.telemetry.probe_reports import ProbeReports
 from tfscale.agent.telemetry.sampler import Sampler
 from tfscale.core.cluster.local.local_agents import Announcement, LocalAgent, announced
+from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError
 from tfscale.core.records import Description, Frame, ProbeStatus, TaskState, TaskStatus
@@ -63,8 +66,12 @@ class Daemon:
         self._stack_files = FileThread()
         self._supervisor = Supervisor(_task_spec(settings), self._on_change)
         self._local = LocalTask(settings, self._journal, self._supervisor, self._reports)
+        self._token = "" if settings.insecure_loopback else secrets.token_urlsafe()
+        self._certificates = certificates_of(settings.cluster, settings.insecure, is_agent=True)
+        self._certificate_watch = CertificateWatch(self._certificates)
+        opener = ChannelOpener(settings.cluster, settings.insecure, self._certificates)
         self._peers = {
-            task: Peer(settings.cluster, settings.run, task, settings.insecure)
+            task: Peer(settings.cluster, settings.run, task, opener)
             for task in settings.cluster.tasks
             if task != settings.task
         }
@@ -82,12 +89,14 @@ class Daemon:
 
     async def run(self) -> int:
         """Serve until asked to end, and return the exit status. Raises TfscaleError if the agent cannot start."""
-        try:
-            await self._startup()
-        except BaseException:
-            await self._stop_servers()
-            raise
-        with announced(_local_agent(self._settings, self._started), os.environ) as announcement:
+        # The port first: an agent that cannot have it is announced to nobody.
+        self._server = AgentServer(self._settings, self._service(), self._certificates, self._token)
+        with announced(_local_agent(self._settings, self._started, self._token), os.environ) as announcement:
+            try:
+                await self._startup()
+            except BaseException:
+                await self._stop_servers()
+                raise
             ticks = asyncio.create_task(self._tick(announcement))
             await self._leave.wait()
             await self._drain()
@@ -96,7 +105,6 @@ class Daemon:
         return _exit_status(self._supervisor.status) if self._settings.exit_with_task else 0
 
     async def _startup(self) -> None:
-        self._server = AgentServer(self._settings, self._service())
         status = await self._local.adopt()
         self._report_server = ReportServer(Path(self._local.socket), self._reports, self._report_socket)
         await self._report_server.start()
@@ -107,6 +115,7 @@ class Daemon:
         self._call_safely("sample", self._sample)
         await self._begin(status)
         self._publish()
+        assert self._server is not None
         await self._server.start()
         settings = self._settings
         _logger.info("serving %s; run %s, its log is %s", settings.listen, settings.run, settings.files.log)
@@ -118,6 +127,7 @@ class Daemon:
             await asyncio.sleep(until_next(time.time(), self._settings.position))
             await self._keep_socket()
             self._call_safely("announcement", announcement.keep)
+            self._call_safely("certificate", self._certificate_watch.look)
             self._call_safely("sample", self._sample)
             self._call_safely("frame", self._publish)
             if self._settings.exit_unwatched and self._is_forgotten():
@@ -176,6 +186,7 @@ class Daemon:
         self._feed.close()
         self._sampler.stop()
         self._greetings.stop()
+        self._certificate_watch.stop()
         await asyncio.gather(*(peer.close() for peer in self._peers.values()))
         await self._stop_servers()
         _logger.info("ended")
@@ -312,7 +323,10 @@ class Daemon:
 
     def _with_troubles(self, probe: ProbeStatus | None) -> ProbeStatus | None:
         """Return the status of the probe, by which a console also learns what is wrong beside it."""
-        return replace(probe, warnings=(*self._supervisor.troubles, *probe.warnings)) if probe is not None else None
+        if probe is None:
+            return None
+        troubles = (*self._supervisor.troubles, *self._certificate_watch.troubles)
+        return replace(probe, warnings=(*troubles, *probe.warnings))
 
     def _describe(self) -> Description:
         settings = self._settings
@@ -333,7 +347,7 @@ class Daemon:
         )
 
 
-def _local_agent(settings: AgentSettings, started: float) -> LocalAgent:
+def _local_agent(settings: AgentSettings, started: float, token: str) -> LocalAgent:
     file = settings.cluster_file
     return LocalAgent(
         run=settings.run,
@@ -346,6 +360,7 @@ def _local_agent(settings: AgentSettings, started: float) -> LocalAgent:
         cluster=None if file is None else str(file.absolute()),
         insecure=settings.insecure,
         fingerprint=settings.identity.fingerprint,
+        token=token,
     )
 
 

@@ -40,6 +40,8 @@ class AgentSettings:
     listen: Address
     insecure: bool = False
     """Serve and dial in plain text."""
+    insecure_loopback: bool = False
+    """Take orders on loopback from every user of this machine."""
     grace: float = 30.0
     """Seconds from SIGTERM to SIGKILL when the task is asked to end."""
     cluster_file: Path | None = None
@@ -108,6 +110,7 @@ OPTIONS: dict[str, Option] = {
     ),
     "listen": Option(parse_address, "HOST:PORT", "address to serve; default: the agent's address in the cluster file"),
     "insecure": Option(switch, "", "serve and dial in plain text, also beyond loopback and with [tls] in the file"),
+    "insecure_loopback": Option(switch, "", "in plain text on loopback: take orders from every user of this machine"),
     "run": Option(_folder_name, "NAME", "name of the folder of logs and state; default: the cluster's name"),
     "state_dir": Option(path, "DIR", "folder of all runs; default: $XDG_STATE_HOME/tfscale"),
     "grace": Option(at_most(_MOST_GRACE, number_from_0), "SECONDS", "time from SIGTERM to SIGKILL; default 30"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tfscale.agent.cluster.operation import OperationProgress
 from tfscale.agent.on_demand.profile_requests import ProfileProgress
@@ -188,3 +188,24 @@ def health_name(identity: TaskIdentity) -> str:
 
 def watch_request(to: TaskIdentity) -> agent_pb2.WatchRequest:
     return agent_pb2.WatchRequest(schema_version=SCHEMA_VERSION, to=identity_message(to))
+
+
+def order_words(method: str, request: Any) -> tuple[str, Sequence[str], str]:
+    """Return the name of an order, the tasks that it names, and its reason."""
+    if isinstance(request, agent_pb2.ApplyRequest):
+        known = request.target in agent_pb2.ApplyRequest.Target.values()
+        target = agent_pb2.ApplyRequest.Target.Name(request.target) if known else str(request.target)
+        return f"{method} {target.removeprefix('TARGET_')} {request.generation}", [request.to.task], request.reason
+    return method, getattr(request, "tasks", ()), getattr(request, "reason", "")
+
+
+def is_question(request: Any) -> bool:
+    """Return whether a request only asks whether an order could be carried out."""
+    questions = (agent_pb2.ApplyRequest.TARGET_STOPPABLE, agent_pb2.ApplyRequest.TARGET_STARTABLE)
+    return isinstance(request, agent_pb2.ApplyRequest) and request.target in questions
+
+
+def failure_of(reply: Any) -> str:
+    """Return why an order failed, as its last reply says it; empty where it did not."""
+    is_failure = isinstance(reply, agent_pb2.Progress) and reply.stage == agent_pb2.STAGE_FAILED
+    return f"failed: {reply.message}" if is_failure else ""

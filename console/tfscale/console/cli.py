@@ -46,7 +46,7 @@ def main() -> None:
             sys.exit(report_command.run(sys.argv[2:]))
         status = run(configure(sys.argv[1:], os.environ, ARGUMENTS), os.environ)
     except TfscaleError as error:
-        print(f"tfscale-console: {error}", file=sys.stderr)
+        _say(str(error))
         status = error.exit_status
     except BrokenPipeError:
         # Its reader has gone; Python would complain once more when it flushes stdout at its end.
@@ -57,6 +57,11 @@ def main() -> None:
     sys.exit(status)
 
 
+def _say(line: str) -> None:
+    """Write a line to stderr, whatever the level of the log, and into no file of it: a URL may have a token."""
+    print(f"tfscale-console: {line}", file=sys.stderr, flush=True)
+
+
 def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
     """Do what the configuration names, and return the exit status. Raises TfscaleError."""
     settings, origins = configuration.settings, configuration.origins
@@ -65,7 +70,7 @@ def run(configuration: Configuration, environment: Mapping[str, str]) -> int:
         command, origin = configuration.command[0], origins["read_only"]
         raise UsageError(f"{origin}: {command} reaches into a task, and this console is read-only")
     if settings.serve is not None and configuration.command[:1] in ((), ("replay",)) and not is_served(environment):
-        return run_server(settings, settings.serve)
+        return run_server(settings, settings.serve, _say)
     match configuration.command:
         case ("run", *program):
             return run_program(settings, program, environment)

@@ -1,10 +1,12 @@
 """Numbers, units and names as text for people: the sentences of diagnoses and the cells of the console.
 
-Functions whose argument may be None return `UNKNOWN` for it. Needs no numpy.
+Functions whose argument may be None return `UNKNOWN` for it. Needs no numpy. Text of others is made fit for a terminal:
+control sequences of a log would colour the screen or move its cursor.
 """
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Sequence
@@ -14,6 +16,20 @@ from tfscale.core.validation import is_moment
 
 UNKNOWN = "–"
 """Text in place of a number that was not measured."""
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
+"""Control sequences [ECMA-48], commands to the operating system, and lone escapes."""
+
+
+def printable(text: str) -> str:
+    """Return the text without control sequences, and with a space for each other character that cannot be printed."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else " " for char in _ESCAPES.sub("", text))
+
+
+def bounded(text: str, most: int) -> str:
+    """Return the text of another program so that it can be printed, cut to `most` characters and three dots."""
+    return printable(text) if len(text) <= most else f"{printable(text[:most])}..."
 
 
 def clock(at: float) -> str:

@@ -8,12 +8,15 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from running_agents import W1, agent, agent_process
-from tfscale.agent.cluster.gang import Overtaken
+from certificates import authority
+from running_agents import W1, agent, agent_process, peer_of
+from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.cluster.security import ChannelOpener, certificates_of
 from tfscale.core.records import TaskState
 
 
@@ -25,7 +28,7 @@ def settings(settings_of: Callable[..., AgentSettings]) -> AgentSettings:
 @pytest.fixture
 async def peer(settings: AgentSettings) -> AsyncIterator[Peer]:
     """Yield worker 1 as the lead's agent reaches it; its agent counts as unreachable after 0.8 s."""
-    peer = Peer(settings.cluster, settings.run, W1, insecure=False, patience=0.8)
+    peer = peer_of(settings, W1, patience=0.8)
     yield peer
     await peer.close()
 
@@ -36,7 +39,7 @@ def fail(why: str) -> None:
 
 async def test_a_peer_is_started_and_fenced_by_its_agent(settings: AgentSettings) -> None:
     async with agent(settings):
-        peer = Peer(settings.cluster, settings.run, W1, insecure=False)
+        peer = peer_of(settings, W1)
         started = await peer.run(3, "test", fail)
         assert (started.state, started.generation) == (TaskState.RUNNING, 3)
         assert await peer.generation() == 3
@@ -78,7 +81,7 @@ async def test_a_stop_that_takes_longer_than_an_agents_patience_is_no_silence(
     settings: AgentSettings, peer: Peer
 ) -> None:
     with agent_process(replace(settings, command=(sys.executable, "-c", SLOW_TO_END))):
-        patient = Peer(settings.cluster, settings.run, W1, insecure=False)
+        patient = peer_of(settings, W1)
         await ready(patient)
         began, reasons = time.monotonic(), list[str]()
         assert (await peer.fence(2, "test", reasons.append)).state is TaskState.EXITED
@@ -90,8 +93,8 @@ async def test_a_stop_that_takes_longer_than_an_agents_patience_is_no_silence(
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_an_agent_that_dies_or_stops_after_it_heard_is_named(settings: AgentSettings, number: int) -> None:
     with agent_process(replace(settings, command=(sys.executable, "-c", SLOW_TO_END))) as process:
-        peer = Peer(settings.cluster, settings.run, W1, insecure=False, patience=1.0)
-        patient = Peer(settings.cluster, settings.run, W1, insecure=False)
+        peer = peer_of(settings, W1, patience=1.0)
+        patient = peer_of(settings, W1)
         await ready(patient)
         reasons: list[str] = []
         fencing = asyncio.create_task(peer.fence(2, "test", reasons.append))
@@ -107,3 +110,19 @@ async def test_an_agent_that_dies_or_stops_after_it_heard_is_named(settings: Age
         fencing.cancel()
         assert len(reasons) == 1
         await asyncio.gather(peer.close(), patient.close())
+
+
+async def test_a_peer_that_tls_keeps_away_is_named_with_its_fault(
+    settings: AgentSettings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own, other = (replace(settings.cluster, tls=authority(tmp_path, name)) for name in ("own", "other"))
+    peer = Peer(own, settings.run, W1, ChannelOpener(own, False, certificates_of(own, False)))
+    async with agent(replace(settings, cluster=other)):
+        assert await peer.generation(5) is None
+        async with asyncio.timeout(5):
+            while "of another authority" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        with pytest.raises(GangError, match=r"the agent of worker:1 at .*: its certificate is of another"):
+            await peer.check(2, is_start=False)
+    await peer.close()
+    assert caplog.text.count("of another authority") == 1

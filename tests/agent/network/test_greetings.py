@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from running_agents import W1, agent
+from running_agents import W1, agent, peer_of
 from tfscale.agent.cluster.peers import Peer
 from tfscale.agent.network.greetings import Answer, Greetings
 from tfscale.agent.settings import AgentSettings
 from tfscale.core.cluster.cluster_spec import ClusterSpec, parse_cluster
+from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Task
 from tfscale.core.records import Neighbour
 
@@ -62,7 +63,7 @@ async def test_a_real_agent_answers_and_when_it_is_gone_its_host_does(
     settings_of: Callable[..., AgentSettings],
 ) -> None:
     settings = settings_of(W1)
-    peer = Peer(settings.cluster, settings.run, W1, insecure=False)
+    peer = peer_of(settings, W1)
     assert await peer.greet(5) is Answer.HOST
     async with agent(settings), asyncio.timeout(20):
         while await peer.greet(5) is not Answer.AGENT:  # noqa: ASYNC110
@@ -72,7 +73,7 @@ async def test_a_real_agent_answers_and_when_it_is_gone_its_host_does(
 
 async def test_the_host_of_a_stopped_agent_answers(settings_of: Callable[..., AgentSettings]) -> None:
     settings = settings_of(W1)
-    peer = Peer(settings.cluster, settings.run, W1, insecure=False)
+    peer = peer_of(settings, W1)
     with socket.create_server((settings.listen.host, settings.listen.port)):
         assert await peer.greet(0.5) is Answer.HOST
     await peer.close()
@@ -82,6 +83,6 @@ async def test_of_a_host_that_is_not_there_nobody_answers() -> None:
     spec = parse_cluster(
         {"cluster": {"worker": ["127.0.0.1:1", "nowhere.invalid:1"]}}, name="t", where="t", base=Path()
     )
-    peer = Peer(spec, "test", OTHER, insecure=True)
+    peer = Peer(spec, "test", OTHER, ChannelOpener(spec, True, None))
     assert await peer.greet(0.5) is Answer.NOBODY
     await peer.close()

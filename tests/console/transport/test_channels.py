@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from certificates import Issuer
 from fake_agent import FakeCluster
 from tfscale.console.transport.channels import Channels
+from tfscale.core.access.caller_role import CallerRole
+from tfscale.core.access.certificate import SecurityError
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, Tls
-from tfscale.core.cluster.security import SecurityError
 from tfscale.core.cluster.task import Task
 from tfscale.v1 import agent_pb2
 
@@ -32,3 +35,14 @@ def test_an_agent_that_may_not_be_dialled_is_named_before_any_is(tmp_path: Path)
     text.write_text("hello")
     with pytest.raises(SecurityError, match=r"\[tls\] ca: .*text.pem is not a PEM file"):
         Channels(replace(spec, tls=Tls(text, text, text)))
+
+
+def test_a_certificate_of_the_console_that_ends_soon_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    task, address, issuer = Task.parse("worker:0"), Address("127.0.0.1", 1), Issuer(tmp_path / "own")
+    for days in (13, 15):
+        tls = issuer.tls("ann", CallerRole.OPERATOR, [], days=days)
+        Channels(ClusterSpec("test", {task: address}, {task: address}, tls=tls))
+    assert [" expires on " in record.getMessage() for record in caplog.records] == [True]
+    tls = issuer.tls("ann", CallerRole.OPERATOR, [], begins=timedelta(days=-3), days=1)
+    with pytest.raises(SecurityError, match="expired on"):
+        Channels(ClusterSpec("test", {task: address}, {task: address}, tls=tls))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 import pytest
@@ -22,9 +24,16 @@ CONSOLE = [sys.executable, "-m", "tfscale.console.cli"]
 BROWSER = Path(__file__).with_name("browser.py")
 
 
+class Served(NamedTuple):
+    """Server of a simulated cluster's screens."""
+
+    address: str
+    url: str
+    """Address with the token, as the server has printed it."""
+
+
 @pytest.fixture
-async def address() -> AsyncIterator[str]:
-    """Yield the address of a server of a simulated cluster's screens."""
+async def served() -> AsyncIterator[Served]:
     where = next(free_addresses(1))
     server = await asyncio.create_subprocess_exec(
         *CONSOLE,
@@ -33,9 +42,11 @@ async def address() -> AsyncIterator[str]:
         stderr=asyncio.subprocess.PIPE,
     )
     assert server.stderr is not None
-    assert where in (await asyncio.wait_for(server.stderr.readline(), 30)).decode()
+    line = (await asyncio.wait_for(server.stderr.readline(), 30)).decode()
+    url = re.search(rf"http://{where}/\?token=[\w-]{{40,}}", line)
+    assert url is not None, line
     await _answers(where)
-    yield where
+    yield Served(where, url[0])
     server.terminate()
     assert await asyncio.wait_for(server.wait(), 20) == 0
 
@@ -61,10 +72,17 @@ async def drawn(websocket: aiohttp.ClientWebSocketResponse, wanted: str) -> str:
     raise AssertionError(seen)
 
 
-async def test_a_page_draws_the_console_and_obeys_its_keys(address: str) -> None:
-    async with aiohttp.ClientSession() as session:
-        async with session.get(f"http://{address}/") as page:
+def browser() -> aiohttp.ClientSession:
+    """Return a session that keeps cookies of IP addresses, too, as browsers do."""
+    return aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+
+
+async def test_a_page_draws_the_console_and_obeys_its_keys(served: Served) -> None:
+    address = served.address
+    async with browser() as session:
+        async with session.get(f"{served.url}&fontsize=12") as page:
             text = await page.text()
+            assert str(page.url) == f"http://{address}/?fontsize=12"
             assert page.status == 200 and f"ws://{address}/ws" in text
             assert "default-src 'self'" in page.headers["Content-Security-Policy"]
         async with session.ws_connect(f"ws://{address}/ws?width=120&height=40") as websocket:
@@ -76,8 +94,29 @@ async def test_a_page_draws_the_console_and_obeys_its_keys(address: str) -> None
             await drawn(websocket, "worker:2")
 
 
-async def test_pages_of_others_do_not_get_at_it(address: str) -> None:
-    async with aiohttp.ClientSession() as session:
+async def test_without_the_token_nothing_is_shown(served: Served) -> None:
+    address, other = served.address, served.url[:-1] + ("A" if served.url[-1] != "A" else "B")
+    async with browser() as session:
+        for url in (
+            f"http://{address}/",
+            other,
+            f"http://{address}/static/css/xterm.css",
+            f"http://{address}/?token=é",
+        ):
+            async with session.get(url) as page:
+                assert page.status == 403 and (await page.text()).startswith("no token: open the page by the URL")
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await session.ws_connect(f"ws://{address}/ws")
+        assert caught.value.status == 403
+        async with session.get(served.url, allow_redirects=False) as page:
+            cookie = page.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and served.url.partition("=")[2] not in cookie
+
+
+async def test_pages_of_others_do_not_get_at_it(served: Served) -> None:
+    address = served.address
+    async with browser() as session:
+        await session.get(served.url)
         for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
             with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
                 await session.ws_connect(f"ws://{address}/ws", headers=headers)
@@ -124,10 +163,10 @@ def test_a_busy_port_is_one_line() -> None:
 
 
 @pytest.mark.skipif(find_spec("PySide6") is None, reason="no PySide6 here, which brings a Chromium")
-async def test_a_browser_shows_the_console_and_obeys_its_keys(address: str, tmp_path: Path) -> None:
+async def test_a_browser_shows_the_console_and_obeys_its_keys(served: Served, tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, BROWSER, f"http://{address}/", picture, "1000x600"),
+        *(sys.executable, BROWSER, served.url, picture, "1000x600"),
         *("worker:2", "v", "entered last", "v", "space mark", "?", "Keys here", "q"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

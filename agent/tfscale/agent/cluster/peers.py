@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 import grpc
@@ -12,8 +13,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tfscale.agent import wire
 from tfscale.agent.cluster.gang import GangError, Overtaken
 from tfscale.agent.network.greetings import Answer
+from tfscale.core.access.tls_fault import could_be_tls, tls_fault
 from tfscale.core.cluster.cluster_spec import ClusterSpec
-from tfscale.core.cluster.security import open_channel
+from tfscale.core.cluster.security import ChannelOpener
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import identity_of
 from tfscale.core.records import TaskStatus
@@ -27,6 +29,9 @@ _CHECK = 6.0
 """Seconds for a check of the peer's disk, for which its agent waits 5 s, and for a connection to an agent that has
 just been started."""
 
+_ASK_AGAIN = 30.0
+"""Seconds until an agent that TLS keeps away is asked again why."""
+
 
 class Peer:
     """One task of another agent, as a gang.GangMember. The connection is made when it is first used.
@@ -34,14 +39,19 @@ class Peer:
     `patience` is the time in seconds after which an agent that does not answer is reported as unreachable.
     """
 
-    def __init__(self, spec: ClusterSpec, run: str, task: Task, insecure: bool, patience: float = 20.0) -> None:
-        self._spec, self._task, self._insecure = spec, task, insecure
+    def __init__(self, spec: ClusterSpec, run: str, task: Task, opener: ChannelOpener, patience: float = 20.0) -> None:
+        self._spec, self._task, self._opener = spec, task, opener
         self._identity = identity_of(spec, run, task)
         self._to = wire.identity_message(self._identity)
         self.refusal = ""
         """Words with which the agent at the peer's address has refused the last question for its generation."""
         self._patience = patience
-        self._channel: grpc.aio.Channel | None = None
+        self._fault = ""
+        """Words with which TLS has ended the last connection, empty where it has not."""
+        self._asking: asyncio.Task[None] | None = None
+        self._asked = -_ASK_AGAIN
+        self._channels: dict[int, grpc.aio.Channel] = {}
+        """Channels by the version of the certificate that they show; calls under way go on over older ones."""
 
     async def check(self, generation: int, is_start: bool) -> None:
         target = agent_pb2.ApplyRequest.TARGET_STARTABLE if is_start else agent_pb2.ApplyRequest.TARGET_STOPPABLE
@@ -71,7 +81,7 @@ class Peer:
         except grpc.aio.AioRpcError as error:
             self._note(error)
             return None
-        self.refusal = ""
+        self.refusal = self._fault = ""
         return answer.generation
 
     async def status(self) -> TaskStatus | None:
@@ -90,7 +100,8 @@ class Peer:
         try:
             request = health_pb2.HealthCheckRequest(service=wire.health_name(self._identity))
             await health_pb2_grpc.HealthStub(self._opened()).Check(request, timeout=patience)
-        except grpc.aio.AioRpcError:
+        except grpc.aio.AioRpcError as error:
+            self._look_for_fault(error)
             return Answer.HOST if await self._host_answers(patience / 2) else Answer.NOBODY
         return Answer.AGENT
 
@@ -108,16 +119,19 @@ class Peer:
         return True
 
     async def close(self) -> None:
-        if self._channel is not None:
-            await self._channel.close()
+        if self._asking is not None:
+            self._asking.cancel()
+        for channel in self._channels.values():
+            await channel.close()
 
     def _stub(self) -> agent_pb2_grpc.AgentAsyncStub:
         return agent_pb2_grpc.AgentStub(self._opened())
 
     def _opened(self) -> grpc.aio.Channel:
-        if self._channel is None:
-            self._channel = open_channel(self._spec.agents[self._task], self._spec, self._insecure)
-        return self._channel
+        version = self._opener.version
+        if version not in self._channels:
+            self._channels[version] = self._opener.open(self._spec.agents[self._task])
+        return self._channels[version]
 
     async def _apply(
         self,
@@ -165,12 +179,31 @@ class Peer:
     def _note(self, error: grpc.aio.AioRpcError) -> None:
         """Log it once where a stranger's agent answers at the peer's address, or one with another cluster file."""
         refusal = (error.details() or "") if error.code() is grpc.StatusCode.NOT_FOUND else ""
+        self._look_for_fault(error)
         if refusal and refusal != self.refusal:
             _logger.warning("the agent at %s refuses: %s", self._spec.agents[self._task], refusal)
         self.refusal = refusal
 
+    def _look_for_fault(self, error: grpc.aio.AioRpcError) -> None:
+        """Ask in a thread what TLS has against the connection, where it could be TLS."""
+        now = time.monotonic()
+        if error.code() is grpc.StatusCode.UNAVAILABLE and could_be_tls(error.details() or ""):
+            if now - self._asked >= _ASK_AGAIN:
+                self._asked = now
+                self._asking = asyncio.create_task(self._ask_for_fault())
+        elif error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+            self._fault = ""
+
+    async def _ask_for_fault(self) -> None:
+        address = self._spec.agents[self._task]
+        fault = await asyncio.to_thread(tls_fault, address, self._opener.tls)
+        if fault and fault != self._fault:
+            _logger.warning("the agent of %s at %s: %s", self._task, address, fault)
+        self._fault = fault
+
     def _no_answer(self) -> str:
-        return f"the agent of {self._task} at {self._spec.agents[self._task]} does not answer: start it"
+        agent = f"the agent of {self._task} at {self._spec.agents[self._task]}"
+        return f"{agent}: {self._fault}" if self._fault else f"{agent} does not answer: start it"
 
     def _refused(self, error: grpc.aio.AioRpcError) -> GangError:
         kind = Overtaken if error.code() is grpc.StatusCode.FAILED_PRECONDITION else GangError

@@ -10,10 +10,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 from tfscale.agent import wire
+from tfscale.agent.serving.audit_log import AuditLog
+from tfscale.agent.serving.gatekeeper import Gatekeeper
 from tfscale.agent.serving.service import SERVICE_NAME, AgentService
 from tfscale.agent.settings import AgentSettings
+from tfscale.core.access.kept_certificates import KeptCertificates
 from tfscale.core.cluster.cluster_spec import Address
-from tfscale.core.cluster.security import SERVER_OPTIONS, server_credentials
+from tfscale.core.cluster.security import SERVER_OPTIONS, uses_tls
 from tfscale.core.errors import TfscaleError
 
 _GRACE = 0.5
@@ -27,10 +30,14 @@ class ServerError(TfscaleError):
 class AgentServer:
     """gRPC server. It holds its port from construction on: a busy port is found before anything is started."""
 
-    def __init__(self, settings: AgentSettings, service: AgentService) -> None:
-        credentials = server_credentials(settings.listen, settings.cluster, settings.insecure)
+    def __init__(
+        self, settings: AgentSettings, service: AgentService, certificates: KeptCertificates | None, token: str
+    ) -> None:
+        uses_tls(settings.listen, settings.cluster, settings.insecure)
         _try_port(settings.listen)
-        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        self._audit = AuditLog(settings.files.audit)
+        gatekeeper = Gatekeeper(settings, token, self._audit)
+        self._server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[gatekeeper])
         service.add_to(self._server)
         self._health = HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -39,10 +46,10 @@ class AgentServer:
         self._names = ("", SERVICE_NAME, wire.health_name(settings.identity))
         address = str(settings.listen)
         try:
-            if credentials is None:
+            if certificates is None:
                 self._server.add_insecure_port(address)
             else:
-                self._server.add_secure_port(address, credentials)
+                self._server.add_secure_port(address, certificates.server_credentials())
         except RuntimeError as error:
             raise ServerError(f"cannot listen on {address} ({error}): give another address with --listen") from None
 
@@ -54,6 +61,7 @@ class AgentServer:
     async def stop(self) -> None:
         await self._health.enter_graceful_shutdown()
         await self._server.stop(_GRACE)
+        await self._audit.close()
 
 
 def _try_port(address: Address) -> None:

@@ -23,12 +23,15 @@ from tfscale.agent.telemetry.feed import Feed
 from tfscale.core.cluster.task import Task
 from tfscale.core.errors import TfscaleError, UsageError
 from tfscale.core.records import Description
+from tfscale.core.text import bounded
 from tfscale.v1 import agent_pb2, agent_pb2_grpc, telemetry_pb2
 
 _logger = logging.getLogger(__name__)
 SERVICE_NAME = agent_pb2.DESCRIPTOR.services_by_name["Agent"].full_name
 _MOST_REFUSED = 100
 """Strangers of which the log tells once; a stranger's console asks again every second."""
+_MOST_REASON = 200
+"""Characters of a reason, which stands in frames, journals and logs."""
 _Context = grpc.aio.ServicerContext
 _CODES = {
     UsageError: grpc.StatusCode.INVALID_ARGUMENT,
@@ -153,7 +156,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
             if request.target in checks:
                 await self._local.check(request.generation, checks[request.target])
                 return wire.status_message(await self._local.status())
-            return wire.status_message(await targets[request.target](request.generation, request.reason))
+            return wire.status_message(await targets[request.target](request.generation, _reason(request)))
         except TfscaleError as error:
             await _refuse(context, _code(error), str(error))
 
@@ -169,7 +172,7 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         try:
             tasks = [Task.parse(name) for name in request.tasks]
             expected = request.expected_generation or None
-            operation = await self._gang.command(verb, tasks, request.reason, expected)
+            operation = await self._gang.command(verb, tasks, _reason(request), expected)
         except TfscaleError as error:
             await _refuse(context, _code(error), str(error))
         async for progress in operation.progress():
@@ -196,6 +199,10 @@ class AgentService(agent_pb2_grpc.AgentServicer):
         return (
             f"{self._settings.task} does not lead the cluster: ask the agent of {spec.lead} at {spec.agents[spec.lead]}"
         )
+
+
+def _reason(request: agent_pb2.TasksRequest | agent_pb2.ApplyRequest) -> str:
+    return bounded(request.reason, _MOST_REASON)
 
 
 async def _refuse(context: _Context[Any, Any], code: grpc.StatusCode, why: str) -> NoReturn:

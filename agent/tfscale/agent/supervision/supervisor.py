@@ -89,6 +89,11 @@ class Supervisor:
         """True while the task, or the shim that starts it, is alive."""
         return self._status.state in ALIVE
 
+    @property
+    def _asked_because(self) -> str:
+        """Reason with which this agent has asked the task to end; the reason of its start explains no end."""
+        return "" if self._request is None else self._request[1]
+
     async def start(self, launch: Launch) -> TaskStatus:
         """Start the task and wait until its process exists, or has ended already.
 
@@ -264,7 +269,7 @@ class Supervisor:
         if state.task_pid is not None and self._status.state is TaskState.STARTING:
             self._become(replace(self._status, state=TaskState.RUNNING, pid=state.task_pid, started=state.started))
             if state.requested:
-                self._become(replace(self._status, state=TaskState.STOPPING))
+                self._become(replace(self._status, state=TaskState.STOPPING, reason=self._asked_because))
             elif self._request is not None:
                 self._signal(*self._request)
 
@@ -323,8 +328,7 @@ class Supervisor:
             pid=state.task_pid,
             started=state.started,
             exit=Exit(state.code, state.signal, state.ended, state.requested, log),
-            # The reason of the start explains no end that nobody asked for.
-            reason=state.message or (self._status.reason if state.requested else ""),
+            reason=state.message or (self._asked_because if state.requested else ""),
         )
 
     async def _lose(self, words: str = "") -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import grpc
 import grpc.aio
 from tfscale.console.settings.config import Settings
-from tfscale.console.transport.channels import Channels, CommandError, first_line
+from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.wire import calls
 from tfscale.core.cluster.cluster_spec import (
     DEFAULT_AGENT_PORT,
@@ -117,7 +117,7 @@ async def ask_agent(address: Address, tls: Tls | None, *, insecure: bool) -> Clu
         call = channels.stub(task).Describe(calls.describe_request(), timeout=_PATIENCE)
         description = await call
     except grpc.aio.AioRpcError as error:
-        raise CommandError(f"--agent {address}: {first_line(error)}; is tfscale-agent running there?") from None
+        raise CommandError(f"--agent {address}: {await channels.explain(task, error)}") from None
     finally:
         await channels.close()
     spec = parse_cluster(

@@ -14,7 +14,7 @@ from tfscale.console.sources import Clock, Inbox
 from tfscale.console.sources.clock_seconds import put_seconds
 from tfscale.console.sources.message_queue import MessageQueue
 from tfscale.console.sources.read_timeout import ReadTimeout
-from tfscale.console.transport.channels import Channels, first_line
+from tfscale.console.transport.channels import Channels
 from tfscale.console.wire import calls, frames
 from tfscale.core.cluster.cluster_spec import ClusterSpec
 from tfscale.core.cluster.task import Task
@@ -145,7 +145,7 @@ class _Watch:
             await self._channels.forget(self._task)
             raise _LinkError(LinkState.DOWN, f"silent for {self._patience.silence:.0f} s") from None
         except grpc.aio.AioRpcError as error:
-            raise _LinkError(_state_of(error), first_line(error)) from None
+            raise _LinkError(_state_of(error), await self._channels.why(self._task, error)) from None
         finally:
             self._read_timeout.end(self._limit)
             call.cancel()

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
-from tfscale.console.transport.sanitize import printable
-from tfscale.core.cluster.cluster_spec import ClusterSpec
+from tfscale.core.access.certificate import SecurityError, day
+from tfscale.core.access.tls_fault import could_be_tls, tls_fault
+from tfscale.core.cluster.cluster_spec import Address, ClusterSpec
 from tfscale.core.cluster.security import channel_opener
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity, fingerprint_of
 from tfscale.core.errors import TfscaleError
+from tfscale.core.text import printable
 from tfscale.v1 import agent_pb2
 from tfscale.v1.agent_pb2_grpc import AgentStub
 
 if TYPE_CHECKING:
     from tfscale.v1.agent_pb2_grpc import AgentAsyncStub
 
+_logger = logging.getLogger(__name__)
 _WATCH = f"/{agent_pb2.DESCRIPTOR.services_by_name['Agent'].full_name}/Watch"
 _OPTIONS = (
     # The estimate of a line's bandwidth takes a ping a frame, a quarter of the cost of reading a thousand agents.
@@ -31,6 +38,10 @@ _OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 800),
 )
+_PATIENCE = 1.0
+"""Seconds for which a failed connection is asked about: its link is tried again after that."""
+_MOST_ASKING = 4
+"""Connections that are asked about at once: where all fail, a few tell why."""
 
 
 class CommandError(TfscaleError):
@@ -48,10 +59,17 @@ class Channels:
         self.runs: dict[Task, str] = {}
         """Run of each task, as its agent has described itself last."""
         self._fingerprint = fingerprint_of(spec)
-        self._open = channel_opener(spec.agents.values(), spec, insecure, _OPTIONS)
+        self._opener = channel_opener(spec, insecure, _OPTIONS)
+        if (own := self._opener.certificates) is not None and own.facts.ends_soon(time.time()):
+            _logger.warning("%s expires on %s: renew it before", own.tls.certificate, day(own.facts.end))
+        self._version = self._opener.version
         self._channels: dict[Task, grpc.aio.Channel] = {}
         self._streams: dict[Task, grpc.aio.Channel] = {}
         self._stubs: dict[Task, AgentAsyncStub] = {}
+        self._replaced: list[grpc.aio.Channel] = []
+        """Channels of older certificates, over which calls may be under way."""
+        self._asking = 0
+        """Connections that ask at this moment what TLS has against them."""
 
     def identity(self, task: Task) -> TaskIdentity:
         """Return the names of a task's agent; its run is that of the lead's agent, as soon as that is known."""
@@ -60,15 +78,17 @@ class Channels:
 
     def stub(self, task: Task) -> AgentAsyncStub:
         """Return the stub of the task's agent, for use in one event loop."""
+        self._replace_older()
         if task not in self._stubs:
-            self._channels[task] = self._open(self.spec.agents[task])
+            self._channels[task] = self._opener.open(self.spec.agents[task])
             self._stubs[task] = AgentStub(self._channels[task])
         return self._stubs[task]
 
     def watch(self, task: Task, request: agent_pb2.WatchRequest) -> grpc.aio.UnaryStreamCall[Any, bytes]:
         """Open the stream of the task's agent; its replies are left as bytes."""
+        self._replace_older()
         if task not in self._streams:
-            self._streams[task] = self._open(self.spec.agents[task])
+            self._streams[task] = self._opener.open(self.spec.agents[task], is_stream=True)
         serialize = agent_pb2.WatchRequest.SerializeToString
         call: grpc.aio.UnaryStreamCall[Any, bytes]
         call = self._streams[task].unary_stream(_WATCH, request_serializer=serialize)(request)
@@ -82,9 +102,47 @@ class Channels:
         if (channel := self._streams.pop(task, None)) is not None:
             await channel.close()
 
+    async def why(self, task: Task, error: grpc.aio.AioRpcError) -> str:
+        """Return the fault of a call in a few words, one of TLS by its name.
+
+        This side's certificate is read anew before, if its files have changed.
+        """
+        is_unknown = error.code() is grpc.StatusCode.UNAVAILABLE and could_be_tls(error.details() or "")
+        if not is_unknown or self._asking >= _MOST_ASKING:
+            return first_line(error)
+        self._asking += 1
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await asyncio.to_thread(self._fault, self.spec.agents[task]) or first_line(error)
+        except TimeoutError:
+            return first_line(error)
+        finally:
+            self._asking -= 1
+
+    async def explain(self, task: Task, error: grpc.aio.AioRpcError) -> str:
+        """Return `why`, with a question where nothing is known but that the agent does not answer."""
+        why = await self.why(task, error)
+        is_absent = error.code() is grpc.StatusCode.UNAVAILABLE and why == first_line(error)
+        return f"{why}; is tfscale-agent running there?" if is_absent else why
+
+    def _fault(self, address: Address) -> str:
+        if self._opener.certificates is not None:
+            # New files that are wrong are this side's fault, which is told by their name below.
+            with contextlib.suppress(SecurityError):
+                self._opener.certificates.refresh()
+        return tls_fault(address, self._opener.tls, _PATIENCE)
+
+    def _replace_older(self) -> None:
+        """Have channels opened anew where this side has another certificate since."""
+        if self._version != self._opener.version:
+            self._version = self._opener.version
+            self._replaced += (*self._channels.values(), *self._streams.values())
+            for kept in (self._channels, self._streams, self._stubs):
+                kept.clear()
+
     async def close(self) -> None:
         """End all calls and connections."""
-        for channel in (*self._channels.values(), *self._streams.values()):
+        for channel in (*self._channels.values(), *self._streams.values(), *self._replaced):
             await channel.close()
         for kept in (self._channels, self._streams, self._stubs):
             kept.clear()

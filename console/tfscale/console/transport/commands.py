@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import grpc
 import grpc.aio
 from tfscale.console.engine.events import CommandProgressed, Profile
-from tfscale.console.transport.channels import Channels, CommandError, first_line
+from tfscale.console.transport.channels import Channels, CommandError
 from tfscale.console.wire import calls
 from tfscale.core.cluster.task import Task
 
@@ -87,7 +87,7 @@ class AgentCommands:
             async for message in call:
                 yield calls.progress(message, verb, message.at)
         except grpc.aio.AioRpcError as error:
-            raise CommandError(self._explain(f"cannot {verb}", lead, error)) from None
+            raise CommandError(await self._explain(f"cannot {verb}", lead, error)) from None
         finally:
             call.cancel()
 
@@ -99,7 +99,7 @@ class AgentCommands:
                 rotated = ("--- the log was rotated ---",) if chunk.rotated else ()
                 yield (*rotated, *chunk.lines)
         except grpc.aio.AioRpcError as error:
-            raise CommandError(self._explain("no log", task, error)) from None
+            raise CommandError(await self._explain("no log", task, error)) from None
         finally:
             call.cancel()
 
@@ -109,8 +109,8 @@ class AgentCommands:
         try:
             reply = await self._channels.stub(task).Stack(request, timeout=_STACK_PATIENCE)
         except grpc.aio.AioRpcError as error:
-            raise CommandError(self._explain("no stack", task, error)) from None
-        return Stack(reply.at, reply.pid, reply.text)
+            raise CommandError(await self._explain("no stack", task, error)) from None
+        return Stack(reply.at, reply.pid, calls.stack_text(reply))
 
     async def profile(self, task: Task, seconds: float) -> AsyncIterator[Profile]:
         """Take TensorFlow's profile of the task's process, and yield the progress; the last has the file.
@@ -122,12 +122,10 @@ class AgentCommands:
             async for reply in call:
                 yield calls.profile(reply, seconds)
         except grpc.aio.AioRpcError as error:
-            raise CommandError(self._explain("no profile", task, error)) from None
+            raise CommandError(await self._explain("no profile", task, error)) from None
         finally:
             call.cancel()
 
-    def _explain(self, failure: str, task: Task, error: grpc.aio.AioRpcError) -> str:
+    async def _explain(self, failure: str, task: Task, error: grpc.aio.AioRpcError) -> str:
         agent = f"the agent of {task} at {self._channels.spec.agents[task]}"
-        if error.code() is grpc.StatusCode.UNAVAILABLE:
-            return f"{failure}: {agent}: {first_line(error)}; is tfscale-agent running there?"
-        return f"{failure}: {agent}: {first_line(error)}"
+        return f"{failure}: {agent}: {await self._channels.explain(task, error)}"

@@ -76,15 +76,15 @@ def run_screens(
     return app.return_code or ExitStatus.WELL
 
 
-def run_server(settings: Settings, address: Address) -> int:
-    """Serve the screens to browsers. Raises TfscaleError."""
+def run_server(settings: Settings, address: Address, tell: Callable[[str], None]) -> int:
+    """Serve the screens to browsers, and tell the URL, without which nobody gets in. Raises TfscaleError."""
     if settings.headless or settings.once:
         raise UsageError("--serve is the screen in a browser: leave out --headless and --once")
     try:
         from tfscale.console.tui.serve import serve
     except ModuleNotFoundError as error:
         raise UsageError(f"--serve needs {error.name}: pip install 'tfscale[serve]'") from None
-    serve(sys.argv[1:], address)
+    serve(sys.argv[1:], address, tell)
     return ExitStatus.WELL
 
 

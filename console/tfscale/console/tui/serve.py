@@ -1,9 +1,14 @@
-"""Console in a browser: each open page runs a console of its own, drawn over a websocket."""
+"""Console in a browser: each open page runs a console of its own, drawn over a websocket.
+
+A page may do what the user may who runs the server, so it must know the token that was printed with the address. The
+first visit brings it in the URL and gets a cookie for it, which a browser sends with the websocket, too.
+"""
 
 from __future__ import annotations
 
-import logging
+import hmac
 import os
+import secrets
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +20,6 @@ from tfscale.core.cluster.cluster_spec import Address
 from tfscale.core.errors import TfscaleError
 from yarl import URL
 
-_logger = logging.getLogger(__name__)
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; connect-src 'self' ws: wss:; frame-ancestors 'none'"
@@ -25,12 +29,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ConsoleServer(Server):
-    """Textual's server, closed to pages of other sites: a page that can open the websocket can give commands."""
+    """Textual's server, closed to other users and to pages of other sites: its websocket gives commands."""
 
-    def __init__(self, arguments: Sequence[str], address: Address) -> None:
+    def __init__(self, arguments: Sequence[str], address: Address, tell: Callable[[str], None]) -> None:
         command = shlex.join([sys.executable, "-m", "tfscale.console.cli", *arguments])
         super().__init__(command, address.host, address.port, title="tfscale")
         self._address = address
+        self._tell = tell
+        self._token, self._cookie = secrets.token_urlsafe(), secrets.token_urlsafe()
+        self._cookie_name = f"tfscale-{address.port}"
+        """Name of the cookie: browsers send those of one port of a host to all others."""
 
     def serve(self, debug: bool = False) -> None:  # noqa: ARG002 - its developers' own
         """Serve until interrupted. Raises OSError if the address cannot be bound."""
@@ -40,7 +48,7 @@ class ConsoleServer(Server):
         """Start without Textual's banner on stdout."""
 
     def _announce(self, *_: object) -> None:
-        _logger.info("serving http://%s, Ctrl-C ends it", self._address)
+        self._tell(f"serving http://{self._address}/?token={self._token}, Ctrl-C ends it")
 
     async def _make_app(self) -> web.Application:
         app = await super()._make_app()
@@ -57,12 +65,27 @@ class ConsoleServer(Server):
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             if not is_welcome(self._address, request.host, request.headers.get("Origin")):
                 raise web.HTTPForbidden(text="not from here: open the page by the address that the console printed\n")
+            if self._is_equal(self._token, request.query.get("token", "")) and request.path == "/":
+                return self._welcomed(request)
+            if not self._is_equal(self._cookie, request.cookies.get(self._cookie_name, "")):
+                raise web.HTTPForbidden(text="no token: open the page by the URL that the console printed, as it is\n")
             response = await handler(request)
             if not response.prepared:
                 response.headers["Content-Security-Policy"] = _POLICY
             return response
 
         return guard
+
+    def _welcomed(self, request: web.Request) -> web.StreamResponse:
+        """Return a cookie in exchange for the token, and the page's address without it: addresses are kept."""
+        left = {name: value for name, value in request.query.items() if name != "token"}
+        response = web.Response(status=303, headers={"Location": str(URL("/").with_query(left))})
+        response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="Lax", path="/")
+        return response
+
+    @staticmethod
+    def _is_equal(secret: str, given: str) -> bool:
+        return hmac.compare_digest(secret.encode(), given.encode(errors="replace"))
 
 
 def is_welcome(address: Address, host: str, origin: str | None) -> bool:
@@ -76,9 +99,9 @@ def is_welcome(address: Address, host: str, origin: str | None) -> bool:
     return origin is None or URL(origin).authority == url.authority
 
 
-def serve(arguments: Sequence[str], address: Address) -> None:
-    """Serve until interrupted. `arguments` are those of each console. Raises TfscaleError."""
+def serve(arguments: Sequence[str], address: Address, tell: Callable[[str], None]) -> None:
+    """Serve until interrupted, and tell the URL. `arguments` are those of each console. Raises TfscaleError."""
     try:
-        ConsoleServer(arguments, address).serve()
+        ConsoleServer(arguments, address, tell).serve()
     except OSError as error:
         raise TfscaleError(f"--serve {address}: {os.strerror(error.errno or 0)}: give another address") from None

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfscale.console.engine.events import CommandProgressed, Profile
-from tfscale.console.transport.sanitize import printable
 from tfscale.console.wire.frames import CAUTION
 from tfscale.core.cluster.task import Task
 from tfscale.core.cluster.task_identity import TaskIdentity
 from tfscale.core.records import SCHEMA_VERSION, Description, Stage
+from tfscale.core.text import printable
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
 from tfscale.v1 import agent_pb2, arrival_pb2, report_pb2
 
@@ -66,7 +66,13 @@ def profile(message: agent_pb2.ProfileReply, seconds: float) -> Profile:
         report_pb2.PROFILE_STAGE_WRITING: "writing",
         report_pb2.PROFILE_STAGE_WRITTEN: "written",
     }
-    return Profile(stages.get(message.stage, "working"), message.folder, message.file, message.bytes)
+    doing = stages.get(message.stage, "working")
+    return Profile(doing, printable(message.folder), printable(message.file), message.bytes)
+
+
+def stack_text(message: agent_pb2.StackReply) -> str:
+    """Return the stacks line by line; names in them are those of another host's files."""
+    return "\n".join(map(printable, message.text.split("\n")))
 
 
 def watch_request(to: TaskIdentity, since: float) -> agent_pb2.WatchRequest:

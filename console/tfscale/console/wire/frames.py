@@ -14,7 +14,6 @@ from typing import Any
 
 from google.protobuf.message import Message
 from tfscale.console.history.gauges import Gauges, gauges_of
-from tfscale.console.transport.sanitize import printable
 from tfscale.core.records import (
     UNHEARD,
     Activity,
@@ -32,6 +31,7 @@ from tfscale.core.records import (
     TaskStatus,
     Training,
 )
+from tfscale.core.text import printable
 from tfscale.core.validation import check_counts, check_steps, check_time, is_moment
 from tfscale.core.wire.convert import Caution, message_of, parsed, record_of
 from tfscale.core.wire.fields import column, delimited

@@ -75,6 +75,8 @@ class Tls:
     ca: Path
     certificate: Path
     key: Path
+    has_roles: bool = True
+    """False where every certificate of the authority may give every order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,12 +305,15 @@ def _parse_program(table: Mapping[str, Any]) -> ProgramSpec:
 
 
 def _parse_tls(table: Mapping[str, Any], base: Path) -> Tls:
-    names = {"ca", "certificate", "key"}
-    _refuse_unknown(table, names, "[tls]")
-    for name in sorted(names):
+    names = ("ca", "certificate", "key")
+    _refuse_unknown(table, {*names, "roles"}, "[tls]")
+    for name in names:
         if not isinstance(table.get(name), str):
             raise UsageError(f"[tls] {name} is missing: give the path of a PEM file")
-    return Tls(*(base / table[name] for name in ("ca", "certificate", "key")))
+    if (roles := table.get("roles", "on")) not in ("on", "off"):
+        raise UsageError(f'[tls] roles: {roles!r} must be "on" or "off"')
+    ca, certificate, key = (base / table[name] for name in names)
+    return Tls(ca, certificate, key, roles == "on")
 
 
 def _table(value: object, where: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Rule by which consoles and agents trust each other, and the gRPC servers' and channels' settings that follow.
+"""Rule by which consoles and agents trust each other, and the settings of gRPC's channels that follow.
 
 Every side decides by the same rule, `uses_tls`: `--insecure` means plain text; else `[tls]` in the cluster file means
 mutual TLS on every address; with neither, only loopback addresses are served and dialled.
@@ -6,13 +6,15 @@ mutual TLS on every address; with neither, only loopback addresses are served an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import grpc
 import grpc.aio
+from tfscale.core.access.caller_role import CallerRole
+from tfscale.core.access.certificate import SecurityError
+from tfscale.core.access.kept_certificates import KeptCertificates
 from tfscale.core.cluster.cluster_spec import Address, ClusterSpec, Tls
-from tfscale.core.errors import UsageError
+from tfscale.core.cluster.local.agent_token import token_senders
 
 _EVERY_CHANNEL = (
     # Agents are named by address; a proxy that is meant for the web would only stand in between.
@@ -40,10 +42,6 @@ SERVER_OPTIONS = (
 )
 
 
-class SecurityError(UsageError):
-    """An address that may not be used in plain text, or a certificate that cannot be read."""
-
-
 def uses_tls(address: Address, spec: ClusterSpec, insecure: bool) -> bool:
     """Decide whether an agent is served and dialled at `address` with TLS.
 
@@ -61,47 +59,65 @@ def uses_tls(address: Address, spec: ClusterSpec, insecure: bool) -> bool:
     return False
 
 
-def server_credentials(address: Address, spec: ClusterSpec, insecure: bool = False) -> grpc.ServerCredentials | None:
-    """Return the credentials with which an agent serves `address`, None for plain text.
-
-    Callers must show a certificate of the same authority. Raises SecurityError.
-    """
-    if not uses_tls(address, spec, insecure) or spec.tls is None:
+def certificates_of(spec: ClusterSpec, insecure: bool, *, is_agent: bool = False) -> KeptCertificates | None:
+    """Return this side's certificate, None where it speaks plain text. Raises SecurityError if it cannot be used."""
+    if insecure or spec.tls is None:
         return None
-    ca, certificate, key = _read(spec.tls)
-    return grpc.ssl_server_credentials([(key, certificate)], root_certificates=ca, require_client_auth=True)
+    return KeptCertificates(spec.tls, CallerRole.AGENT if is_agent and spec.tls.has_roles else None)
 
 
-def channel_opener(
-    addresses: Iterable[Address], spec: ClusterSpec, insecure: bool, options: Sequence[tuple[str, int]]
-) -> Callable[[Address], grpc.aio.Channel]:
-    """Return a function that opens a channel to any one of `addresses`.
+class ChannelOpener:
+    """Opener of channels to agents, which shows them this side's certificate as it is kept now.
 
-    All addresses are checked and the certificates are read here, once for a thousand channels. Raises SecurityError.
+    To an agent on loopback that is reached in plain text it sends that agent's token, with the calls that need it.
     """
-    everything = [*_EVERY_CHANNEL, *options]
-    with_tls = [uses_tls(address, spec, insecure) for address in addresses]
-    if not any(with_tls) or spec.tls is None:
-        return lambda address: grpc.aio.insecure_channel(str(address), options=everything)
-    ca, certificate, key = _read(spec.tls)
-    credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=certificate)
-    return lambda address: grpc.aio.secure_channel(str(address), credentials, options=everything)
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        insecure: bool,
+        certificates: KeptCertificates | None,
+        options: Sequence[tuple[str, int]] = _AGENTS_CHANNEL,
+    ) -> None:
+        self.certificates = certificates
+        self._spec, self._insecure = spec, insecure
+        self._options = [*_EVERY_CHANNEL, *options]
+        self._credentials: tuple[int, grpc.ChannelCredentials] | None = None
+
+    @property
+    def tls(self) -> Tls | None:
+        """Files of the certificate, None where agents are dialled in plain text."""
+        return None if self.certificates is None else self.certificates.tls
+
+    @property
+    def version(self) -> int:
+        """Number that rises when the certificate is replaced: a channel of an older one has an old certificate."""
+        return 0 if self.certificates is None else self.certificates.version
+
+    def open(self, address: Address, *, is_stream: bool = False) -> grpc.aio.Channel:
+        """Open a channel. One that carries nothing but a task's stream needs no token, and costs less without.
+
+        Raises SecurityError where the address may not be dialled.
+        """
+        if uses_tls(address, self._spec, self._insecure) and self.certificates is not None:
+            return grpc.aio.secure_channel(str(address), self._kept(self.certificates), options=self._options)
+        senders = token_senders(address) if address.is_loopback and not is_stream else None
+        return grpc.aio.insecure_channel(str(address), options=self._options, interceptors=senders)
+
+    def _kept(self, certificates: KeptCertificates) -> grpc.ChannelCredentials:
+        """Return the credentials of the newest certificate, the same for a thousand channels."""
+        if self._credentials is None or self._credentials[0] != certificates.version:
+            self._credentials = (certificates.version, certificates.channel_credentials())
+        return self._credentials[1]
+
+
+def channel_opener(spec: ClusterSpec, insecure: bool, options: Sequence[tuple[str, int]]) -> ChannelOpener:
+    """Return the opener of a console's channels. Raises SecurityError where any one agent may not be dialled."""
+    for address in spec.agents.values():
+        uses_tls(address, spec, insecure)
+    return ChannelOpener(spec, insecure, certificates_of(spec, insecure), options)
 
 
 def open_channel(address: Address, spec: ClusterSpec, insecure: bool = False) -> grpc.aio.Channel:
-    """Open an agent's channel to another agent at `address`. Raises SecurityError."""
-    return channel_opener([address], spec, insecure, _AGENTS_CHANNEL)(address)
-
-
-def _read(tls: Tls) -> tuple[bytes, bytes, bytes]:
-    return _pem(tls.ca, "ca"), _pem(tls.certificate, "certificate"), _pem(tls.key, "key")
-
-
-def _pem(path: Path, name: str) -> bytes:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise SecurityError(f"[tls] {name}: {path} cannot be read: {error.strerror}") from error
-    if b"-----BEGIN" not in data:
-        raise SecurityError(f"[tls] {name}: {path} is not a PEM file")
-    return data
+    """Open one channel to an agent at `address`. Raises SecurityError."""
+    return ChannelOpener(spec, insecure, certificates_of(spec, insecure)).open(address)

@@ -56,5 +56,10 @@ class TaskFiles:
     def agent_lock(self) -> Path:
         return self._file("agent.lock")
 
+    @property
+    def audit(self) -> Path:
+        """File of the orders that the agent was given."""
+        return self._file("audit.jsonl")
+
     def _file(self, ending: str) -> Path:
         return self.folder / f"{self.stem}.{ending}"

@@ -12,7 +12,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TextIO
 
@@ -45,6 +45,8 @@ class LocalAgent:
     """True if it serves in plain text whatever its cluster file says."""
     fingerprint: str = ""
     """Fingerprint of its cluster."""
+    token: str = field(default="", repr=False)
+    """Secret that a call on loopback needs to give it orders; empty where it asks for none."""
 
 
 class Announcement:
@@ -82,7 +84,7 @@ class Announcement:
     def _write(self, folder: Path) -> None:
         """Write the file in this folder. Raises OSError."""
         folder.mkdir(mode=0o700, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(dir=folder)
+        descriptor, draft = tempfile.mkstemp(prefix=_prefix(self._agent.address.rpartition(":")[2]), dir=folder)
         file = os.fdopen(descriptor, "w", encoding="utf-8")
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -109,14 +111,24 @@ def announced(agent: LocalAgent, environment: Mapping[str, str]) -> Iterator[Ann
         announcement.end()
 
 
-def local_agents(environment: Mapping[str, str]) -> list[LocalAgent]:
-    """List the agents of this user that serve on this machine now, by run and task."""
-    found: dict[int, LocalAgent] = {}
+def announcements_folder(environment: Mapping[str, str]) -> Path:
+    """Return the folder in which agents of this user that start now are announced."""
+    return next(iter([*made_runtime_folders(environment), *runtime_folders(environment)])) / _FOLDER
+
+
+def local_agents(environment: Mapping[str, str], port: int | None = None) -> list[LocalAgent]:
+    """List the agents of this user that serve on this machine now, at any port or at one, by run and task."""
+    found: dict[tuple[int, str], LocalAgent] = {}
     for folder in filter(is_private, runtime_folders(environment)):
-        for path in (folder / _FOLDER).glob(f"*{_SUFFIX}"):
+        for path in (folder / _FOLDER).glob(f"{_prefix(port)}*{_SUFFIX}"):
             if (agent := _read(path)) is not None:
-                found[agent.pid] = agent
+                found[agent.pid, agent.address] = agent
     return sorted(found.values(), key=lambda agent: (agent.run, agent.task))
+
+
+def _prefix(port: int | str | None) -> str:
+    """Return the begin of a file's name: each of many agents is asked for its token by its port."""
+    return "" if port is None else f"{port}-"
 
 
 def _read(path: Path) -> LocalAgent | None:

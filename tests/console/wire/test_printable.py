@@ -5,24 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import fakes
-import pytest
-from tfscale.console.transport.sanitize import printable
-from tfscale.console.wire import frames
+from tfscale.console.wire import calls, frames
 from tfscale.core.records import Exit, TaskState, TaskStatus
-
-
-@pytest.mark.parametrize(
-    ("written", "shown"),
-    [
-        ("a line, 日本語 – as it is", "a line, 日本語 – as it is"),
-        ("\x1b[1;31mValueError\x1b[0m: no", "ValueError: no"),
-        ("\x1b]0;a title\x07text\x1b[2J", "text"),
-        ("one\ttwo\rthree\x00", "one two three "),
-        ("cut off \x1b", "cut off "),
-    ],
-)
-def test_only_what_can_be_printed_is_left(written: str, shown: str) -> None:
-    assert printable(written) == shown
+from tfscale.v1 import agent_pb2
 
 
 def test_nothing_that_an_agent_says_moves_the_cursor() -> None:
@@ -30,3 +15,10 @@ def test_nothing_that_an_agent_says_moves_the_cursor() -> None:
     sent = replace(fakes.frame(fakes.worker(0)), status=TaskStatus(TaskState.EXITED, exit=ended, reason="\x1b[2J"))
     status = frames.frame(frames.frame_message(sent).SerializeToString()).status
     assert status.exit and status.exit.log == ("MemoryError: 64 GiB",) and status.reason == ""
+
+
+def test_names_in_stacks_and_profiles_are_printable() -> None:
+    stack = agent_pb2.StackReply(text='Thread 1:\n  File "\x1b]0;title\x07a.py"\n')
+    assert calls.stack_text(stack) == 'Thread 1:\n  File "a.py"\n'
+    profile = calls.profile(agent_pb2.ProfileReply(folder="/a\x1b[2J", file="b\n"), 1.0)
+    assert (profile.folder, profile.file) == ("/a", "b ")

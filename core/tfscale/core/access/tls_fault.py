@@ -1,0 +1,90 @@
+"""Fault of a TLS connection, by its name. gRPC keeps it to itself, so a second connection asks for it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+
+from tfscale.core.access.certificate import SecurityError, client_context, read_certificate
+from tfscale.core.cluster.cluster_spec import Address, Tls
+
+PATIENCE = 2.0
+"""Seconds for each step of the connection: to connect, to shake hands, to be refused."""
+_ITS_CERTIFICATE = {
+    9: "its certificate is not valid yet: compare the clocks",
+    10: "its certificate has expired: renew it there",
+    26: "its certificate is not made for an agent: make it with tfscale-agent certificates --hosts",
+    62: "its certificate names another host: make one for {host}",
+    64: "its certificate names another host: make one for {host}",
+}
+"""Words by OpenSSL's number of the error (X509_V_ERR_...); any other means that nobody trusted has signed it."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
+"""Reasons that OpenSSL gives where the other side's bytes are not TLS."""
+_NOT_TLS = ("refused", "timed out", "timeout", "unreachable", "no route", "resolution", "deadline")
+"""Words in gRPC's details of a failed connection that did not get as far as TLS."""
+
+
+def could_be_tls(details: str) -> bool:
+    """Return whether a connection that failed with these details of gRPC may have got as far as TLS."""
+    return not any(word in details.lower() for word in _NOT_TLS)
+
+
+def tls_fault(address: Address, tls: Tls | None, patience: float = PATIENCE) -> str:
+    """Return why TLS ends connections to an agent, in words for after its address; empty where it does not.
+
+    `tls` is None where this side speaks plain text. It takes up to three times `patience`, so call it in a thread.
+    """
+    try:
+        with socket.create_connection((address.host, address.port), patience) as connection:
+            return _asked_for_tls(connection) if tls is None else _refused(connection, address.host, tls)
+    except (OSError, SecurityError) as error:
+        return str(error) if isinstance(error, SecurityError) else ""
+
+
+def _asked_for_tls(connection: socket.socket) -> str:
+    """Return the fault where the other side speaks TLS, and this side does not."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        context.wrap_socket(connection).close()
+    except ssl.SSLError as error:
+        if "ALERT" not in (error.reason or ""):
+            return ""
+    return "speaks TLS: give [tls] in the cluster file, or with --agent also --ca, --certificate and --key"
+
+
+def _refused(connection: socket.socket, host: str, tls: Tls) -> str:
+    context = client_context(tls)
+    context.set_alpn_protocols(["h2"])  # gRPC refuses who does not
+    try:
+        with context.wrap_socket(connection, server_hostname=host) as secure:
+            return "" if _is_welcome(secure) else _why_not_this_side(tls)
+    except ssl.SSLCertVerificationError as error:
+        foreign = f"its certificate is of another authority than {tls.ca}: give both one [tls] ca"
+        return _ITS_CERTIFICATE.get(error.verify_code, foreign).format(host=host)
+    except ssl.SSLError as error:
+        if any(word in (error.reason or "") for word in _NO_TLS):
+            return "speaks plain text: give both [tls], or both --insecure"
+        return _why_not_this_side(tls) if "ALERT" in (error.reason or "") else ""
+
+
+def _is_welcome(secure: ssl.SSLSocket) -> bool:
+    """Decide whether the other side goes on after the handshake, in which TLS 1.3 does not refuse a certificate yet.
+
+    gRPC begins with its settings, and closes the connection without a word of whom it does not trust.
+    """
+    try:
+        return bool(secure.recv(1))
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+
+
+def _why_not_this_side(tls: Tls) -> str:
+    try:
+        read_certificate(tls, time.time())
+    except SecurityError as error:
+        return f"refuses this side's certificate: {error}"
+    return f"ends the connection as if it did not trust this side's certificate: compare its [tls] ca with {tls.ca}"

@@ -1,0 +1,87 @@
+"""Token of an agent on loopback: only its own user can read it, and so only that user can give it orders.
+
+It stands in the announcement of the agent, which is locked for as long as the agent lives. A token of an agent that has
+ended is not sent, since another user could listen at its port by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+from tfscale.core.cluster.cluster_spec import Address, parse_address
+from tfscale.core.cluster.local.local_agents import LocalAgent, local_agents
+from tfscale.core.errors import UsageError
+
+TOKEN_KEY = "tfscale-token"
+"""Name of the token in a call's metadata."""
+NEEDS_TOKEN = frozenset({"Restart", "Stop", "Start", "Profile", "Apply", "FollowLog", "Stack"})
+"""Calls that change a task or read what is private; the others are open to every user of the machine."""
+_Tokens = tuple[str, ...]
+_Continuation = Callable[[grpc.aio.ClientCallDetails, Any], Awaitable[Any]]
+
+
+def tokens_of(address: Address) -> _Tokens:
+    """Return the tokens of this user's agents at an address, of which network namespaces may have one each."""
+    found = local_agents(os.environ, address.port)
+    return tuple(agent.token for agent in found if agent.token and _serves(agent, address))
+
+
+def token_senders(address: Address) -> list[grpc.aio.ClientInterceptor]:
+    """Return what adds the token of the agent at `address` to those calls of a channel that need it."""
+    return [_UnarySender(address), _StreamSender(address)]
+
+
+class _Sender:
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def _tokens(self, details: grpc.aio.ClientCallDetails) -> _Tokens:
+        method = details.method.decode() if isinstance(details.method, bytes) else str(details.method)
+        return tokens_of(self._address) if method.rpartition("/")[2] in NEEDS_TOKEN else ()
+
+
+class _UnarySender(_Sender, grpc.aio.UnaryUnaryClientInterceptor):
+    async def intercept_unary_unary(
+        self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request: Any
+    ) -> Any:
+        sent = self._tokens(client_call_details)
+        call = await continuation(_with(client_call_details, sent), request)
+        try:
+            is_refused = await call.code() is grpc.StatusCode.PERMISSION_DENIED
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+        # An agent that was started again while the call waited for it has another token.
+        if is_refused and (fresh := self._tokens(client_call_details)) != sent:
+            return await continuation(_with(client_call_details, fresh), request)
+        return call
+
+
+class _StreamSender(_Sender, grpc.aio.UnaryStreamClientInterceptor):
+    async def intercept_unary_stream(
+        self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request: Any
+    ) -> Any:
+        return await continuation(_with(client_call_details, self._tokens(client_call_details)), request)
+
+
+def _with(details: grpc.aio.ClientCallDetails, tokens: _Tokens) -> grpc.aio.ClientCallDetails:
+    if not tokens:
+        return details
+    metadata = grpc.aio.Metadata(*(details.metadata or ()), *((TOKEN_KEY, token) for token in tokens))
+    given = (details.method, details.timeout, metadata, details.credentials, details.wait_for_ready)
+    return grpc.aio.ClientCallDetails(*given)
+
+
+def _serves(agent: LocalAgent, address: Address) -> bool:
+    """Return whether an announced agent is meant by an address of loopback, which has several names."""
+    try:
+        own = parse_address(agent.address)
+    except UsageError:
+        return False
+    is_same_host = own.host == address.host or "localhost" in (own.host, address.host)
+    return own.port == address.port and own.is_loopback and is_same_host
