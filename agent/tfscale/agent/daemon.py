@@ -247,11 +247,9 @@ class Daemon:
         if self._supervisor.alive and self._settings.show_output:
             _logger.warning("joined the task, which an earlier agent had started; its earlier output is in %s", log)
         elif not cold and not self._supervisor.alive:
-            _logger.warning(
-                "the task %s while no agent was there; give --restart to run it again; its log is %s",
-                f"ended ({status.reason})" if status.exit is None else how_it_ended(status.exit),
-                log,
-            )
+            how = f"ended ({status.reason})" if status.exit is None else how_it_ended(status.exit)
+            then = "it is reported" if self._recovery.is_pending else "give --restart to run it again"
+            _logger.warning("the task %s while no agent was there; %s; its log is %s", how, then, log)
 
     def _was_starting(self, status: TaskStatus) -> bool:
         """Return whether the last agent was killed during a command, just before it started its own task."""

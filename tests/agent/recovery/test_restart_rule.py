@@ -1,4 +1,4 @@
-"""Which end is followed by a restart, by each policy."""
+"""Ends that are followed by a restart, by each policy."""
 
 from __future__ import annotations
 

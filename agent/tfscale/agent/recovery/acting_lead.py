@@ -40,7 +40,7 @@ _KEPT = 3.0
 _FORGOTTEN = 15.0
 """Seconds without a report after which a hang is over: agents repeat theirs every 5 s."""
 _MOST_DOUBLINGS = 30
-_WAVE = 16
+_WAVE = 64
 """Agents that are asked at once whether they are there."""
 
 
@@ -129,7 +129,8 @@ class ActingLead:
         """Return the incident to which a report belongs; one that is final ends with the next start of its tasks."""
         for incident in [each for each in self._incidents if set(each.scope) & set(scope)]:
             is_left = report.status.generation > incident.generation or self._is_commanded(incident)
-            if incident.final is None or not is_left:
+            has_become_a_failure = incident.is_hang and report.still is None
+            if incident.final is None or not (is_left or has_become_a_failure):
                 return incident
             self._incidents.remove(incident)
         return None
@@ -160,21 +161,22 @@ class ActingLead:
             return Verdict(is_final=True)
         budget = self._budget(incident)
         pause, tries = max(0.0, _jittered(budget.pause(policy)) - settle), 0
+        words = budget.which(policy)
         while not await self._is_over(incident):
             if (final := await self._why_left(incident, budget)) is not None:
                 return final
-            await self._wait(incident, pause, "" if tries else budget.which(policy))
+            await self._wait(incident, pause, words)
             if await self._is_over(incident):
                 break
             try:
                 operation = await self._command(incident, budget)
             except Busy:
-                pause = _LOOK
+                pause, words = _LOOK, ""
                 continue
             except TfscaleError as error:
                 if loop.time() - began > policy.period:
                     return await self._give_up(incident, budget, f"for {time_text(policy.period)}: {error}")
-                tries += 1
+                tries, words = tries + 1, ""
                 self._tell(incident, f"{error}; it is tried again")
                 pause = _jittered(min(policy.most_backoff, policy.backoff * 2.0 ** min(tries, _MOST_DOUBLINGS)))
                 continue
@@ -184,7 +186,7 @@ class ActingLead:
             if await self._carried_out(incident, operation):
                 return None
             budget = budget.after_end(self._progress(incident), time.time(), policy)
-            pause = _jittered(budget.pause(policy))
+            pause, words = _jittered(budget.pause(policy)), budget.which(policy)
         return None
 
     def _has_followers(self, incident: Incident) -> bool:
@@ -192,7 +194,10 @@ class ActingLead:
         return len(self._spec.tasks) > 1 and not keeps_training(self._spec, self._strategy(), incident.scope)
 
     async def _may_end_hang(self, incident: Incident) -> bool:
-        """Write the stacks of all tasks down, and return whether the policy ends a hang."""
+        """Write the stacks of all tasks down, and return whether the policy ends this hang.
+
+        Where nobody waits the program may do other things than to train: no policy ends that.
+        """
         task, how = incident.cause()
         event = f"{task} {how}, reported by {listing([str(each) for each in incident.reports])}"
         try:
@@ -200,7 +205,8 @@ class ActingLead:
         except HangFileError as error:
             where = str(error)
         _logger.warning("%s; %s", event, where)
-        return self._policy.on_hang is OnHang.RESTART
+        waits = any(report.is_inside for report in incident.reports.values())
+        return waits and self._policy.on_hang is OnHang.RESTART
 
     def _budget(self, incident: Incident) -> RestartBudget:
         """Return what is left to these tasks, after this failure."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfscale.agent.recovery.restart_budget import Progress
 from tfscale.core.failure.task_failure import Failure, failure_of
 from tfscale.core.records import TaskState, TaskStatus
 from tfscale.core.text import duration
+
+_MOST_LINES = 16
+_MOST_LINE = 1000
+"""Characters of a log's line in a report: enough to tell why the task has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class FailureReport:
 
     @property
     def how(self) -> str:
-        """What the task does that makes no step, in words."""
+        """Words about a task that makes no step."""
         return f"made no step for {duration(self.still or 0.0)}"
 
 
@@ -61,3 +65,10 @@ class Verdict:
     """True where it is left as it is, and need not be reported again."""
     gave_up: bool = False
     """True where that is because its restarts are spent, or bring nothing."""
+
+
+def shortened(status: TaskStatus) -> TaskStatus:
+    """Return a status that is short enough for a report, whatever was written to the task's log."""
+    end = status.exit
+    log = () if end is None else tuple(line[:_MOST_LINE] for line in end.log[:_MOST_LINES])
+    return replace(status, reason="", exit=None if end is None else replace(end, log=log))

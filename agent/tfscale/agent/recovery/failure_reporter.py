@@ -15,9 +15,12 @@ from tfscale.core.errors import TfscaleError
 
 _logger = logging.getLogger(__name__)
 _AGAIN = 5.0
-"""Seconds between two reports of one failure."""
+"""Seconds between two reports of one failure whose restart is decided."""
 _SOON = 1.0
-"""Seconds after a report that nobody has taken."""
+"""Seconds between two while nothing is decided: at least, and for each so many tasks of the cluster."""
+_TASKS_A_SECOND = 200
+Subject = tuple[int, int, bool]
+"""Failure of one attempt: its generation, its number, and whether it is a hang."""
 _LEAD_PATIENCE = 5.0
 """Seconds in which the lead's agent may be started again, before another one decides in its place."""
 _PATIENCE = 3.0
@@ -42,9 +45,11 @@ class FailureReporter:
         self._between = tasks[1 : tasks.index(task)]
         """Tasks between the lead and the own one."""
         self._leads = task == spec.lead
+        self._soon = min(_AGAIN, max(_SOON, len(tasks) / _TASKS_A_SECOND))
         self._silent_since: float | None = None
         """Time on the loop's clock since which the lead's agent has not answered."""
-        self._settled: FailureReport | None = None
+        self._reported: Subject | None = None
+        self._settled: Subject | None = None
         self._reporting: asyncio.Task[None] | None = None
         self._refusal = ""
 
@@ -55,8 +60,12 @@ class FailureReporter:
 
     def look(self) -> None:
         """Report a failure that there is; call it at each change of the task, and each second."""
-        if (self._reporting is None or self._reporting.done()) and self.is_pending:
-            self._reporting = asyncio.create_task(self._report())
+        if (report := self._pending()) is None or _subject(report) == self._reported:
+            return
+        if self._reporting is not None:
+            self._reporting.cancel()
+        self._reported = _subject(report)
+        self._reporting = asyncio.create_task(self._report(self._reported))
 
     async def close(self) -> None:
         if self._reporting is not None:
@@ -64,19 +73,22 @@ class FailureReporter:
             await asyncio.gather(self._reporting, return_exceptions=True)
 
     def _pending(self) -> FailureReport | None:
-        report, settled = self._own_report(), self._settled
-        if report is None:
-            return None
-        is_settled = settled is not None and settled.key == report.key and _is_hang(settled) == _is_hang(report)
-        return None if is_settled else report
+        report = self._own_report()
+        return None if report is None or _subject(report) == self._settled else report
 
-    async def _report(self) -> None:
-        while (report := self._pending()) is not None:
-            verdict = await self._ask(report)
-            if verdict is not None and self._pending() is not None:
-                self._settled = report if verdict.is_final else self._settled
-                self._on_verdict(report, verdict)
-            await asyncio.sleep(_SOON if verdict is None else _AGAIN)
+    async def _report(self, subject: Subject) -> None:
+        """Report this failure until it is over, or its verdict final."""
+        try:
+            while (report := self._pending()) is not None and _subject(report) == subject:
+                verdict = await self._ask(report)
+                if verdict is not None and (now := self._pending()) is not None and _subject(now) == subject:
+                    self._settled = subject if verdict.is_final else self._settled
+                    self._on_verdict(report, verdict)
+                is_decided = verdict is not None and verdict.words
+                await asyncio.sleep(_AGAIN if is_decided else self._soon)
+        finally:
+            if self._reported == subject:
+                self._reported = None
 
     async def _ask(self, report: FailureReport) -> Verdict | None:
         """Return the verdict of the acting lead, None where nobody gives one."""
@@ -108,5 +120,5 @@ class FailureReporter:
         return await self._acting.hear(report)
 
 
-def _is_hang(report: FailureReport) -> bool:
-    return report.still is not None
+def _subject(report: FailureReport) -> Subject:
+    return *report.key, report.still is not None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from tfscale.agent.cluster.gang import Gang, GangMember
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.on_demand.stack_requests import StackDump
 from tfscale.agent.recovery.acting_lead import ActingLead
-from tfscale.agent.recovery.failure_report import FailureReport, Verdict
+from tfscale.agent.recovery.failure_report import FailureReport, Verdict, shortened
 from tfscale.agent.recovery.failure_reporter import FailureReporter
 from tfscale.agent.recovery.hang_stacks import HangStacks, OwnStacks
 from tfscale.agent.recovery.recovery_peer import RecoveryPeer
 from tfscale.agent.recovery.restart_budget import Progress
+from tfscale.agent.recovery.watchdog import Watchdog
 from tfscale.agent.settings import AgentSettings
 from tfscale.agent.supervision.supervisor import Supervisor
 from tfscale.agent.telemetry.probe_reports import ProbeReports
@@ -23,6 +25,9 @@ from tfscale.core.records import TaskState, TaskStatus
 
 GAVE_UP = 93
 """Exit status of an agent that ends with its task where no other restart follows: as NVIDIA's `do not requeue`."""
+
+_MOST_WORDS = 400
+"""Characters of a verdict that are shown."""
 
 
 class TaskRecovery:
@@ -50,6 +55,9 @@ class TaskRecovery:
         strategy = lambda: reports.strategy  # noqa: E731
         self._acting = ActingLead(spec, self._policy, task, members, gang, journal, strategy, self._reached, stacks)
         self._reporter = FailureReporter(spec, task, peers, self._acting, self._own_report, self._on_verdict)
+        self._watchdog = Watchdog()
+        self._still: float | None = None
+        """Seconds without a step, where they are more than any normal pause."""
         self.gave_up = False
         """True where the newest end of the task is left because no other restart may follow."""
 
@@ -66,6 +74,11 @@ class TaskRecovery:
     def look(self) -> None:
         """Take in what the task does; call it at each change of it, and each second."""
         self.gave_up = self.gave_up and not self._supervisor.alive
+        status, reports = self._supervisor.status, self._reports
+        is_running = status.state is TaskState.RUNNING
+        attempt = (status.generation, status.attempt)
+        still = self._watchdog.look(attempt, reports.steps, reports.lasting, time.monotonic())
+        self._still = still if is_running else None
         self._reporter.look()
 
     async def close(self) -> None:
@@ -78,16 +91,21 @@ class TaskRecovery:
         return Progress(probe.checkpoint if probe else None, training.global_step if training else None)
 
     def _own_report(self) -> FailureReport | None:
-        """Return the failure of the task, None without one, or where a command has come to it since."""
+        """Return the failure or the hang of the task, None without one, or where a command has come to it since."""
         status = self._supervisor.status
-        if not self._is_on or self._journal.entry.commanded > status.generation or not self._has_failed(status):
+        if not self._is_on or self._journal.entry.commanded > status.generation:
             return None
         reached = self._reached()
-        return FailureReport(str(self._task), status, reached.checkpoint, reached.step)
+        report = FailureReport(str(self._task), shortened(status), reached.checkpoint, reached.step)
+        if status.state is TaskState.RUNNING and self._still is not None:
+            return replace(report, still=self._still, is_inside=self._reports.is_waiting)
+        return report if self._has_failed(status) else None
 
     def _has_failed(self, status: TaskStatus) -> bool:
         """Decide whether the task has ended so that its policy, or that of the first to fail, may restart it."""
         end = status.exit
+        if not set(self._policy.by_role.values()) - {RestartPolicy.NEVER}:
+            return False
         if status.state is TaskState.LOST:
             return not self._supervisor.is_end_unknown
         if status.state is not TaskState.EXITED or end is None or end.requested:
@@ -100,7 +118,7 @@ class TaskRecovery:
         self.gave_up = verdict.gave_up
         at = None if verdict.seconds is None else time.time() + verdict.seconds
         told = self._supervisor.status.restart_at
-        is_news = self._supervisor.explain(verdict.words, told if self._is_told(at) else at)
+        is_news = self._supervisor.explain(verdict.words[:_MOST_WORDS], told if self._is_told(at) else at)
         if is_news or verdict.is_final:
             self._on_news()
 
