@@ -197,6 +197,7 @@ async def test_a_gang_of_which_one_has_finished_does_not_begin_anew(
     settings = workers(policy())
     settings[W0] = replace(settings[W0], command=(sys.executable, "-c", "pass"))
     async with agents(settings.values()):
+        await status_when(settings[W0], lambda status: status.state is TaskState.EXITED)
         kill(await runs(settings[W1]))
         status = await status_when(settings[W1], lambda status: "not restarted" in status.reason)
     assert status.reason == "not restarted: worker:0 has finished, and would begin anew"
@@ -250,20 +251,21 @@ async def test_another_agent_decides_while_that_of_the_lead_is_dead(
 
 
 @pytest.mark.usefixtures("source_roots")
+@pytest.mark.parametrize("task", [W0, W1], ids=str)
 async def test_an_agent_that_comes_back_reports_what_failed_without_it(
-    workers: Callable[..., dict[Task, AgentSettings]],
+    workers: Callable[..., dict[Task, AgentSettings]], task: Task
 ) -> None:
     settings = workers(policy())
     document = {"policy": "OnFailure", "backoff": "0.2s"}
-    async with agents([settings[W0], settings[W2]]):
-        with agent_process(settings[W1], recovery=document) as gone:
-            status = await runs(settings[W1])
+    with agent_process(settings[task], recovery=document) as gone:
+        async with agents([each for other, each in settings.items() if other != task]):
+            before = await all_run(settings)
             gone.kill()
             gone.wait()
-            kill(status)
-            with agent_process(settings[W1], recovery=document):
+            kill(before[task])
+            with agent_process(settings[task], recovery=document):
                 after = await all_in(settings, 2)
-    assert "after worker:1 was killed by SIGKILL" in after[W0].reason
+    assert f"after {task} was killed by SIGKILL" in after[W2].reason
 
 
 @asynccontextmanager

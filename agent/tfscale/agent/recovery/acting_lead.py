@@ -11,7 +11,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tfscale.agent.cluster.gang import Busy, Gang, GangError, GangMember, Verb
 from tfscale.agent.cluster.journal import Journal
@@ -39,9 +39,8 @@ _KEPT = 3.0
 """Seconds for which this agent takes it that no lower one answers."""
 _FORGOTTEN = 15.0
 """Seconds without a report after which a hang is over: agents repeat theirs every 5 s."""
-_MOST_DOUBLINGS = 30
-_WAVE = 64
-"""Agents that are asked at once whether they are there."""
+_AT_ONCE = 64
+"""Agents that are asked at once."""
 
 
 class NotActing(GangError):
@@ -50,8 +49,8 @@ class NotActing(GangError):
 
 async def lowest_living(peers: Mapping[Task, GangMember], tasks: Sequence[Task]) -> Task | None:
     """Return the first of these tasks whose agent answers."""
-    for begin in range(0, len(tasks), _WAVE):
-        wave = tasks[begin : begin + _WAVE]
+    for begin in range(0, len(tasks), _AT_ONCE):
+        wave = tasks[begin : begin + _AT_ONCE]
         numbers = await asyncio.gather(*(peers[task].generation() for task in wave))
         living = (task for task, number in zip(wave, numbers, strict=True) if number is not None)
         if (first := next(living, None)) is not None:
@@ -83,11 +82,12 @@ class ActingLead:
         """Time on the loop's clock up to which no lower agent is asked again whether it is there."""
         self._incidents: list[Incident] = []
         self._keeping = asyncio.Lock()
+        self._asking = asyncio.Semaphore(_AT_ONCE)
 
     async def hear(self, report: FailureReport) -> Verdict:
         """Take in a report and return what is decided so far. Raises NotActing, and UsageError for a strange task."""
         task = Task.parse(report.task)
-        scope = self._together([task])
+        scope = plan_restart(self._spec, self._strategy(), [task])
         if (lower := await self._lower_agent()) is not None:
             address = self._spec.agents[lower]
             raise NotActing(f"{self._task} does not decide about failures: ask the agent of {lower} at {address}")
@@ -100,7 +100,8 @@ class ActingLead:
         now = asyncio.get_running_loop().time()
         if not incident.is_under_way and incident.final is None:
             incident.add(task, report, report.failure(time.time()), now)
-            incident.scope = self._together(incident.reports)
+            if not (known := set(incident.scope)).issuperset(scope):
+                incident.scope = tuple(each for each in self._spec.tasks if each in known.union(scope))
         if incident.driver is None:
             incident.driver = asyncio.create_task(self._drive(incident))
         return incident.verdict(now)
@@ -111,9 +112,6 @@ class ActingLead:
         for driver in drivers:
             driver.cancel()
         await asyncio.gather(*drivers, return_exceptions=True)
-
-    def _together(self, tasks: Iterable[Task]) -> tuple[Task, ...]:
-        return plan_restart(self._spec, self._strategy(), tasks)
 
     async def _lower_agent(self) -> Task | None:
         """Return the lowest task below the own one whose agent answers, None for the acting lead."""
@@ -137,13 +135,16 @@ class ActingLead:
 
     def _is_commanded(self, incident: Incident) -> bool:
         """Decide whether a command has come to these tasks since they failed, and so decided about them."""
-        return any(self._gang.commanded(task) > incident.generation for task in incident.scope)
+        generation = incident.generation
+        return any(self._gang.commanded(task) > generation for task in incident.scope)
 
     async def _drive(self, incident: Incident) -> None:
         try:
             incident.final = await self._recover(incident)
         except TfscaleError as error:
             _logger.error("a failure is left until it is reported again: %s", error)
+        except Exception:
+            _logger.exception("a failure is left until it is reported again")
         finally:
             incident.is_under_way, incident.due = False, None
             if incident.final is None and incident in self._incidents:
@@ -155,19 +156,20 @@ class ActingLead:
         Return None once they are started, or another agent or a command has decided about them.
         """
         loop, policy = asyncio.get_running_loop(), self._policy
-        began, settle = loop.time(), SETTLE if self._has_followers(incident) else 0.0
+        began, settle = loop.time(), SETTLE if self._may_follow(incident) else 0.0
         await asyncio.sleep(settle)
         if incident.is_hang and not await self._may_end_hang(incident):
             return Verdict(is_final=True)
         budget = self._budget(incident)
-        pause, tries = max(0.0, _jittered(budget.pause(policy)) - settle), 0
-        words = budget.which(policy)
+        pause, words, tries, is_due = max(0.0, _jittered(budget.pause(policy)) - settle), budget.which(policy), 0, False
         while not await self._is_over(incident):
             if (final := await self._why_left(incident, budget)) is not None:
                 return final
-            await self._wait(incident, pause, words)
-            if await self._is_over(incident):
-                break
+            if not is_due:
+                await self._wait(incident, pause, words)
+                is_due = True  # and what is decided may have changed
+                continue
+            is_due = False
             try:
                 operation = await self._command(incident, budget)
             except Busy:
@@ -178,20 +180,21 @@ class ActingLead:
                     return await self._give_up(incident, budget, f"for {time_text(policy.period)}: {error}")
                 tries, words = tries + 1, ""
                 self._tell(incident, f"{error}; it is tried again")
-                pause = _jittered(min(policy.most_backoff, policy.backoff * 2.0 ** min(tries, _MOST_DOUBLINGS)))
+                pause = _jittered(budget.pause(policy, tries))
                 continue
-            tries = 0
             budget = budget.after_restart(time.time())
             await self._keep(budget)
             if await self._carried_out(incident, operation):
                 return None
             budget = budget.after_end(self._progress(incident), time.time(), policy)
-            pause, words = _jittered(budget.pause(policy)), budget.which(policy)
+            pause, words, tries = _jittered(budget.pause(policy)), budget.which(policy), 0
         return None
 
-    def _has_followers(self, incident: Incident) -> bool:
-        """Decide whether others may fail because of this failure, so that the first of all has to be found."""
-        return len(self._spec.tasks) > 1 and not keeps_training(self._spec, self._strategy(), incident.scope)
+    def _may_follow(self, incident: Incident) -> bool:
+        """Decide whether this failure may be the consequence of another one, whose report is still to come."""
+        is_certain = any(failure.primary for failure in incident.failures.values())
+        is_alone = len(self._spec.tasks) == 1 or keeps_training(self._spec, self._strategy(), incident.scope)
+        return not (is_certain or is_alone)
 
     async def _may_end_hang(self, incident: Incident) -> bool:
         """Write the stacks of all tasks down, and return whether the policy ends this hang.
@@ -242,7 +245,11 @@ class ActingLead:
         )
 
     async def _statuses(self, tasks: Sequence[Task]) -> list[TaskStatus | None]:
-        return await asyncio.gather(*(self._members[task].status() for task in tasks))
+        async def status(task: Task) -> TaskStatus | None:
+            async with self._asking:
+                return await self._members[task].status()
+
+        return await asyncio.gather(*map(status, tasks))
 
     async def _why_left(self, incident: Incident, budget: RestartBudget) -> Verdict | None:
         """Return the final verdict where the tasks are left as they are, None where they are to be restarted."""

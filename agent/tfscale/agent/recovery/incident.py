@@ -20,6 +20,8 @@ class Incident:
     """Newest report of each task."""
     failures: dict[Task, Failure] = field(default_factory=dict)
     """End of each task that has ended."""
+    failed: int = 0
+    """Newest generation that is reported."""
     launched: int = 0
     """Generation of its newest restart, 0 before the first."""
     is_under_way: bool = False
@@ -35,7 +37,7 @@ class Incident:
     @property
     def generation(self) -> int:
         """Newest generation that this incident is about: a later command has taken its tasks along."""
-        return max([self.launched, *(report.status.generation for report in self.reports.values())])
+        return max(self.launched, self.failed)
 
     @property
     def reached(self) -> Progress:
@@ -52,6 +54,7 @@ class Incident:
     def add(self, task: Task, report: FailureReport, failure: Failure | None, now: float) -> None:
         """Take in a report, also one that is repeated."""
         self.reports[task], self.heard = report, now
+        self.failed = max(self.failed, report.status.generation)
         if failure is not None:
             self.failures.setdefault(task, failure)
 

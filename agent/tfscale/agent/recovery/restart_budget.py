@@ -68,9 +68,9 @@ class RestartBudget:
             return f"the last {last} brought neither a newer checkpoint nor a higher step"
         return ""
 
-    def pause(self, policy: RecoveryPolicy) -> float:
-        """Return the seconds up to the next restart, without jitter."""
-        return min(policy.most_backoff, policy.backoff * 2.0 ** min(self.fruitless, _MOST_DOUBLINGS))
+    def pause(self, policy: RecoveryPolicy, tries: int = 0) -> float:
+        """Return the seconds up to the next restart, after so many tries in vain, without jitter."""
+        return min(policy.most_backoff, policy.backoff * 2.0 ** min(self.fruitless + tries, _MOST_DOUBLINGS))
 
     def which(self, policy: RecoveryPolicy) -> str:
         """Return the number of the next restart in words."""
