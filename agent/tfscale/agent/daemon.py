@@ -231,15 +231,16 @@ class Daemon:
         self._tell_of_earlier_start(status, cold)
         if cold and probe_site() is None:
             _logger.warning("the trainer part of tfscale is not installed beside the agent: no step will be measured")
-        if cold and not self._settings.leads:
-            self._job(self._join())
-        elif cold and not self._was_starting(status):
-            await self._gang.begin()
-        else:
-            self._gang.resume()
-            if self._settings.leads and _ended_well(status):
-                self._job(self._finish())
-            self._recovery.look()
+        if cold and not self._was_starting(status):
+            if self._settings.leads:
+                await self._gang.begin()
+            else:
+                self._job(self._join())
+            return
+        self._gang.resume()
+        if self._settings.leads and _ended_well(status):
+            self._job(self._finish())
+        self._recovery.look()
 
     def _tell_of_earlier_start(self, status: TaskStatus, cold: bool) -> None:
         """Say that a task of an earlier agent runs, or ended meanwhile, where its output is missed."""

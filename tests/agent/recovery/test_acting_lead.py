@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tfscale.agent.cluster.gang import Gang
 from tfscale.agent.cluster.journal import Journal
+from tfscale.agent.recovery import acting_lead
 from tfscale.agent.recovery.acting_lead import ActingLead, NotActing, lowest_living
 from tfscale.agent.recovery.failure_report import FailureReport
 from tfscale.agent.recovery.hang_stacks import HangStacks
@@ -49,17 +50,17 @@ class FakeMember:
 
 
 class Cluster:
-    def __init__(self, number: int, folder: Path, task: int = 0) -> None:
+    def __init__(self, number: int, folder: Path, task: int = 0, policy: RecoveryPolicy = POLICY) -> None:
         tasks = [Task(Role.WORKER, index) for index in range(number)]
         addresses = {each: Address("10.0.0.1", 2000 + each.index) for each in tasks}
-        self.spec = ClusterSpec("test", addresses, addresses, recovery=POLICY)
+        self.spec = ClusterSpec("test", addresses, addresses, recovery=policy)
         self.members = {each: FakeMember() for each in tasks}
         journal = Journal(folder / f"{task}.json")
         gang = Gang(self.spec, journal, self.members, lambda: None)
         stacks = HangStacks(folder, {})
         reached = Progress()
         self.acting = ActingLead(
-            self.spec, POLICY, tasks[task], self.members, gang, journal, lambda: None, lambda: reached, stacks
+            self.spec, policy, tasks[task], self.members, gang, journal, lambda: None, lambda: reached, stacks
         )
 
     async def all_run(self) -> None:
@@ -103,6 +104,18 @@ async def test_who_is_not_the_lowest_that_answers_names_the_one_that_is(tmp_path
     cluster.members[second].is_there = False
     await cluster.acting.hear(cluster.report(third))
     await cluster.acting.close()
+
+
+async def test_who_acts_for_the_lead_leaves_all_to_it_once_it_is_back(tmp_path: Path) -> None:
+    cluster = Cluster(2, tmp_path, task=1, policy=replace(POLICY, backoff=4.0, most_backoff=4.0))
+    lead, own = cluster.spec.tasks
+    cluster.members[lead].is_there = False
+    await cluster.acting.hear(cluster.report(own))
+    cluster.members[lead].is_there = True
+    await asyncio.sleep(acting_lead._KEPT + 1.0)
+    assert not cluster.members[own].runs.is_set()
+    with pytest.raises(NotActing):
+        await cluster.acting.hear(cluster.report(own))
 
 
 async def test_a_report_of_a_strange_task_is_refused(tmp_path: Path) -> None:

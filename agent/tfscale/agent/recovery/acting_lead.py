@@ -126,9 +126,11 @@ class ActingLead:
     def _incident_of(self, scope: tuple[Task, ...], report: FailureReport) -> Incident | None:
         """Return the incident to which a report belongs; one that is final ends with the next start of its tasks."""
         for incident in [each for each in self._incidents if set(each.scope) & set(scope)]:
-            is_left = report.status.generation > incident.generation or self._is_commanded(incident)
+            if incident.final is None:
+                return incident
             has_become_a_failure = incident.is_hang and report.still is None
-            if incident.final is None or not (is_left or has_become_a_failure):
+            is_left = report.status.generation > incident.generation or self._is_commanded(incident)
+            if not (is_left or has_become_a_failure):
                 return incident
             self._incidents.remove(incident)
         return None
