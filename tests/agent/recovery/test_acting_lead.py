@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tfscale.agent.cluster.gang import Gang
+from tfscale.agent.cluster.gang import Gang, GangError
 from tfscale.agent.cluster.journal import Journal
 from tfscale.agent.recovery import acting_lead
 from tfscale.agent.recovery.acting_lead import ActingLead, NotActing, lowest_living
@@ -32,7 +32,8 @@ class FakeMember:
         self.of = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(None, 9, 5.0))
 
     async def check(self, _generation: int, _is_start: bool, /) -> None:
-        pass
+        if not self.is_there:
+            raise GangError("worker:1 does not answer")
 
     async def fence(self, _generation: int, _reason: str, _unreachable: Callable[[str], None], /) -> TaskStatus:
         return self.of
@@ -116,6 +117,31 @@ async def test_who_acts_for_the_lead_leaves_all_to_it_once_it_is_back(tmp_path: 
     assert not cluster.members[own].runs.is_set()
     with pytest.raises(NotActing):
         await cluster.acting.hear(cluster.report(own))
+
+
+@pytest.mark.parametrize(("kind", "generation"), [(RestartPolicy.ON_FAILURE, 1), (RestartPolicy.ALWAYS, 2)])
+async def test_a_gang_that_has_finished_begins_anew_only_by_the_policy_always(
+    tmp_path: Path, kind: RestartPolicy, generation: int
+) -> None:
+    cluster = Cluster(3, tmp_path, policy=replace(POLICY, by_role={Role.WORKER: kind}))
+    *finished, failed = cluster.spec.tasks
+    for task in finished:
+        cluster.members[task].of = TaskStatus(TaskState.EXITED, 1, 1, exit=Exit(0, None, 5.0))
+    await cluster.acting.hear(cluster.report(failed))
+    await asyncio.sleep(1.0)
+    assert {member.of.generation for member in cluster.members.values()} == {generation}
+
+
+async def test_an_agent_that_does_not_answer_is_waited_for_as_long_as_the_period(tmp_path: Path) -> None:
+    cluster = Cluster(2, tmp_path, policy=replace(POLICY, period=1.5))
+    first, second = cluster.spec.tasks
+    cluster.members[second].is_there = False
+    async with asyncio.timeout(10):
+        while not (verdict := await cluster.acting.hear(cluster.report(first))).is_final:
+            assert verdict.words in ("", "restart 1 of 10 within 1.5 s") or "worker:1 does not answer" in verdict.words
+            await asyncio.sleep(0.05)
+    assert verdict.gave_up
+    assert verdict.words.startswith("given up after worker:0 was killed by SIGKILL: for 1.5 s: nothing was stopped")
 
 
 async def test_a_report_of_a_strange_task_is_refused(tmp_path: Path) -> None:

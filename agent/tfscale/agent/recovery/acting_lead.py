@@ -39,6 +39,8 @@ _KEPT = 3.0
 """Seconds for which this agent takes it that no lower one answers."""
 _FORGOTTEN = 15.0
 """Seconds without a report after which a hang is over: agents repeat theirs every 5 s."""
+_OVER = Verdict()
+"""Decision that somebody else has made: the tasks run, a command has come, or a lower agent is there."""
 _AT_ONCE = 64
 """Agents that are asked at once."""
 
@@ -91,13 +93,12 @@ class ActingLead:
         if (lower := await self._lower_agent()) is not None:
             address = self._spec.agents[lower]
             raise NotActing(f"{self._task} does not decide about failures: ask the agent of {lower} at {address}")
-        incident = self._incident_of(scope, report)
+        now, incident = asyncio.get_running_loop().time(), self._incident_of(scope, report)
         if incident is None:
             if self._gang.commanded(task) > report.status.generation:
                 return Verdict()  # a command has taken it along
-            incident = Incident(scope)
+            incident = Incident(scope, begun=now)
             self._incidents.append(incident)
-        now = asyncio.get_running_loop().time()
         if not incident.is_under_way and incident.final is None:
             incident.add(task, report, report.failure(time.time()), now)
             if not (known := set(incident.scope)).issuperset(scope):
@@ -142,7 +143,8 @@ class ActingLead:
 
     async def _drive(self, incident: Incident) -> None:
         try:
-            incident.final = await self._recover(incident)
+            verdict = await self._recover(incident)
+            incident.final = verdict if verdict.is_final else None
         except TfscaleError as error:
             _logger.error("a failure is left until it is reported again: %s", error)
         except Exception:
@@ -152,45 +154,47 @@ class ActingLead:
             if incident.final is None and incident in self._incidents:
                 self._incidents.remove(incident)
 
-    async def _recover(self, incident: Incident) -> Verdict | None:
-        """Restart the tasks of the incident as the policy says; return a final verdict where they are left.
-
-        Return None once they are started, or another agent or a command has decided about them.
-        """
-        loop, policy = asyncio.get_running_loop(), self._policy
-        began, settle = loop.time(), SETTLE if self._may_follow(incident) else 0.0
+    async def _recover(self, incident: Incident) -> Verdict:
+        """Restart the tasks of the incident as the policy says, and return what was decided about them in the end."""
+        settle = SETTLE if self._may_follow(incident) else 0.0
         await asyncio.sleep(settle)
         if incident.is_hang and not await self._may_end_hang(incident):
             return Verdict(is_final=True)
         budget = self._budget(incident)
-        pause, words, tries, is_due = max(0.0, _jittered(budget.pause(policy)) - settle), budget.which(policy), 0, False
-        while not await self._is_over(incident):
-            if (final := await self._why_left(incident, budget)) is not None:
-                return final
-            if not is_due:
-                await self._wait(incident, pause, words)
-                is_due = True  # and what is decided may have changed
-                continue
-            is_due = False
+        pause = max(0.0, _jittered(budget.pause(self._policy)) - settle)
+        while (verdict := await self._decided(incident, budget)) is None:
+            await self._wait(incident, pause, "" if incident.tries else budget.which(self._policy))
+            if (verdict := await self._decided(incident, budget)) is not None:
+                break
             try:
                 operation = await self._command(incident, budget)
-            except Busy:
-                pause, words = _LOOK, ""
-                continue
             except TfscaleError as error:
-                if loop.time() - began > policy.period:
-                    return await self._give_up(incident, budget, f"for {time_text(policy.period)}: {error}")
-                tries, words = tries + 1, ""
-                self._tell(incident, f"{error}; it is tried again")
-                pause = _jittered(budget.pause(policy, tries))
+                pause = self._pause_after(error, incident, budget)
                 continue
             budget = budget.after_restart(time.time())
             await self._keep(budget)
             if await self._carried_out(incident, operation):
-                return None
-            budget = budget.after_end(self._progress(incident), time.time(), policy)
-            pause, words, tries = _jittered(budget.pause(policy)), budget.which(policy), 0
-        return None
+                return _OVER
+            budget = budget.after_end(self._progress(incident), time.time(), self._policy)
+            pause = _jittered(budget.pause(self._policy))
+        return verdict
+
+    async def _decided(self, incident: Incident, budget: RestartBudget) -> Verdict | None:
+        """Return what is decided about the incident; None while its tasks are to be restarted."""
+        if await self._is_over(incident):
+            return _OVER
+        if incident.trouble and asyncio.get_running_loop().time() - incident.begun > self._policy.period:
+            return await self._give_up(incident, budget, f"for {time_text(self._policy.period)}: {incident.trouble}")
+        return await self._why_left(incident, budget)
+
+    def _pause_after(self, error: TfscaleError, incident: Incident, budget: RestartBudget) -> float:
+        """Return the seconds up to the next try, after one that could not begin."""
+        incident.tries += 1
+        if isinstance(error, Busy):
+            return _LOOK
+        incident.trouble = str(error)
+        self._tell(incident, f"{error}; it is tried again")
+        return _jittered(budget.pause(self._policy, incident.tries))
 
     def _may_follow(self, incident: Incident) -> bool:
         """Decide whether this failure may be the consequence of another one, whose report is still to come."""
@@ -276,9 +280,8 @@ class ActingLead:
         serves = set(incident.scope) & set(plan_finish(self._spec, self._strategy()))
         tasks = tuple(dict.fromkeys((*incident.scope, *([lead] if serves else []))))
         statuses = await self._statuses(tasks)
-        asked = (task for task in tasks if self._policy.of(task.role) is RestartPolicy.ALWAYS)
         has_finished = (task for task, status in zip(tasks, statuses, strict=True) if status and _ended_well(status))
-        return next((task for task in has_finished if task not in set(asked)), None)
+        return next((task for task in has_finished if self._policy.of(task.role) is not RestartPolicy.ALWAYS), None)
 
     async def _give_up(self, incident: Incident, budget: RestartBudget, why: str) -> Verdict:
         task, how = incident.cause()
@@ -304,7 +307,8 @@ class ActingLead:
         task, how = incident.cause()
         reason = f"restarted by itself after {task} {how}, {budget.which(self._policy)}"
         operation = await self._gang.command(Verb.RESTART, incident.reports, reason, None)
-        incident.launched, incident.is_under_way, incident.words = operation.intent.generation, True, ""
+        incident.launched, incident.is_under_way = operation.intent.generation, True
+        incident.words, incident.trouble, incident.tries = "", "", 0
         return operation
 
     async def _carried_out(self, incident: Incident, operation: Operation) -> bool:

@@ -26,6 +26,12 @@ class Incident:
     """Generation of its newest restart, 0 before the first."""
     is_under_way: bool = False
     """True while that restart is carried out."""
+    begun: float = 0.0
+    """Time of its first report on the loop's clock."""
+    tries: int = 0
+    """Tries in a row to restart its tasks that could not begin."""
+    trouble: str = ""
+    """Reason for which the last of these could not."""
     words: str = ""
     due: float | None = None
     """Time of its restart on the loop's clock."""
